@@ -1,0 +1,59 @@
+"""Checks of public arguments: the keyword is the name in the message.
+
+``positive(epsilon=-1)`` raises ``Expected epsilon=-1 > 0.``
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from dptext.errors import ConfigError
+
+Number = int | float
+
+
+def _refuse(name: str, value: object, condition: str) -> ConfigError:
+    return ConfigError(f"Expected {name}={value!r} {condition}.")
+
+
+def _items(values: Mapping[str, Number]) -> list[tuple[str, Number]]:
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+            raise _refuse(name, value, "to be a number")
+    return list(values.items())
+
+
+def positive(**values: Number) -> None:
+    """Raise ConfigError unless every value is a finite number above 0."""
+    for name, value in _items(values):
+        if not 0 < value < math.inf:
+            raise _refuse(name, value, "> 0 and finite")
+
+
+def not_negative(**values: Number) -> None:
+    """Raise ConfigError unless every value is a finite number of at least 0."""
+    for name, value in _items(values):
+        if not 0 <= value < math.inf:
+            raise _refuse(name, value, ">= 0 and finite")
+
+
+def probability(**values: Number) -> None:
+    """Raise ConfigError unless every value lies in [0, 1]."""
+    for name, value in _items(values):
+        if not 0 <= value <= 1:
+            raise _refuse(name, value, "in [0, 1]")
+
+
+def within(low: Number, high: Number, **values: Number) -> None:
+    """Raise ConfigError unless every value lies in [low, high]."""
+    for name, value in _items(values):
+        if not low <= value <= high:
+            raise _refuse(name, value, f"in [{low}, {high}]")
+
+
+def count(**values: int) -> None:
+    """Raise ConfigError unless every value is an integer of at least 1."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise _refuse(name, value, "to be an integer >= 1")

@@ -1,0 +1,54 @@
+"""Every deliberate error of dptext.
+
+The tree::
+
+    DPTextError
+      ConfigError(ValueError)       a setting or file cannot be used
+      DataError(ValueError)         record N of FILE cannot be read
+      NotFittedError                a mechanism is used before it was fitted
+      PrivacyError                  going on would break or misstate a guarantee
+        BudgetExceededError         the release asks for more than what is left
+        IncomparableError           guarantees of different meaning were mixed
+        NoGuaranteeError            the mechanism guarantees nothing and nobody said that is fine
+      MissingExtraError(ImportError)  names the exact pip install line
+
+Messages name settings, files and record numbers. They never hold private text.
+"""
+
+from __future__ import annotations
+
+
+class DPTextError(Exception):
+    """Root of every error that dptext raises on purpose."""
+
+
+class ConfigError(DPTextError, ValueError):
+    """A setting or a file cannot be used."""
+
+
+class DataError(DPTextError, ValueError):
+    """A record of the input cannot be read; names the file and the record number, never the text."""
+
+
+class NotFittedError(DPTextError):
+    """A mechanism was asked to work before it was fitted."""
+
+
+class PrivacyError(DPTextError):
+    """Going on would break or misstate a guarantee."""
+
+
+class BudgetExceededError(PrivacyError):
+    """The release asks for more privacy budget than is left."""
+
+
+class IncomparableError(PrivacyError):
+    """Guarantees of different unit, relation or metric were compared, added or lifted."""
+
+
+class NoGuaranteeError(PrivacyError):
+    """The spec guarantees nothing and the call did not say that this is understood."""
+
+
+class MissingExtraError(DPTextError, ImportError):
+    """An optional package is absent; the message names the exact install line."""

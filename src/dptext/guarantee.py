@@ -1,0 +1,484 @@
+"""What happened (events) and what it means (guarantees).
+
+An `Event` is frozen data: the facts about a release that accounting needs, nothing else.
+A `Guarantee` is the statement that `dptext.accounting` derives from events; it carries its
+meaning with it, so that two guarantees of different meaning are never mixed up.
+
+Both are public: they can be printed, logged and stored, and both survive JSON exactly::
+
+    >>> from dptext.guarantee import PureEvent, event_from_dict, event_to_dict
+    >>> event_from_dict(event_to_dict(PureEvent(0.1, count=3)))
+    PureEvent(epsilon=0.1, count=3)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Literal, get_args
+
+from dptext import _validate
+from dptext.errors import ConfigError, IncomparableError
+
+Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+
+#: Above this delta a guarantee protects nobody: it is explained and sorted as no protection.
+MAX_MEANINGFUL_DELTA = 1e-3
+
+
+class Unit(StrEnum):
+    """What is protected: two inputs are neighbours when they differ in one such thing."""
+
+    TOKEN = "token"
+    SENTENCE = "sentence"
+    DOCUMENT = "document"
+    AUTHOR = "author"
+
+
+class Relation(StrEnum):
+    """How two neighbouring inputs differ in the one unit."""
+
+    REPLACE_ONE = "replace_one"
+    ADD_OR_REMOVE_ONE = "add_or_remove_one"
+    REPLACE_SPECIAL = "replace_special"  # by the public empty record
+
+
+class Trust(StrEnum):
+    """Who may see the private text."""
+
+    LOCAL = "local"  # nobody besides whoever runs the mechanism
+    CENTRAL = "central"  # the trainer of the model
+
+
+class Basis(StrEnum):
+    """Why the guarantee should be believed, strongest first."""
+
+    PROVEN = "proven"
+    CONDITIONAL = "conditional"
+    CLAIMED = "claimed"
+    NONE = "none"
+
+
+_BASIS_ORDER = tuple(Basis)
+
+
+def weakest(*bases: Basis) -> Basis:
+    """The weakest of several bases: what a composition rests on."""
+    return max(bases, key=_BASIS_ORDER.index)
+
+
+# --------------------------------------------------------------------------- events
+
+
+@dataclass(frozen=True, slots=True)
+class PureEvent:
+    """`count` runs, each epsilon-DP for the relation of the guarantee."""
+
+    epsilon: float
+    count: int = 1
+    kind: Literal["pure"] = field(default="pure", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.not_negative(epsilon=self.epsilon)
+        _validate.count(count=self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class ApproximateEvent:
+    """`count` runs, each (epsilon, delta)-DP; also pure mechanisms drawn in floats, whose slack is delta."""
+
+    epsilon: float
+    delta: float
+    count: int = 1
+    kind: Literal["approximate"] = field(default="approximate", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.not_negative(epsilon=self.epsilon)
+        _validate.probability(delta=self.delta)
+        _validate.count(count=self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianEvent:
+    """`count` runs of continuous Gaussian noise; noise_multiplier = standard deviation / L2 sensitivity.
+
+    The sensitivity is the one of the guarantee's own relation (2C for vectors clipped to norm C and
+    replace one).
+    """
+
+    noise_multiplier: float
+    count: int = 1
+    kind: Literal["gaussian"] = field(default="gaussian", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(noise_multiplier=self.noise_multiplier)
+        _validate.count(count=self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class ZcdpEvent:
+    """`count` runs, each rho-zCDP (Bun and Steinke 2016), such as discrete Gaussian noise."""
+
+    rho: float
+    count: int = 1
+    kind: Literal["zcdp"] = field(default="zcdp", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.not_negative(rho=self.rho)
+        _validate.count(count=self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class SampledGaussianEvent:
+    """`count` trainings of `steps` Poisson-sampled Gaussian steps (DP-SGD).
+
+    noise_multiplier = standard deviation / clip norm of one record, the convention of DP-SGD; what one
+    record can change under the relation of the guarantee is left to accounting.
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    steps: int
+    count: int = 1
+    kind: Literal["sampled_gaussian"] = field(default="sampled_gaussian", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(noise_multiplier=self.noise_multiplier)
+        _validate.positive(sampling_rate=self.sampling_rate)
+        _validate.probability(sampling_rate=self.sampling_rate)
+        _validate.count(steps=self.steps, count=self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class TopKEvent:
+    """`count` choices by top-k randomized response among `size` public options.
+
+    Each of the k best options has probability e^epsilon times that of each other option.
+    """
+
+    epsilon: float
+    k: int
+    size: int
+    count: int = 1
+    kind: Literal["top_k"] = field(default="top_k", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.not_negative(epsilon=self.epsilon)
+        _validate.count(k=self.k, size=self.size, count=self.count)
+        if self.k >= self.size:
+            raise ConfigError(f"Expected k={self.k} < size={self.size}: with k = size nothing is chosen.")
+
+
+@dataclass(frozen=True, slots=True)
+class TwoSetEvent:
+    """`count` choices by the two-set exponential mechanism of ER-AE (MATHS 1.2, 1.3).
+
+    set_choice says how the first set is made: `top_k` (deterministic) or `sampled` (k draws with
+    replacement, as in the authors' code).
+    """
+
+    epsilon: float
+    k: int
+    size: int
+    set_choice: Literal["top_k", "sampled"] = "top_k"
+    count: int = 1
+    kind: Literal["two_set"] = field(default="two_set", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.not_negative(epsilon=self.epsilon)
+        _validate.count(k=self.k, size=self.size, count=self.count)
+        if self.set_choice not in ("top_k", "sampled"):
+            raise ConfigError(f"Expected set_choice={self.set_choice!r} to be 'top_k' or 'sampled'.")
+        if 2 * self.k > self.size:
+            raise ConfigError(f"Expected k={self.k} <= size/2={self.size / 2}: the bound needs two large sets.")
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialEvent:
+    """`count` choices with probability proportional to e^w, all log weights w within a public range.
+
+    `log_range` is (largest - smallest possible w) over all inputs, `size` the number of options. The
+    statement holds for any two inputs whatever, so it needs no lifting (MATHS 1.4).
+    """
+
+    log_range: float
+    size: int
+    count: int = 1
+    kind: Literal["exponential"] = field(default="exponential", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.not_negative(log_range=self.log_range)
+        _validate.count(size=self.size, count=self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricEvent:
+    """`count` runs whose output probabilities differ by e^(epsilon * distance) + slack, `distance` in `metric`.
+
+    `delta` is the additive slack of a float sampler (0 when only integers are drawn). It does not grow
+    with the distance (see dptext.noise).
+    """
+
+    epsilon: float
+    metric: str
+    delta: float = 0.0
+    count: int = 1
+    kind: Literal["metric"] = field(default="metric", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        _validate.probability(delta=self.delta)
+        _validate.count(count=self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class NoEvent:
+    """Something was released without any guarantee, for the given reason."""
+
+    reason: str
+    count: int = 1
+    kind: Literal["none"] = field(default="none", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.count(count=self.count)
+        if not self.reason:
+            raise ConfigError("Expected reason='' to say why there is no guarantee.")
+
+
+Event = (
+    PureEvent
+    | ApproximateEvent
+    | GaussianEvent
+    | ZcdpEvent
+    | SampledGaussianEvent
+    | TopKEvent
+    | TwoSetEvent
+    | ExponentialEvent
+    | MetricEvent
+    | NoEvent
+)
+
+_EVENT_BY_KIND: dict[str, type[Event]] = {
+    str(next(f.default for f in fields(cls) if f.name == "kind")): cls for cls in get_args(Event)
+}
+
+
+def event_to_dict(event: Event) -> dict[str, Json]:
+    """The event as JSON-able data, `kind` first."""
+    data = asdict(event)
+    return {"kind": data.pop("kind"), **data}
+
+
+def event_from_dict(data: Mapping[str, Json]) -> Event:
+    """The event that `event_to_dict` wrote.
+
+    Raises:
+        ConfigError: the kind is unknown, or a field is missing, unknown or out of range.
+    """
+    values = dict(data)
+    kind = values.pop("kind", None)
+    cls = _EVENT_BY_KIND.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raise ConfigError(f"Expected kind={kind!r} to be one of {sorted(_EVENT_BY_KIND)}.")
+    try:
+        return cls(**values)  # type: ignore[arg-type]  # the constructor checks what JSON cannot promise
+    except TypeError as error:
+        raise ConfigError(f"An event of kind {kind!r} has other fields than {sorted(values)}.") from error
+
+
+# ------------------------------------------------------------------------ guarantees
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What a release guarantees. Made by `dptext.accounting` only; derived, never stored as truth.
+
+    Attributes:
+        epsilon: bound on the log ratio of output probabilities (times the distance when `metric` is set);
+            infinite when nothing is guaranteed.
+        delta: additive part of the bound.
+        metric: None, or the public distance that epsilon is multiplied with.
+        unit, relation: which inputs are neighbours.
+        trust: who sees the private text.
+        basis: why it should be believed; NONE demands a `reason`.
+        assumptions: what must hold for a CONDITIONAL basis.
+        reveals: public functions of the input whose value leaves as it is; the guarantee holds for
+            neighbours with equal value.
+        reason: why the basis is NONE.
+    """
+
+    epsilon: float
+    delta: float
+    unit: Unit
+    relation: Relation
+    metric: str | None = None
+    trust: Trust = Trust.LOCAL
+    basis: Basis = Basis.PROVEN
+    assumptions: tuple[str, ...] = ()
+    reveals: tuple[str, ...] = ()
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.epsilon) or self.epsilon < 0:
+            raise ConfigError(f"Expected epsilon={self.epsilon!r} >= 0.")
+        _validate.probability(delta=self.delta)
+        if (self.basis is Basis.NONE) != bool(self.reason):
+            raise ConfigError("Expected a reason exactly when the basis is NONE.")
+        if self.basis is Basis.NONE and self.epsilon != math.inf:
+            raise ConfigError(f"Expected epsilon={self.epsilon!r} to be infinite: basis NONE guarantees nothing.")
+
+    @property
+    def effective_epsilon(self) -> float:
+        """Epsilon, or infinity where nothing is protected (basis NONE, or delta above 1e-3)."""
+        return math.inf if self.delta > MAX_MEANINGFUL_DELTA else self.epsilon
+
+    @property
+    def meaning(self) -> tuple[Unit, Relation, str | None]:
+        """What must agree before two guarantees are compared or added."""
+        return self.unit, self.relation, self.metric
+
+    def require_comparable(self, other: Guarantee) -> None:
+        """Raise IncomparableError unless unit, relation and metric agree."""
+        if self.meaning != other.meaning:
+            raise IncomparableError(
+                f"Expected the same unit, relation and metric, found {_meaning(self)} and {_meaning(other)}. "
+                "Lift the smaller unit with dptext.accounting.lift, or convert the relation, first."
+            )
+
+    def __lt__(self, other: Guarantee) -> bool:
+        """Order by protection (effective epsilon, then delta), for neighbours on which both hold."""
+        self.require_comparable(other)
+        return (self.effective_epsilon, self.delta) < (other.effective_epsilon, other.delta)
+
+    def common_reveals(self, other: Guarantee) -> tuple[str, ...]:
+        """What neighbours must agree on for both guarantees to hold: the union of `reveals`."""
+        return tuple(dict.fromkeys(self.reveals + other.reveals))
+
+    def voided(self, reason: str) -> Guarantee:
+        """The same statement with basis NONE, for the given reason."""
+        reasons = "; ".join(dict.fromkeys(filter(None, (self.reason, reason))))
+        return replace(self, epsilon=math.inf, delta=0.0, basis=Basis.NONE, reason=reasons)
+
+    def revealing(self, *names: str) -> Guarantee:
+        """The same statement for neighbours that also agree on the named functions of the input."""
+        return replace(self, reveals=tuple(dict.fromkeys(self.reveals + names)))
+
+    def to_dict(self) -> dict[str, Json]:
+        """The guarantee as JSON-able data; an infinite epsilon is written as the string "inf"."""
+        data: dict[str, Json] = asdict(self)
+        data["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
+        data["assumptions"], data["reveals"] = list(self.assumptions), list(self.reveals)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Json]) -> Guarantee:
+        """The guarantee that `to_dict` wrote.
+
+        Raises:
+            ConfigError: a field is missing, unknown or out of range.
+        """
+        try:
+            return cls(
+                epsilon=float(data["epsilon"]),  # type: ignore[arg-type]
+                delta=float(data["delta"]),  # type: ignore[arg-type]
+                unit=Unit(str(data["unit"])),
+                relation=Relation(str(data["relation"])),
+                metric=None if data["metric"] is None else str(data["metric"]),
+                trust=Trust(str(data["trust"])),
+                basis=Basis(str(data["basis"])),
+                assumptions=_texts(data["assumptions"]),
+                reveals=_texts(data["reveals"]),
+                reason=str(data["reason"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(f"This is not a guarantee that dptext wrote: {error}.") from error
+
+    def explain(self) -> str:
+        """The guarantee in plain words."""
+        return _explain(self)
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError("a list of texts was expected")
+    return tuple(str(item) for item in value)
+
+
+def _meaning(guarantee: Guarantee) -> str:
+    metric = f", metric {guarantee.metric}" if guarantee.metric else ""
+    return f"(unit {guarantee.unit}, relation {guarantee.relation}{metric})"
+
+
+_NEIGHBOURS = {
+    Relation.REPLACE_ONE: "Two inputs that differ in one {unit}, whatever stands in its place",
+    Relation.ADD_OR_REMOVE_ONE: "Two inputs of which one has one {unit} more",
+    Relation.REPLACE_SPECIAL: "Two inputs of which one has the public empty record in the place of one {unit}",
+}
+_TRUST = {
+    Trust.LOCAL: "Nobody but whoever runs the mechanism needs to see the text.",
+    Trust.CENTRAL: "The trainer of the model sees the private text and must be trusted.",
+}
+
+
+def format_epsilon(epsilon: float) -> str:
+    """Epsilon for reading: three decimals at most, always rounded up."""
+    if math.isinf(epsilon):
+        return "infinity"
+    shown = math.ceil(epsilon * 1000) / 1000
+    return f"{shown:.3f}".rstrip("0").rstrip(".")
+
+
+def _factor(epsilon: float) -> str:
+    if epsilon > 15:
+        return f"e^{format_epsilon(epsilon)}, which is astronomically large: in the worst case the output identifies it"
+    factor = math.exp(epsilon)
+    return f"{math.ceil(factor * 100) / 100:.2f}" if factor < 10 else f"{math.ceil(factor):,}"
+
+
+def _explain(guarantee: Guarantee) -> str:
+    lines = []
+    if guarantee.basis is Basis.NONE:
+        lines.append(f"No guarantee: {guarantee.reason}.")
+    elif guarantee.delta > MAX_MEANINGFUL_DELTA:
+        lines.append(
+            f"No protection: with probability up to delta = {guarantee.delta:.3g} anything may leak "
+            f"(a delta above {MAX_MEANINGFUL_DELTA:g} is counted as epsilon = infinity)."
+        )
+    else:
+        symbols = f"epsilon = {format_epsilon(guarantee.epsilon)}"
+        symbols += f" per unit of {guarantee.metric}" if guarantee.metric else ""
+        symbols += f", delta = {guarantee.delta:.3g}" if guarantee.delta else ""
+        lines.append(f"Guaranteed ({symbols}), per {guarantee.unit}, {guarantee.relation.replace('_', ' ')}.")
+        neighbours = _NEIGHBOURS[guarantee.relation].format(unit=guarantee.unit)
+        if guarantee.metric:
+            lines.append(
+                f"{neighbours}, give any output with probabilities whose ratio is at most "
+                f"e^({format_epsilon(guarantee.epsilon)} * d), d being their distance ({guarantee.metric}): near "
+                "neighbours are hard to tell apart, far ones may be easy."
+            )
+        else:
+            lines.append(
+                f"{neighbours}, give any output with probabilities whose ratio is at most {_factor(guarantee.epsilon)}."
+            )
+        if guarantee.delta:
+            lines.append(f"Beyond that, anything may happen with probability {guarantee.delta:.3g}.")
+    lines.append(
+        {
+            Basis.PROVEN: "Proven: it holds for every input.",
+            Basis.CONDITIONAL: "It holds as long as: " + "; ".join(guarantee.assumptions or ("(not stated)",)) + ".",
+            Basis.CLAIMED: "Claimed by its authors and not checked by dptext.",
+            Basis.NONE: "Treat the output as if it were the private text itself.",
+        }[guarantee.basis]
+    )
+    if guarantee.assumptions and guarantee.basis is not Basis.CONDITIONAL:
+        lines.append("Assumed: " + "; ".join(guarantee.assumptions) + ".")
+    if guarantee.reveals:
+        lines.append(
+            "Revealed as it is: "
+            + "; ".join(guarantee.reveals)
+            + ". The guarantee speaks of inputs that agree on these."
+        )
+    lines.append(_TRUST[guarantee.trust])
+    return "\n".join(lines)

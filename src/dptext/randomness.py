@@ -1,0 +1,323 @@
+"""The only door to random bits: `secure()` for releases, `seeded(int)` for experiments.
+
+Both read a ChaCha20 keystream (pyca/cryptography) as unsigned 64-bit integers. The samplers here use
+integers only, so they are exact: no float rounding can make an output impossible for one input and
+possible for its neighbour (Mironov 2012).
+
+    >>> import dptext.randomness as randomness
+    >>> source = randomness.seeded(7)
+    >>> randomness.uniform_below(6, 3, source).tolist()
+    [5, 3, 2]
+
+A mechanism draws for a whole batch through `Randomness.rows`, which gives each record of a *seeded*
+run a stream of its own: batch size, order of batches and resuming then change nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from numpy.typing import NDArray
+
+from dptext import _validate
+from dptext.errors import ConfigError
+
+UInt64 = NDArray[np.uint64]
+Int64 = NDArray[np.int64]
+
+_BUFFER_BYTES = 1 << 16
+_REKEY_BYTES = 1 << 36  # ChaCha20's block counter has 32 bits: stay far below 2^38 bytes a key and nonce
+
+T = TypeVar("T", bound=np.generic)
+
+
+class Randomness:
+    """A stream of uniform unsigned 64-bit integers. Made by `secure()` and `seeded(int)`."""
+
+    __slots__ = ("_buffer", "_encryptor", "_epoch", "_left", "_lock", "_pid", "_position", "_purpose", "_seed", "_used")
+
+    def __init__(self, seed: bytes | None, position: int = 0, purpose: str = "stream") -> None:
+        self._seed = seed
+        self._position = position
+        self._purpose = purpose
+        self._lock = threading.Lock()
+        self._epoch = -1
+        self._rekey()
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the bits come from the operating system; a seeded stream voids every guarantee."""
+        return self._seed is None
+
+    def __repr__(self) -> str:
+        return "secure()" if self.is_secure else "seeded(...)"
+
+    def __reduce__(self) -> str:
+        # A copy would repeat the noise of the original: refuse copy, deepcopy and pickling alike.
+        raise TypeError("A Randomness cannot be copied or pickled: two copies would draw the same noise.")
+
+    def _rekey(self) -> None:
+        self._epoch += 1
+        if self._seed is None:
+            key, nonce = os.urandom(32), os.urandom(12)
+        else:
+            key = self._seed
+            nonce = hashlib.sha256(f"{self._purpose}:{self._position}:{self._epoch}".encode()).digest()[:12]
+        self._encryptor = Cipher(algorithms.ChaCha20(key, b"\0\0\0\0" + nonce), mode=None).encryptor()
+        self._buffer: UInt64 = np.empty(0, np.uint64)
+        self._left = 0
+        self._used = 0
+        self._pid = os.getpid()
+
+    def _keystream(self, n_bytes: int) -> UInt64:
+        self._used += n_bytes
+        if self._used > _REKEY_BYTES:
+            self._rekey()
+            self._used = n_bytes
+        return np.frombuffer(self._encryptor.update(bytes(n_bytes)), "<u8")
+
+    def uint64(self, size: int) -> UInt64:
+        """`size` independent uniform integers in [0, 2^64)."""
+        with self._lock:
+            if self._pid != os.getpid() and self.is_secure:
+                self._rekey()  # after a fork the child would otherwise repeat the parent's noise
+            if 8 * size >= _BUFFER_BYTES:
+                return self._keystream(8 * size)
+            if self._left < size:
+                self._buffer = np.concatenate(
+                    [self._buffer[len(self._buffer) - self._left :], self._keystream(_BUFFER_BYTES)]
+                )
+                self._left = len(self._buffer)
+            start = len(self._buffer) - self._left
+            self._left -= size
+            return self._buffer[start : start + size]
+
+    def at(self, position: int) -> Randomness:
+        """The randomness of a batch whose first record has this position in the whole input."""
+        return self if self._seed is None else Randomness(self._seed, position)
+
+    def rows(self, sizes: Sequence[int], draw: Callable[[Randomness, int], NDArray[T]]) -> NDArray[T]:
+        """Draw `sizes[i]` rows for record i of a batch with `draw(randomness, n_rows)`, stacked in order.
+
+        Secure: one vectorized draw. Seeded: one stream a record.
+        """
+        if self._seed is None:
+            return draw(self, int(sum(sizes)))
+        streams = (Randomness(self._seed, self._position + i, "record") for i in range(len(sizes)))
+        return np.concatenate([draw(s, int(n)) for s, n in zip(streams, sizes, strict=True)] or [draw(self, 0)])
+
+
+def secure() -> Randomness:
+    """Fresh bits keyed by the operating system: the randomness of every real release."""
+    return Randomness(None)
+
+
+def seeded(seed: int) -> Randomness:
+    """Bits that a seed determines, for experiments: whoever knows the seed can undo the noise."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ConfigError(f"Expected seed={seed!r} to be an integer >= 0.")
+    return Randomness(hashlib.sha256(f"dptext:{seed}".encode()).digest())
+
+
+def uniform_below(bound: int, size: int, source: Randomness) -> UInt64:
+    """`size` independent uniform integers in [0, bound), bound at most 2^63; by rejection, so exact."""
+    if not 1 <= bound <= 1 << 63:
+        raise ConfigError(f"Expected bound={bound!r} in [1, 2^63].")
+    draws = source.uint64(size)
+    if bound & (bound - 1) == 0:
+        return draws & np.uint64(bound - 1)
+    limit, divisor = np.uint64((1 << 64) // bound * bound), np.uint64(bound)
+    refused = np.flatnonzero(draws >= limit)
+    if refused.size:
+        draws = draws.copy()  # a view of the buffer would be written to
+    while refused.size:
+        again = source.uint64(refused.size)
+        draws[refused] = again
+        refused = refused[again >= limit]
+    return draws - draws // divisor * divisor
+
+
+def _uniform_below_each(bounds: UInt64, source: Randomness) -> UInt64:
+    """One uniform integer below each of the bounds (each in [1, 2^63])."""
+    limit = np.uint64(2**64 - 1) - (np.uint64(2**64 - 1) % bounds + np.uint64(1)) % bounds
+    draws = source.uint64(bounds.size).copy()
+    refused = np.flatnonzero(draws > limit)
+    while refused.size:
+        draws[refused] = source.uint64(refused.size)
+        refused = refused[draws[refused] > limit[refused]]
+    return draws % bounds
+
+
+def weighted_choice(weights: UInt64, source: Randomness) -> Int64:
+    """One index a row with probability exactly weight / row sum.
+
+    Args:
+        weights: integers `(rows, options)`, each row with a sum in [1, 2^63].
+        source: where the bits come from.
+
+    Returns:
+        Indices `(rows,)`.
+    """
+    cumulated = np.cumsum(weights, axis=1, dtype=np.uint64)
+    drawn = _uniform_below_each(cumulated[:, -1], source)
+    return np.asarray((cumulated <= drawn[:, None]).sum(axis=1), np.int64)
+
+
+LIMB_BITS = 40
+LIMBS = 3
+_LIMB_MASK = np.uint64((1 << LIMB_BITS) - 1)
+
+
+def _below(left: UInt64, right: UInt64) -> NDArray[np.bool_]:
+    """left < right for integers of several limbs, first axis = limbs, least first."""
+    result: NDArray[np.bool_] = left[0] < right[0]
+    for low, high in zip(left[1:], right[1:], strict=True):
+        result = (low < high) | ((low == high) & result)
+    return result
+
+
+def wide_choice(weights: UInt64, source: Randomness) -> Int64:
+    """`weighted_choice` for weights of up to 120 bits, given as limbs of 40 bits `(3, rows, options)`.
+
+    Least limb first; the largest weight of a row is at least 2^80 (else the rejection would take long),
+    and there are at most 2^20 options, so that no sum of limbs overflows.
+    """
+    cumulated = np.cumsum(weights, axis=2, dtype=np.uint64)
+    for i in range(LIMBS - 1):  # the top limb keeps its carries: it has 24 spare bits
+        cumulated[i + 1] += cumulated[i] >> np.uint64(LIMB_BITS)
+        cumulated[i] &= _LIMB_MASK
+    total = cumulated[:, :, -1]
+    # Bits of each total's top limb, with its carries: what a draw must cover.
+    top_bits = np.frexp(total[-1].astype(np.float64))[1].astype(np.uint64)
+    drawn = np.empty_like(total)
+    pending = np.arange(total.shape[1])
+    while pending.size:
+        words = source.uint64(LIMBS * pending.size).reshape(LIMBS, -1).copy()
+        words[:-1] &= _LIMB_MASK
+        words[-1] &= (np.uint64(1) << top_bits[pending]) - np.uint64(1)
+        drawn[:, pending] = words
+        pending = pending[~_below(words, total[:, pending])]
+    return np.asarray((~_below(drawn[:, :, None], cumulated)).sum(axis=1), np.int64)
+
+
+def wide_bernoulli(weights: UInt64, source: Randomness) -> NDArray[np.bool_]:
+    """True with probability exactly weight / 2^119 for each weight in [0, 2^119], given as limbs first."""
+    flat = weights.reshape(LIMBS, -1)
+    words = source.uint64(flat.size).reshape(flat.shape) & _LIMB_MASK
+    words[-1] &= _LIMB_MASK >> np.uint64(1)
+    return np.asarray(_below(words, flat).reshape(weights.shape[1:]))
+
+
+def bernoulli_exp(numerator: UInt64, denominator: int, source: Randomness) -> NDArray[np.bool_]:
+    """True with probability exactly exp(-numerator / denominator), for numerators in [0, denominator].
+
+    Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), algorithm 1: count how long Bernoulli(x / k)
+    succeeds for k = 1, 2, ...; the count is odd at the first failure with probability exp(-x).
+    """
+    result = np.zeros(numerator.size, bool)
+    pending = np.arange(numerator.size)
+    k = 1
+    while pending.size:
+        goes_on = uniform_below(denominator * k, pending.size, source) < numerator[pending]
+        if k % 2:
+            result[pending[~goes_on]] = True
+        pending = pending[goes_on]
+        k += 1
+    return result
+
+
+def _successes_of_exp_minus_one(size: int, source: Randomness) -> UInt64:
+    """How often Bernoulli(1/e) succeeds before it fails first."""
+    result = np.zeros(size, np.uint64)
+    pending = np.arange(size)
+    while pending.size:
+        pending = pending[bernoulli_exp(np.ones(pending.size, np.uint64), 1, source)]
+        result[pending] += np.uint64(1)
+    return result
+
+
+def discrete_laplace(scale: int, size: int, source: Randomness) -> Int64:
+    """`size` integers x with probability proportional to exp(-|x| / scale), scale an integer below 2^40.
+
+    Canonne, Kamath and Steinke 2020, algorithm 2, in integers throughout.
+    """
+    _validate.count(scale=scale)
+    _validate.within(1, 1 << 40, scale=scale)
+    result = np.empty(size, np.int64)
+    pending = np.arange(size)
+    while pending.size:
+        below = uniform_below(scale, pending.size, source)
+        kept = np.flatnonzero(bernoulli_exp(below, scale, source))
+        magnitude = below[kept] + np.uint64(scale) * _successes_of_exp_minus_one(kept.size, source)
+        negative = source.uint64(kept.size) >> np.uint64(63) == 1
+        valid = ~(negative & (magnitude == 0))  # zero would be drawn with both signs
+        signed = magnitude.astype(np.int64)
+        result[pending[kept[valid]]] = np.where(negative, -signed, signed)[valid]
+        pending = np.delete(pending, kept[valid])
+    return result
+
+
+def discrete_gaussian(sigma: int, size: int, source: Randomness) -> Int64:
+    """`size` integers x with probability proportional to exp(-x^2 / (2 sigma^2)), sigma an integer up to 2^24.
+
+    Canonne, Kamath and Steinke 2020, algorithm 3, with the proposal's scale equal to sigma, so that the
+    acceptance exponent is the exact fraction (|y| - sigma)^2 / (2 sigma^2). A proposal beyond 2^31 is
+    refused: its acceptance probability is below e^-8000.
+    """
+    _validate.count(sigma=sigma)
+    _validate.within(1, 1 << 24, sigma=sigma)
+    denominator = 2 * sigma * sigma
+    result = np.empty(size, np.int64)
+    pending = np.arange(size)
+    while pending.size:
+        proposed = discrete_laplace(sigma, pending.size, source)
+        distance = np.abs(np.abs(proposed) - sigma)
+        possible = np.flatnonzero(distance < 1 << 31)
+        numerator = (distance[possible] ** 2).astype(np.uint64)
+        whole = numerator // np.uint64(denominator)
+        accepted = bernoulli_exp(numerator - whole * np.uint64(denominator), denominator, source)
+        # exp(-(whole + rest)): all `whole` factors of 1/e must succeed too
+        hard = np.flatnonzero(accepted & (whole > 0))
+        accepted[hard] = _successes_of_exp_minus_one(hard.size, source) >= whole[hard]
+        kept = possible[accepted]
+        result[pending[kept]] = proposed[kept]
+        pending = np.delete(pending, kept)
+    return result
+
+
+def bernoulli_exp_minus(exponent: float, size: int, source: Randomness) -> NDArray[np.bool_]:
+    """True with probability exp(-exponent), the exponent (>= 0, finite) rounded to a multiple of 2^-40.
+
+    Exact for that multiple however large it is: no probability is too small to be drawn.
+    """
+    _validate.not_negative(exponent=exponent)
+    whole, rest = divmod(round(exponent * 2**40), 1 << 40)
+    result = bernoulli_exp(np.full(size, rest, np.uint64), 1 << 40, source)
+    hard = np.flatnonzero(result)
+    result[hard] = _successes_of_exp_minus_one(hard.size, source) >= np.uint64(whole)
+    return result
+
+
+def uniform_open(size: int, source: Randomness) -> NDArray[np.float64]:
+    """`size` uniform floats in (0, 1) for the continuous samplers, precise to 2^-52 of their own size.
+
+    (r + 1/2) / 2^64 for r uniform below 2^64; where r is small more bits follow, so that no tail of a
+    distribution is out of reach: a tail that one input can never reach and another can would void any epsilon.
+    """
+    words = source.uint64(size)
+    values = words.astype(np.float64) + 0.5
+    short, scale = np.flatnonzero(words < 1 << 12), 1.0
+    while short.size:
+        scale *= 2.0**-64
+        more = source.uint64(short.size)
+        values[short] += (more.astype(np.float64) + 0.5) * scale - 0.5 * scale * 2.0**64
+        short = short[values[short] < scale * 2.0**76]
+        if scale < 2.0**-900:
+            break
+    return np.minimum(values * 2.0**-64, 1 - 2.0**-53)
