@@ -1,1 +1,102 @@
-"""Differentially private text."""
+"""Text under differential privacy: rewrite, redact and embed it, and say exactly what was guaranteed.
+
+    >>> import dptext as dp
+    >>> spec = dp.WordMetric(epsilon=10.0, noise="tem")
+    >>> print(spec.guarantee().explain().splitlines()[0])
+    Guaranteed (epsilon = 10 per unit of Euclidean distance of word vectors (glove)), per token, replace one.
+
+Names are looked up when they are first used, so that `import dptext` loads no heavy library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from dptext import accounting, bounds, curves, errors, noise, privunit, randomness, selection, testing
+    from dptext.certificate import Certificate
+    from dptext.config import read_spec, spec_from_settings
+    from dptext.embeddings import WordVectors, load_word_vectors
+    from dptext.estimates import Estimate
+    from dptext.guarantee import Basis, Guarantee, Relation, Trust, Unit
+    from dptext.mechanisms.private_phrases import PrivatePhrases
+    from dptext.mechanisms.word_metric import WordMetric
+    from dptext.pipeline import Plan, privatize, privatize_file
+    from dptext.records import Fields, Record, Release, read_records
+    from dptext.releases import write_releases
+    from dptext.samples import sample_records
+
+__all__ = [
+    "Basis",
+    "Certificate",
+    "Estimate",
+    "Fields",
+    "Guarantee",
+    "Plan",
+    "PrivatePhrases",
+    "Record",
+    "Relation",
+    "Release",
+    "Trust",
+    "Unit",
+    "WordMetric",
+    "WordVectors",
+    "accounting",
+    "bounds",
+    "curves",
+    "errors",
+    "load_word_vectors",
+    "noise",
+    "privatize",
+    "privatize_file",
+    "privunit",
+    "randomness",
+    "read_records",
+    "read_spec",
+    "sample_records",
+    "selection",
+    "spec_from_settings",
+    "testing",
+    "write_releases",
+]
+
+_HOMES = {
+    "Basis": "guarantee",
+    "Certificate": "certificate",
+    "Estimate": "estimates",
+    "Fields": "records",
+    "Guarantee": "guarantee",
+    "Plan": "pipeline",
+    "PrivatePhrases": "mechanisms.private_phrases",
+    "Record": "records",
+    "Relation": "guarantee",
+    "Release": "records",
+    "Trust": "guarantee",
+    "Unit": "guarantee",
+    "WordMetric": "mechanisms.word_metric",
+    "WordVectors": "embeddings",
+    "load_word_vectors": "embeddings",
+    "privatize": "pipeline",
+    "privatize_file": "pipeline",
+    "read_records": "records",
+    "read_spec": "config",
+    "sample_records": "samples",
+    "spec_from_settings": "config",
+    "write_releases": "releases",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'dptext' has no attribute {name!r}")
+    home: ModuleType = import_module(f"dptext.{_HOMES.get(name, name)}")
+    found: object = getattr(home, name) if name in _HOMES else home
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

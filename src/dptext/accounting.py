@@ -24,12 +24,16 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TypeVar, assert_never
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import log_ndtr
-
 from dptext import _validate
+from dptext.curves import (
+    exponential_epsilon,
+    gaussian_epsilon,
+    sum_up,
+    top_k_epsilon,
+    two_set_epsilon,
+    up,
+    zcdp_epsilon,
+)
 from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import (
     ApproximateEvent,
@@ -53,8 +57,6 @@ from dptext.guarantee import (
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
-#: Relative room for the rounding of exp and log in the closed formulas; they err by a few 2^-53.
-_ROUNDING = 2.0**-44
 #: Above this many runs the exact distribution of top-k losses costs more than it gains.
 _MAX_EXACT_RUNS = 4096
 
@@ -77,41 +79,15 @@ def repeat(events: Iterable[Event], times: int) -> tuple[Event, ...]:
     return compose(replace(event, count=event.count * times) for event in events)
 
 
-def _up(value: float) -> float:
-    """A little above a value that floats computed, so that rounding never makes epsilon smaller than it is."""
-    return math.nextafter(value * (1 + _ROUNDING), math.inf) if value > 0 else max(value, 0.0)
-
-
-def _round_up(total: Fraction) -> float:
-    """The smallest float that is at least this fraction."""
-    nearest = float(total)
-    return nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)
-
-
-def _two_set_epsilon(event: TwoSetEvent) -> float:
-    # MATHS 1.3 (a) and (b); the paper's epsilon + ln(size) is true but loose.
-    spread = (event.size - event.k) / event.k if event.set_choice == "top_k" else event.size - 1
-    return _up(event.epsilon / 2 + math.log(spread))
-
-
-def _exponential_epsilon(event: ExponentialEvent) -> float:
-    # MATHS 1.4: one option at the top of the range and the others at its bottom, against the reverse.
-    d, others = event.log_range, event.size - 1
-    if others == 0 or d == 0:
-        return 0.0
-    log_others = math.log(others)
-    return _up(float(d + np.logaddexp(log_others + d, 0.0) - np.logaddexp(d, log_others)))
-
-
 def _pure_epsilon(event: Event) -> float | None:
     """Epsilon of one run at delta = 0, or None where it is infinite."""
     match event:
         case PureEvent() | TopKEvent():
             return event.epsilon
         case TwoSetEvent():
-            return _two_set_epsilon(event)
+            return two_set_epsilon(event)
         case ExponentialEvent():
-            return _exponential_epsilon(event)
+            return exponential_epsilon(event)
         case ApproximateEvent() | GaussianEvent() | ZcdpEvent() | SampledGaussianEvent() | NoEvent():
             return None
         case MetricEvent():
@@ -129,127 +105,20 @@ def _zcdp_rho(event: Event) -> float | None:
         case ZcdpEvent():
             return event.rho
         case GaussianEvent():
-            return _up(0.5 / event.noise_multiplier**2)
+            return up(0.5 / event.noise_multiplier**2)
         case ExponentialEvent():
             # Bounded range 2d (Cesar and Rogers 2021), or the tight pure epsilon.
-            return _up(min((2 * event.log_range) ** 2 / 8, _exponential_epsilon(event) ** 2 / 2))
+            return up(min((2 * event.log_range) ** 2 / 8, exponential_epsilon(event) ** 2 / 2))
         case PureEvent() | TopKEvent() | TwoSetEvent():
             pure = _pure_epsilon(event)
-            return None if pure is None else _up(pure**2 / 2)
+            return None if pure is None else up(pure**2 / 2)
         case ApproximateEvent() | SampledGaussianEvent() | NoEvent() | MetricEvent():
             return None
         case _:
             assert_never(event)
 
 
-def _sum_up(terms: Iterable[tuple[float, int]]) -> float:
-    return _round_up(sum((Fraction(value) * count for value, count in terms), Fraction(0)))
-
-
 # ------------------------------------------------------------------- epsilon at delta > 0
-
-
-def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Epsilon at delta of a rho-zCDP release (Canonne, Kamath and Steinke 2020, proposition 12)."""
-    _validate.not_negative(rho=rho)
-    _validate.positive(delta=delta)
-    if rho == 0:
-        return 0.0
-
-    def at(log_excess: float) -> float:
-        alpha = 1 + math.exp(log_excess)
-        return alpha * rho + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / (alpha - 1)
-
-    # Every alpha gives a valid bound, so an imperfect minimum only costs tightness.
-    best = minimize_scalar(at, bounds=(-12.0, 12.0), method="bounded", options={"xatol": 1e-10})
-    guess = math.log(max(math.sqrt(-math.log(min(delta, 0.5)) / rho), 1e-5))
-    return _up(max(min(float(best.fun), at(min(max(guess, -12.0), 12.0))), 0.0))
-
-
-def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
-    """delta of continuous Gaussian noise at epsilon (Balle and Wang 2018, theorem 8), rounded up.
-
-    noise_multiplier = standard deviation / L2 sensitivity.
-    """
-    _validate.positive(noise_multiplier=noise_multiplier)
-    mu = 1 / noise_multiplier
-    log_left = float(log_ndtr(mu / 2 - epsilon / mu))
-    log_right = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
-    if log_right >= log_left:
-        return 0.0 if log_left < -700 else math.exp(log_left) * 1e-12
-    # exp(left) - exp(right); log_ndtr errs by some 1e-14 relative, which the difference may magnify
-    return min(1.0, -math.exp(log_left) * math.expm1(log_right - log_left) + math.exp(log_left) * 1e-12)
-
-
-def _gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
-    if gaussian_delta(noise_multiplier, 0.0) <= delta:
-        return 0.0
-    high = 1.0
-    while gaussian_delta(noise_multiplier, high) > delta:
-        high *= 2
-        if high > 1e12:
-            return math.inf
-    return _up(_smallest(lambda e: gaussian_delta(noise_multiplier, e) <= delta, high / 2 if high > 1 else 0.0, high))
-
-
-def _smallest(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The smallest float in (low, high] for which a monotone condition holds, given that it holds at high."""
-    while (middle := (low + high) / 2) not in (low, high):
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
-def _top_k_probabilities(event: TopKEvent) -> tuple[float, float, float]:
-    """Probabilities of loss +epsilon, 0 and -epsilon in the worst case of one run (disjoint top-k sets)."""
-    k, size = event.k, event.size
-    others = size - k
-    overlap_free = min(k, others)  # when 2k > size the two sets must overlap; overlap has loss 0
-    # p = e^E / Z and q = 1 / Z with Z = k e^E + size - k, without overflow
-    q_over_p = math.exp(-event.epsilon)
-    p = 1 / (k + others * q_over_p)
-    up, down = overlap_free * p, overlap_free * p * q_over_p
-    return up, max(0.0, 1 - up - down), down
-
-
-def _top_k_net_losses(event: TopKEvent) -> NDArray[np.float64]:
-    """Exact distribution of (runs with loss +epsilon) - (runs with loss -epsilon), from -count to count."""
-    up, zero, down = _top_k_probabilities(event)
-    result = np.ones(1)
-    power = np.array([down, zero, up])
-    remaining = event.count
-    while remaining:
-        if remaining % 2:
-            result = np.convolve(result, power)
-        remaining //= 2
-        if remaining:
-            power = np.convolve(power, power)
-    return result
-
-
-def top_k_delta(event: TopKEvent, epsilon: float) -> float:
-    """delta at epsilon of `event.count` runs of top-k randomized response, from the exact loss distribution."""
-    losses = _top_k_net_losses(event)
-    net = np.arange(-event.count, event.count + 1) * event.epsilon
-    above = net > epsilon
-    total = float(np.sum(losses[above] * -np.expm1(epsilon - net[above])))
-    return min(1.0, total * (1 + 1e-9))  # sums of positive terms: the error is far below 1e-9 relative
-
-
-def _top_k_epsilon(event: TopKEvent, delta: float) -> float:
-    losses = _top_k_net_losses(event) * (1 + 1e-9)
-    net = np.arange(-event.count, event.count + 1) * event.epsilon
-    # On [net_j, net_j+1): delta(epsilon) = tail_mass - e^epsilon * tail_weight, both over losses above net_j.
-    tail_mass = np.cumsum(losses[::-1])[::-1]
-    log_terms = np.log(np.maximum(losses, 1e-320)) - net
-    tail_weight_log = np.logaddexp.accumulate(log_terms[::-1])[::-1]
-    for j in range(len(net)):
-        excess = tail_mass[j] - delta
-        if excess <= 0:
-            return _up(max(float(net[j - 1]), 0.0)) if j else 0.0
-        candidate = math.log(excess) - float(tail_weight_log[j])
-        if candidate <= net[j]:
-            return _up(max(candidate, 0.0))
-    return _up(float(net[-1]))
 
 
 def _pld_epsilon(events: Sequence[Event], delta: float, relation: Relation) -> float:
@@ -271,13 +140,13 @@ def _pld_epsilon(events: Sequence[Event], delta: float, relation: Relation) -> f
             if event.sampling_rate < 1:
                 step = dp_accounting.PoissonSampledDpEvent(event.sampling_rate, step)
             accountant.compose(step, event.steps * event.count)
-    rho = _sum_up((_zcdp_rho(e) or 0.0, e.count) for e in events if isinstance(e, GaussianEvent))
+    rho = sum_up((_zcdp_rho(e) or 0.0, e.count) for e in events if isinstance(e, GaussianEvent))
     if rho:
         # Ours is relative to the sensitivity of the relation, theirs to the norm of one record: under
         # REPLACE_ONE theirs moves the mean by two norms.
         moved = 2.0 if relation is Relation.REPLACE_ONE else 1.0
         accountant.compose(dp_accounting.GaussianDpEvent(moved / math.sqrt(2 * rho)))
-    return _up(float(accountant.get_epsilon(delta)))
+    return up(float(accountant.get_epsilon(delta)))
 
 
 def _approximate_epsilon(events: Sequence[Event], delta: float, relation: Relation) -> float:
@@ -286,7 +155,7 @@ def _approximate_epsilon(events: Sequence[Event], delta: float, relation: Relati
     left = Fraction(delta) - sum((Fraction(e.delta) * e.count for e in added), Fraction(0))
     if left < 0:
         return math.inf
-    base = _sum_up((e.epsilon, e.count) for e in added)
+    base = sum_up((e.epsilon, e.count) for e in added)
     rest = [e for e in events if not isinstance(e, ApproximateEvent)]
     if not rest:
         return base
@@ -294,22 +163,22 @@ def _approximate_epsilon(events: Sequence[Event], delta: float, relation: Relati
     noisy = [e for e, epsilon in pure.items() if epsilon is None]
     pure_terms = [(epsilon, e.count) for e, epsilon in pure.items() if epsilon is not None]
     if not noisy:
-        candidates = [_sum_up(pure_terms)]
+        candidates = [sum_up(pure_terms)]
     elif left == 0:
         return math.inf
     else:
-        candidates = [_sum_up([*pure_terms, (_noise_epsilon(noisy, float(left), relation), 1)])]
+        candidates = [sum_up([*pure_terms, (_noise_epsilon(noisy, float(left), relation), 1)])]
     delta_left = math.nextafter(float(left), 0.0) if Fraction(float(left)) > left else float(left)
     if delta_left > 0:
         top_k = [e for e in rest if isinstance(e, TopKEvent)]
         if not noisy and len(top_k) == 1 and top_k[0].count <= _MAX_EXACT_RUNS:
             others = [(epsilon, e.count) for e, epsilon in pure.items() if e is not top_k[0] and epsilon is not None]
-            candidates.append(_sum_up([*others, (_top_k_epsilon(top_k[0], delta_left), 1)]))
+            candidates.append(sum_up([*others, (top_k_epsilon(top_k[0], delta_left), 1)]))
         rhos = [_zcdp_rho(e) for e in rest]
         if all(rho is not None for rho in rhos):
-            rho = _sum_up((r, e.count) for r, e in zip(rhos, rest, strict=True) if r is not None)
+            rho = sum_up((r, e.count) for r, e in zip(rhos, rest, strict=True) if r is not None)
             candidates.append(zcdp_epsilon(rho, delta_left))
-    return _sum_up([(base, 1), (min(candidates), 1)])
+    return sum_up([(base, 1), (min(candidates), 1)])
 
 
 def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> float:
@@ -318,22 +187,20 @@ def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> 
     gaussian = [e for e in noisy if isinstance(e, GaussianEvent)]
     sampled = [e for e in noisy if isinstance(e, SampledGaussianEvent)]
     if sampled and zcdp:
-        rho = _sum_up((e.rho, e.count) for e in zcdp)
-        return _sum_up(
+        rho = sum_up((e.rho, e.count) for e in zcdp)
+        return sum_up(
             [(_pld_epsilon([*sampled, *gaussian], delta / 2, relation), 1), (zcdp_epsilon(rho, delta / 2), 1)]
         )
     if sampled:
         return _pld_epsilon(noisy, delta, relation)
-    rho = _sum_up((_zcdp_rho(e) or 0.0, e.count) for e in noisy)
+    rho = sum_up((_zcdp_rho(e) or 0.0, e.count) for e in noisy)
     if zcdp:
         return zcdp_epsilon(rho, delta)
     # Gaussians compose to one Gaussian: 1 / noise_multiplier^2 adds up.
-    return _gaussian_epsilon(1 / math.sqrt(2 * rho), delta)
+    return gaussian_epsilon(1 / math.sqrt(2 * rho), delta)
 
 
-def epsilon(
-    events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE
-) -> float:
+def epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:
     """The smallest epsilon that is known to hold at delta for all these runs together, rounded up.
 
     Infinite where nothing holds (a Gaussian at delta 0, a NoEvent).
@@ -385,8 +252,8 @@ def guarantee(
     found = math.inf
     if metric is not None:
         metric_events = [event for event in merged if isinstance(event, MetricEvent)]
-        found = _sum_up((event.epsilon, event.count) for event in metric_events)
-        delta = min(1.0, max(delta, _sum_up((event.delta, event.count) for event in metric_events)))
+        found = sum_up((event.epsilon, event.count) for event in metric_events)
+        delta = min(1.0, max(delta, sum_up((event.delta, event.count) for event in metric_events)))
     elif not without:
         found = _epsilon(merged, delta, relation)
     if without or math.isinf(found):
@@ -406,10 +273,10 @@ def add(first: Guarantee, second: Guarantee) -> Guarantee:
     first.require_comparable(second)
     basis = weakest(first.basis, second.basis)
     trust = Trust.CENTRAL if Trust.CENTRAL in (first.trust, second.trust) else Trust.LOCAL
-    total = math.inf if basis is Basis.NONE else _sum_up([(first.epsilon, 1), (second.epsilon, 1)])
+    total = math.inf if basis is Basis.NONE else sum_up([(first.epsilon, 1), (second.epsilon, 1)])
     return Guarantee(
         epsilon=total,
-        delta=0.0 if basis is Basis.NONE else min(1.0, _sum_up([(first.delta, 1), (second.delta, 1)])),
+        delta=0.0 if basis is Basis.NONE else min(1.0, sum_up([(first.delta, 1), (second.delta, 1)])),
         unit=first.unit,
         relation=first.relation,
         metric=first.metric,
@@ -429,10 +296,10 @@ def special_to_replace_one(special: Guarantee) -> Guarantee:
     """
     if special.relation is not Relation.REPLACE_SPECIAL or special.metric is not None:
         raise IncomparableError(f"Expected relation replace_special without metric, found {special.meaning}.")
-    twice = special.epsilon if math.isinf(special.epsilon) else _sum_up([(special.epsilon, 2)])
+    twice = special.epsilon if math.isinf(special.epsilon) else sum_up([(special.epsilon, 2)])
     delta = 0.0
     if special.delta:
-        delta = 1.0 if special.epsilon > 700 else min(1.0, _up((1 + math.exp(special.epsilon)) * special.delta))
+        delta = 1.0 if special.epsilon > 700 else min(1.0, up((1 + math.exp(special.epsilon)) * special.delta))
     return replace(special, relation=Relation.REPLACE_ONE, epsilon=twice, delta=delta)
 
 
@@ -443,7 +310,7 @@ def bounded_metric(events: Iterable[Event], *, diameter: float) -> tuple[Event, 
     """Metric events read without metric, for inputs at most `diameter` (public) apart."""
     _validate.positive(diameter=diameter)
     return tuple(
-        ApproximateEvent(_up(event.epsilon * diameter), event.delta, event.count)
+        ApproximateEvent(up(event.epsilon * diameter), event.delta, event.count)
         if isinstance(event, MetricEvent)
         else event
         for event in events
@@ -466,6 +333,28 @@ def lift(events: Iterable[Event], *, runs: int = 1, parts: int = 1) -> tuple[Eve
     return repeat((_group(event, parts) for event in events), runs)
 
 
+def for_author(document: Guarantee, *, max_per_author: int) -> Guarantee:
+    """A document's guarantee read for everything by one author, when no author has more than so many documents.
+
+    Each document is a run of its own, so epsilon and delta add up. The maximum must have been enforced.
+
+    Raises:
+        IncomparableError: the guarantee is not per document, or it has a metric.
+    """
+    _validate.count(max_per_author=max_per_author)
+    if document.unit is not Unit.DOCUMENT or document.metric is not None:
+        raise IncomparableError(f"Expected a guarantee per document without metric, found {document.meaning}.")
+    if document.basis is Basis.NONE:
+        return replace(document, unit=Unit.AUTHOR)
+    return replace(
+        document,
+        unit=Unit.AUTHOR,
+        epsilon=sum_up([(document.epsilon, max_per_author)]),
+        delta=min(1.0, sum_up([(document.delta, max_per_author)])),
+        assumptions=(*document.assumptions, f"no author has more than {max_per_author} records (enforced)"),
+    )
+
+
 def _group(event: Event, parts: int) -> Event:
     match event:
         case MetricEvent():
@@ -474,9 +363,9 @@ def _group(event: Event, parts: int) -> Event:
                 "unit is unbounded unless a public diameter is given (dptext.accounting.bounded_metric)."
             )
         case PureEvent():
-            return replace(event, epsilon=_sum_up([(event.epsilon, parts)]))
+            return replace(event, epsilon=sum_up([(event.epsilon, parts)]))
         case ZcdpEvent():
-            return replace(event, rho=_sum_up([(event.rho, parts * parts)]))
+            return replace(event, rho=sum_up([(event.rho, parts * parts)]))
         case GaussianEvent():
             return replace(event, noise_multiplier=math.nextafter(event.noise_multiplier / parts, 0.0))
         case ApproximateEvent() if parts > 1:
@@ -492,12 +381,12 @@ def _group(event: Event, parts: int) -> Event:
 
 
 def _group_approximate(event: ApproximateEvent, parts: int) -> ApproximateEvent:
-    total = _sum_up([(event.epsilon, parts)])
+    total = sum_up([(event.epsilon, parts)])
     if total > 700:
         delta = 1.0 if event.delta else 0.0
     else:
         growth = math.expm1(total) / math.expm1(event.epsilon) if event.epsilon else float(parts)
-        delta = min(1.0, _up(event.delta * growth))
+        delta = min(1.0, up(event.delta * growth))
     return replace(event, epsilon=total, delta=delta)
 
 
@@ -563,7 +452,9 @@ def calibrate(
     while cost(high) <= epsilon:
         low, high = high, high * 2
         if high > 2.0**60:
-            raise ConfigError(f"Expected epsilon={epsilon!r} to bind: {type(event).__name__} costs less at any strength.")
+            raise ConfigError(
+                f"Expected epsilon={epsilon!r} to bind: {type(event).__name__} costs less at any strength."
+            )
     while (middle := math.sqrt(low * high) if high > 4 * low else (low + high) / 2) not in (low, high):
         low, high = (middle, high) if cost(middle) <= epsilon else (low, middle)
         if high - low <= tolerance * high:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.guarantee import ExponentialEvent, PureEvent, TopKEvent, TwoSetEvent
+from dptext.guarantee import ExponentialEvent, MetricEvent, PureEvent, TopKEvent, TwoSetEvent
 from dptext.randomness import (
     LIMB_BITS,
     LIMBS,
@@ -172,6 +172,66 @@ class ClippedExponential:
     def choose(self, scores: Scores, source: Randomness) -> Indices:
         """One option a row, `(rows,)`."""
         return _draw_by_weight(self._log_weights(scores), source)
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatedExponential:
+    """Probability proportional to e^(-epsilon * min(distance, threshold) / 2): the choice of TEM.
+
+    Carvalho et al. 2021 choose among the options nearer than the threshold and one stand-in for all others,
+    with score -threshold + 2 ln(others) / epsilon, and then uniformly among the others: the same distribution.
+    So only the near options must be looked at.
+
+    Guarantee:
+        `event(metric)`: log ratio at most epsilon * distance, when distances obey the triangle inequality.
+    """
+
+    epsilon: float
+    threshold: float
+    size: int
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon, threshold=self.threshold)
+        _validate.count(size=self.size)
+        if self.epsilon * self.threshold / 2 > 35:
+            raise ConfigError(f"Expected epsilon * threshold = {self.epsilon * self.threshold:g} <= 70.")
+
+    @staticmethod
+    def threshold_for(epsilon: float, size: int, beta: float) -> float:
+        """The threshold at which options beyond it are chosen with probability about beta or less."""
+        _validate.positive(epsilon=epsilon)
+        _validate.within(1e-6, 0.5, beta=beta)
+        return 2 / epsilon * math.log((1 - beta) * (size - 1) / beta)
+
+    def event(self, metric: str) -> MetricEvent:
+        """One choice, for distances called `metric`."""
+        return MetricEvent(self.epsilon, metric)
+
+    def distribution(self, distances: Scores) -> Floats:
+        """Probabilities `(rows, options)`."""
+        near = np.minimum(_checked(distances, self.size), self.threshold)
+        return _softmax(-near * _scale(self.epsilon, 1.0))
+
+    def choose(self, near: Floats, source: Randomness) -> Indices:
+        """Which of the near options of each row, or -1 for one of the others.
+
+        Args:
+            near: distances `(rows, most)` of the near options of each row, padded with infinity. An option
+                beyond the threshold may be listed.
+            source: where the bits come from.
+
+        Returns:
+            Columns `(rows,)`.
+        """
+        listed = np.isfinite(near)
+        others = self.size - listed.sum(axis=1)
+        scale = _scale(self.epsilon, 1.0)
+        weights = np.where(listed, -scale * np.minimum(near, self.threshold), 0.0)
+        rest = np.log(np.maximum(others, 1)) - scale * self.threshold
+        limbs = _integer_weights(np.concatenate([weights, rest[:, None]], axis=1))
+        limbs[:, np.concatenate([~listed, (others == 0)[:, None]], axis=1)] = 0
+        chosen = wide_choice(limbs, source)
+        return np.where(chosen == near.shape[1], -1, chosen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,7 @@ def tokenize(text: str) -> list[list[str]]:
         text: The text.
 
     Returns:
-        One list of tokens per line. Whether two characters share a token depends on their surroundings only through
-        the rule above, so that tokenizing ``detokenize(tokenize(text))`` gives the same lines again.
+        The tokens of each line. Tokenizing ``detokenize(tokenize(text))`` gives the same lines again.
 
     >>> tokenize("It's well-made.\nI'd see it again!")
     [['It', "'s", 'well', '-', 'made', '.'], ['I', "'d", 'see', 'it', 'again', '!']]

@@ -1,0 +1,315 @@
+"""What attack results prove: lower bounds on epsilon from counts, and what epsilon allows an attacker.
+
+An attack that tells two neighbouring inputs apart too often refutes a claimed epsilon; no attack proves
+one. The functions here are pure: counts go in, a bound that holds with the stated confidence comes out::
+
+    >>> from dptext.bounds import epsilon_from_rates, epsilon_ceiling
+    >>> bound = epsilon_from_rates(900, 1000, false_positives=120, negatives=1000)
+    >>> round(bound.epsilon, 2)
+    1.96
+    >>> round(epsilon_ceiling(1000), 1)  # perfect separation in 1,000 runs a side shows no more than this
+    5.6
+
+The counts must come from independent runs and from an event (a threshold, a set of outputs) that was chosen
+on *other* data. Who looks at several events, directions or pairs of inputs and reports the best says so
+with `tests`; the error probability is then divided among them. Lower bounds are rounded down, upper ones up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate
+from dptext.errors import ConfigError
+from dptext.estimates import Estimate, bonferroni, check_part, clopper_pearson_lower, clopper_pearson_upper
+from dptext.randomness import Randomness, uniform_below
+
+T = TypeVar("T", bound=np.generic)
+
+# Several times the rounding error of the few float operations behind each bound, as a share of (1 + result).
+_FLOAT_SLACK = 2e-15
+
+
+@dataclass(frozen=True, slots=True)
+class EpsilonLowerBound:
+    """With probability at least `confidence` no (epsilon', delta) guarantee with epsilon' < epsilon holds.
+
+    Attributes:
+        epsilon: the lower bound; 0 says nothing.
+        delta: the delta that the refuted guarantees have.
+        confidence: of this bound, and of all `tests` bounds of its family together.
+        tests: number of events x directions x pairs of inputs among which the error probability was split.
+    """
+
+    epsilon: float
+    delta: float
+    confidence: float
+    tests: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Clopper-Pearson bounds that all hold together: on TPR from below, on FPR from above.
+
+    The complements are bounds of their own (the same ones: fnr_high = 1 - tpr_low), computed from the
+    counted complement, because 1 - tpr_low loses its digits where the rate is near 1.
+    """
+
+    tpr_low: float
+    fnr_high: float
+    fpr_high: float
+    tnr_low: float
+
+
+def _rates(
+    true_positives: int, positives: int, false_positives: int, negatives: int, confidence: float, tests: int
+) -> _Rates:
+    check_part("true_positives", true_positives, "positives", positives)
+    check_part("false_positives", false_positives, "negatives", negatives)
+    _validate.count(tests=tests)
+    # Half of the error for the bound on TPR, half for the one on FPR (MATHS 7), then Bonferroni over tests.
+    alpha = bonferroni(confidence, 2 * tests)
+    return _Rates(
+        tpr_low=clopper_pearson_lower(true_positives, positives, alpha=alpha),
+        fnr_high=clopper_pearson_upper(positives - true_positives, positives, alpha=alpha),
+        fpr_high=clopper_pearson_upper(false_positives, negatives, alpha=alpha),
+        tnr_low=clopper_pearson_lower(negatives - false_positives, negatives, alpha=alpha),
+    )
+
+
+def _rounded_down(number: float) -> float:
+    return number if math.isinf(number) else max(0.0, number - _FLOAT_SLACK * (1 + abs(number)))
+
+
+def _log_ratio(numerator: float, denominator: float) -> float:
+    """ln(numerator / denominator), rounded down to a lower bound on a privacy loss; 0 where it says nothing."""
+    if numerator <= denominator:
+        return 0.0
+    return _rounded_down(math.log(numerator / denominator)) if denominator > 0 else math.inf
+
+
+def epsilon_from_rates(
+    true_positives: int,
+    positives: int,
+    *,
+    false_positives: int,
+    negatives: int,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    tests: int = 1,
+) -> EpsilonLowerBound:
+    """Lower bound on epsilon from how often an event occurred on each of two neighbouring inputs.
+
+    epsilon >= max(ln((TPR_low - delta) / FPR_high), ln((1 - FPR_high - delta) / (1 - TPR_low)), 0) (MATHS 7;
+    Nasr et al. 2021, arXiv 2101.04535).
+
+    Args:
+        true_positives: runs on the first input with the event.
+        positives: runs on the first input, at most 1e9.
+        false_positives: runs on the second input with the event.
+        negatives: runs on the second input, at most 1e9.
+        delta: the delta of the guarantee under test.
+        confidence: in (0, 1).
+        tests: events x directions x pairs of inputs that were looked at. The opposite direction (the event
+            more frequent on the second input) is a further test: swap the inputs and count 2.
+
+    Raises:
+        ConfigError: counts that are not integers or not possible, or a setting out of its range.
+    """
+    _validate.probability(delta=delta)
+    rates = _rates(true_positives, positives, false_positives, negatives, confidence, tests)
+    # The maximum over the two formulas costs no further split. The first applies the guarantee to the event,
+    # the second (inputs swapped) to its complement; both follow from the same two facts TPR >= tpr_low and
+    # FPR <= fpr_high, which hold together with the full confidence, so neither can err where the facts hold.
+    on_event = _log_ratio(rates.tpr_low - delta, rates.fpr_high)
+    on_complement = _log_ratio(rates.tnr_low - delta, rates.fnr_high)
+    return EpsilonLowerBound(max(on_event, on_complement), delta, confidence, tests)
+
+
+def epsilon_ceiling(runs: int, *, delta: float = 0.0, confidence: float = 0.95, tests: int = 1) -> float:
+    """The largest lower bound that `epsilon_from_rates` can give with `runs` runs on each input.
+
+    That of perfect separation: the bound grows with true positives and shrinks with false ones. A claimed
+    epsilon above it cannot be refuted by counting, whatever the mechanism does (MATHS 7).
+
+    Args:
+        runs: runs on each of the two inputs, at most 1e9.
+        delta, confidence, tests: as in `epsilon_from_rates`.
+
+    Raises:
+        ConfigError: a setting out of its range.
+    """
+    check_part("runs", runs, "runs", runs)
+    perfect = epsilon_from_rates(
+        runs, runs, false_positives=0, negatives=runs, delta=delta, confidence=confidence, tests=tests
+    )
+    return perfect.epsilon
+
+
+def one_run(guesses: int, correct: int, *, confidence: float = 0.95, tests: int = 1) -> EpsilonLowerBound:
+    """Lower bound on a pure epsilon from one run with many canaries (Steinke, Nasr, Jagielski 2023).
+
+    Each canary is included or not by its own fair coin; the attacker sees the one output and guesses some of
+    the coins. Under pure epsilon-DP (adding or removing one canary) Pr[correct >= v] is at most
+    Pr[Bin(guesses, e^eps / (1 + e^eps)) >= v]; the bound is the largest epsilon that this refutes. There is
+    one binomial bound here, so the error probability is not halved, and no delta: the bound with one is another.
+
+    Args:
+        guesses: coins guessed, a number fixed before the run, at most 1e9.
+        correct: guesses that were right.
+        confidence: in (0, 1).
+        tests: numbers of guesses, or attackers, among which the best was chosen.
+
+    Raises:
+        ConfigError: counts that are not integers or not possible, or a setting out of its range.
+    """
+    check_part("correct", correct, "guesses", guesses)
+    _validate.count(tests=tests)
+    alpha = bonferroni(confidence, tests)
+    # The binomial tail grows with epsilon, so the largest refuted e^eps / (1 + e^eps) is Clopper-Pearson's bound.
+    right_low = clopper_pearson_lower(correct, guesses, alpha=alpha)
+    wrong_high = clopper_pearson_upper(guesses - correct, guesses, alpha=alpha)
+    return EpsilonLowerBound(_log_ratio(right_low, wrong_high), 0.0, confidence, tests)
+
+
+def _with_complement(rate: float, complement: float) -> tuple[float, float]:
+    """A rate and one minus it, as exact complements; starts from the smaller one, which has all its digits."""
+    return (rate, 1 - rate) if rate < complement else (1 - complement, complement)
+
+
+def renyi_from_rates(
+    true_positives: int,
+    positives: int,
+    *,
+    false_positives: int,
+    negatives: int,
+    alpha: float,
+    confidence: float = 0.95,
+    tests: int = 1,
+) -> float:
+    """Certified lower bound on the Renyi divergence D_alpha(first input's outputs || second input's), in nats.
+
+    The event is post-processing to one bit, so D_alpha >= ln(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) / (a-1) for
+    the true rates p and q; for p > q this grows with p and shrinks with q, so p = TPR_low and q = FPR_high
+    bound it from below; 0 when p <= q (MATHS 3.4, 7). Several alphas need no further `tests`: all their
+    bounds follow from the same two rates.
+
+    Args:
+        true_positives, positives, false_positives, negatives: as in `epsilon_from_rates`.
+        alpha: the order, above 1 and finite.
+        confidence: in (0, 1).
+        tests: events x directions x pairs of inputs that were looked at.
+
+    Raises:
+        ConfigError: counts that are not integers or not possible, or a setting out of its range.
+    """
+    _validate.positive(alpha=alpha)
+    if alpha <= 1:
+        raise ConfigError(f"Expected alpha={alpha!r} > 1.")
+    rates = _rates(true_positives, positives, false_positives, negatives, confidence, tests)
+    # Both terms need p and 1 - p of the same p: two separately rounded bounds would not be rounded down.
+    p, not_p = _with_complement(rates.tpr_low, rates.fnr_high)
+    q, not_q = _with_complement(rates.fpr_high, rates.tnr_low)
+    if p <= q:
+        return 0.0
+    logs = math.log(p), math.log(q), math.log(not_p), math.log(not_q)
+    log_p, log_q, log_not_p, log_not_q = logs
+    log_sum = float(np.logaddexp(alpha * log_p + (1 - alpha) * log_q, alpha * log_not_p + (1 - alpha) * log_not_q))
+    # For alpha near 1 the sum is near 1 and its rounding error is divided by alpha - 1: count it before.
+    error = _FLOAT_SLACK * alpha * (1 + sum(abs(log) for log in logs))
+    return _rounded_down(max(0.0, log_sum - error) / (alpha - 1))
+
+
+def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta: float = 0.0) -> float:
+    """The most often that any attacker's `top` guesses can contain the input, of equally likely candidates.
+
+    The guarantee must hold between any two of the N candidates (MATHS 7). Pure: an output is at most e^eps
+    times as likely under one candidate as under another, so the j best carry at most j e^eps / (j e^eps + N - j)
+    of the posterior. With delta and one guess: sum P_i(guess i) <= e^eps P_k(guess i) + delta over all k != i,
+    then over i, and get (e^eps + (N - 1) delta) / (e^eps + N - 1).
+
+    Args:
+        epsilon: of the guarantee, finite.
+        candidates: N, how many inputs the attacker knows to be equally likely.
+        top: j, how many different guesses the attacker has.
+        delta: of the guarantee; only with top=1, where the bound is proved.
+
+    Returns:
+        A probability, rounded up.
+
+    Raises:
+        ConfigError: a setting out of its range, or delta > 0 with top > 1.
+    """
+    _validate.not_negative(epsilon=epsilon)
+    _validate.count(candidates=candidates, top=top)
+    _validate.within(1, candidates, top=top)
+    _validate.probability(delta=delta)
+    if top > 1 and delta > 0:
+        raise ConfigError(f"Expected top={top!r} = 1 with delta={delta!r} > 0: no bound is proved for more guesses.")
+    shrink = math.exp(-epsilon)  # divided by e^epsilon, which overflows
+    bound = (1 + (candidates - 1) * delta * shrink) / (1 + (candidates - top) / top * shrink)
+    return min(1.0, bound * (1 + _FLOAT_SLACK))
+
+
+def accuracy_implies(accuracy: float, *, delta: float = 0.0) -> float:
+    """The epsilon that a balanced attack of this accuracy needs: ln((accuracy - delta) / (1 - accuracy)).
+
+    The two inputs are equally likely; adding TPR <= e^eps FPR + delta and TNR <= e^eps FNR + delta gives it
+    (MATHS 3.3). A measured accuracy is taken as it is: for a bound with confidence pass the lower end of its
+    interval. 0 where the accuracy needs no epsilon, infinite at accuracy 1 with delta < 1.
+
+    Raises:
+        ConfigError: accuracy or delta outside [0, 1].
+    """
+    _validate.probability(accuracy=accuracy, delta=delta)
+    return _log_ratio(accuracy - delta, 1 - accuracy)
+
+
+def bootstrap(
+    values: NDArray[T],
+    statistic: Callable[[NDArray[T]], float],
+    *,
+    source: Randomness,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+) -> Estimate:
+    """A statistic with its percentile bootstrap interval (Efron 1979).
+
+    Right only in the limit of many rows, so no refutation may rest on it: use counts and Clopper-Pearson there.
+    The ends are order statistics of the resampled values, taken outwards, and widened to contain the
+    statistic of `values` itself, which a biased statistic can otherwise leave.
+
+    Args:
+        values: `(n, ...)`; whole rows are drawn, so rows of (score, label) stay together.
+        statistic: takes `(n, ...)` rows, gives one number.
+        source: where the exactly uniform row numbers come from.
+        resamples: how many times n rows are drawn.
+        confidence: in (0, 1).
+
+    Raises:
+        ConfigError: no rows, a statistic that is NaN, or too few resamples for the confidence.
+    """
+    _validate.count(resamples=resamples)
+    alpha = bonferroni(confidence, 2)
+    rank = math.floor(alpha * (resamples + 1))
+    if rank < 1:
+        raise ConfigError(
+            f"Expected resamples={resamples!r} >= {math.ceil(1 / alpha) - 1} for confidence={confidence!r}."
+        )
+    n = values.shape[0] if values.ndim else 0
+    if n == 0:
+        raise ConfigError(f"Expected values of shape {values.shape} to have at least one row.")
+    value = float(statistic(values))
+    drawn = np.empty(resamples)
+    for i in range(resamples):  # one resample at a time: n x resamples row numbers would not fit in memory
+        drawn[i] = statistic(values[uniform_below(n, n, source)])
+    if math.isnan(value) or np.isnan(drawn).any():
+        raise ConfigError("Expected the statistic to be a number for every resample, found NaN.")
+    drawn.sort()
+    return Estimate(value, min(value, float(drawn[rank - 1])), max(value, float(drawn[-rank])), confidence)

@@ -1,0 +1,122 @@
+"""The certificate beside a released file: what was done, what it guarantees, and which bytes it speaks of.
+
+Everything in it is public: nothing is computed from private text but what the guarantee lists in `reveals`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from dptext.errors import ConfigError, DataError
+from dptext.guarantee import Event, Guarantee, Json, event_from_dict, event_to_dict
+
+SCHEMA = 1
+ONE_RELEASE = "one release; each repetition adds"
+
+
+def certificate_path(output: Path) -> Path:
+    """Where the certificate of an output file lies."""
+    return output.with_name(output.name + ".guarantee.json")
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, read in blocks."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What is known about one released file.
+
+    Attributes:
+        settings: the spec, `kind` first.
+        event: what happened to the spec's smallest unit, in each record.
+        guarantees: one for each unit that can be stated, smallest first.
+        records: how many records were released.
+        output: name of the released file, without its folder.
+        sha256: of the released file.
+        digests: of the fitted model and the public data in it.
+        version: of dptext.
+        randomness: "secure" or "seeded".
+        repetition: what another release of the same records would do.
+    """
+
+    settings: Mapping[str, Json]
+    event: Event
+    guarantees: tuple[Guarantee, ...]
+    records: int
+    output: str
+    sha256: str
+    digests: Mapping[str, str]
+    randomness: str
+    version: str = ""
+    repetition: str = ONE_RELEASE
+
+    def to_json(self) -> str:
+        """The certificate as JSON text."""
+        data: dict[str, Json] = {
+            "schema": SCHEMA,
+            "settings": dict(self.settings),
+            "event": event_to_dict(self.event),
+            "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
+            "records": self.records,
+            "output": self.output,
+            "sha256": self.sha256,
+            "digests": dict(self.digests),
+            "randomness": self.randomness,
+            "version": self.version or version("dptext"),
+            "repetition": self.repetition,
+        }
+        return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """The certificate that `to_json` wrote.
+
+        Raises:
+            ConfigError: this is no certificate, or one of a newer schema.
+        """
+        try:
+            data = json.loads(text)
+            if data["schema"] != SCHEMA:
+                raise ConfigError(f"Expected schema={data['schema']!r} to be {SCHEMA}: update dptext to read it.")
+            return cls(
+                settings=dict(data["settings"]),
+                event=event_from_dict(data["event"]),
+                guarantees=tuple(Guarantee.from_dict(item) for item in data["guarantees"]),
+                records=int(data["records"]),
+                output=str(data["output"]),
+                sha256=str(data["sha256"]),
+                digests=dict(data["digests"]),
+                randomness=str(data["randomness"]),
+                version=str(data["version"]),
+                repetition=str(data["repetition"]),
+            )
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise ConfigError("This is not a certificate that dptext wrote.") from error
+
+    def verify(self, folder: Path) -> None:
+        """Check that the file of this certificate, beside it in `folder`, has the bytes that it speaks of.
+
+        Raises:
+            DataError: the file is absent or another one.
+        """
+        path = folder / Path(self.output).name
+        if not path.is_file():
+            raise DataError(f"Expected {path}, the file of this certificate, beside it: nothing is verified.")
+        if sha256_of(path) != self.sha256:
+            raise DataError(f"{path} is not the file that this certificate was written for: its sha256 differs.")
+
+    def explain(self) -> str:
+        """The certificate in plain words."""
+        head = (
+            f"{self.output}: {self.records:,} records, mechanism {self.settings['kind']}, dptext {self.version}, "
+            f"{self.randomness} randomness; {self.repetition}."
+        )
+        return "\n\n".join([head, *(guarantee.explain() for guarantee in self.guarantees)])

@@ -1,0 +1,104 @@
+"""`dptext explain`: guarantees in plain words, and certificates held against their files."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+from dptext.certificate import Certificate
+from dptext.cli.privatize import chosen_spec
+from dptext.config import AnySpec, spec_from_settings
+from dptext.errors import ConfigError, DataError, MissingExtraError
+from dptext.guarantee import Basis, Json, Unit, event_to_dict
+from dptext.mechanism import settings
+from dptext.mechanisms.word_metric import WordMetric
+
+
+def explain_certificate(path: Path, as_json: bool) -> None:
+    """Verify a certificate against its file and against the spec in it, then say it in words."""
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise ConfigError(f"Cannot read the certificate {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
+    certificate = Certificate.from_json(text)
+    certificate.verify(path.parent)
+    _recompute(certificate)
+    if as_json:
+        print(json.dumps({"verified": True, **json.loads(certificate.to_json())}, indent=2))
+    else:
+        print(certificate.explain())
+        print("\nVerified: the file is the one that was certified, and the guarantee follows from its settings.")
+
+
+def _recompute(certificate: Certificate) -> None:
+    """Refuse a certificate that states more than its own settings give (another version may state less)."""
+    spec = spec_from_settings(certificate.settings)
+    if spec.event != certificate.event:
+        raise DataError("The event of this certificate is not the one of its settings: nothing is verified.")
+    for stated in certificate.guarantees:
+        if stated.basis is Basis.NONE:
+            continue
+        if certificate.randomness != "secure":
+            raise DataError("This certificate states a guarantee for a seeded run: nothing is verified.")
+        if stated.unit is Unit.AUTHOR:
+            continue  # rests on the enforced maximum per author, which the file cannot show
+        derived = spec.guarantee(stated.unit, stated.delta)
+        weaker = (stated.epsilon, stated.delta) >= (derived.epsilon, derived.delta)
+        if stated.meaning != derived.meaning or stated.basis is not derived.basis or not weaker:
+            raise DataError("A guarantee of this certificate does not follow from its settings: nothing is verified.")
+
+
+def _unit(name: str | None) -> Unit | None:
+    if name is None:
+        return None
+    try:
+        return Unit(name)
+    except ValueError:
+        raise ConfigError(f"Expected --unit {name!r} to be one of {', '.join(Unit)}.") from None
+
+
+def explain_spec(
+    mechanism: str | None, pairs: list[str], path: Path | None, *, unit: str | None, delta: float, as_json: bool
+) -> None:
+    """Say what a mechanism with these settings guarantees, before anything is spent."""
+    spec = chosen_spec(mechanism, pairs, path)
+    asked = _unit(unit)
+    units = spec.units if asked is None else (asked,)
+    found = [spec.guarantee(each, delta) for each in units]
+    share = _unchanged(spec)
+    if as_json:
+        data: dict[str, Json] = {
+            "settings": settings(spec),
+            "event": event_to_dict(spec.event),
+            "guarantees": [guarantee.to_dict() for guarantee in found],
+            "unchanged_share": None if math.isnan(share) else share,
+        }
+        print(json.dumps(data, indent=2))
+        return
+    print("\n\n".join(guarantee.explain() for guarantee in found))
+    if isinstance(spec, WordMetric):
+        print(_unchanged_line(spec, share))
+
+
+def _unchanged(spec: AnySpec) -> float:
+    """Share of public words that come back unchanged, or NaN where it cannot be measured."""
+    if not isinstance(spec, WordMetric):
+        return math.nan
+    try:
+        return spec.fit().unchanged_share()
+    except MissingExtraError:
+        return math.nan
+
+
+def _unchanged_line(spec: WordMetric, share: float) -> str:
+    if math.isnan(share):
+        return "How many words come back unchanged is not known without the vectors: pip install 'dptext[glove]'."
+    return (
+        f"Measured on words of the public vocabulary: {share:.3f} of them come back unchanged at epsilon = "
+        f"{spec.epsilon:g}. The number epsilon alone says nothing: a word that comes back is released verbatim."
+    )
+
+

@@ -1,0 +1,53 @@
+"""`dptext mechanisms`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, fields
+
+from rich.console import Console
+from rich.table import Table
+
+from dptext.config import SPECS, AnySpec
+
+
+def _summary(cls: type[AnySpec]) -> str:
+    return (cls.__doc__ or "").strip().splitlines()[0]
+
+
+def _guarantee(cls: type[AnySpec]) -> str:
+    """The `Guarantee:` section of the docstring, in one line."""
+    text = (cls.__doc__ or "").partition("Guarantee:\n")[2].partition("\n\n")[0]
+    return " ".join(text.split()).replace("`", "")
+
+
+def _settings(cls: type[AnySpec]) -> dict[str, object]:
+    return {field.name: None if field.default is MISSING else field.default for field in fields(cls) if field.init}
+
+
+def _required(cls: type[AnySpec]) -> list[str]:
+    return [field.name for field in fields(cls) if field.init and field.default is MISSING]
+
+
+def show(as_json: bool) -> None:
+    """Print the list."""
+    if as_json:
+        rows = [
+            {
+                "kind": kind,
+                "summary": _summary(cls),
+                "guarantee": _guarantee(cls),
+                "required": _required(cls),
+                "settings": _settings(cls),
+            }
+            for kind, cls in SPECS.items()
+        ]
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table("mechanism", "settings (default)", "guarantee", show_lines=True)
+    for kind, cls in SPECS.items():
+        listed = "\n".join(
+            name if name in _required(cls) else f"{name} ({value})" for name, value in _settings(cls).items()
+        )
+        table.add_row(f"{kind}\n{_summary(cls)}", listed, _guarantee(cls))
+    Console().print(table, markup=False)

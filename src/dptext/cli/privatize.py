@@ -1,0 +1,170 @@
+"""`dptext privatize`: from file to file, with progress on stderr and the result on stdout."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dptext.certificate import certificate_path
+from dptext.config import AnySpec, parse_setting, read_spec, spec_from_settings
+from dptext.errors import ConfigError
+from dptext.guarantee import Json
+from dptext.pipeline import Plan, privatize_file
+from dptext.randomness import secure, seeded
+from dptext.records import Fields, Format, OnError, detect_format, is_compressed
+
+_LINE_EVERY_SECONDS = 10.0
+
+
+def chosen_spec(mechanism: str | None, pairs: list[str], path: Path | None) -> AnySpec:
+    """The spec of --spec FILE, or of --mechanism with --set; --set also changes single settings of a file.
+
+    Raises:
+        ConfigError: neither or both are given, or the settings cannot be used.
+    """
+    changes = dict(parse_setting(pair) for pair in pairs)
+    if (mechanism is None) == (path is None):
+        raise ConfigError("Expected one of --mechanism NAME and --spec FILE.toml.")
+    if path is not None:
+        return read_spec(path, changes)
+    values: dict[str, Json] = {"kind": mechanism, **changes}
+    return spec_from_settings(values)
+
+
+def _format(name: str | None, option: str) -> Format | None:
+    if name is None:
+        return None
+    try:
+        return Format(name)
+    except ValueError:
+        raise ConfigError(f"Expected {option} {name!r} to be one of {', '.join(Format)}.") from None
+
+
+def plan(
+    *,
+    text_field: str,
+    id_field: str | None,
+    author_field: str | None,
+    keep: list[str],
+    input_format: str | None,
+    output_format: str | None,
+    on_error: str,
+    max_per_author: int | None,
+    delta: float,
+    batch_size: int,
+    without_guarantee: bool,
+    force: bool,
+    resume: bool,
+) -> Plan:
+    """The options as a plan.
+
+    Raises:
+        ConfigError: an option cannot be used.
+    """
+    if on_error not in tuple(OnError):
+        raise ConfigError(f"Expected --on-error {on_error!r} to be one of {', '.join(OnError)}.")
+    if force and resume:
+        raise ConfigError("Expected one of --force (begin anew) and --resume (go on).")
+    return Plan(
+        fields=Fields(text=text_field, id=id_field, author=author_field, keep=tuple(keep)),
+        input_format=_format(input_format, "--format"),
+        output_format=_format(output_format, "--output-format"),
+        on_error=OnError(on_error),
+        delta=delta,
+        max_per_author=max_per_author,
+        batch_size=batch_size,
+        without_guarantee=without_guarantee,
+        force=force,
+        resume=resume,
+    )
+
+
+def run(source: Path, target: Path, spec: AnySpec, plan: Plan, *, seed: int | None, as_json: bool) -> None:
+    """Privatize a file and print its certificate."""
+    mechanism = spec.fit()
+
+    def skipped(number: int, reason: str) -> None:
+        print(f"skipped record {number}: {reason}", file=sys.stderr)
+
+    with _progress(source, plan.input_format) as advance:
+        certificate = privatize_file(
+            source,
+            target,
+            mechanism,
+            plan=plan,
+            randomness=secure() if seed is None else seeded(seed),
+            on_progress=advance,
+            on_skip=skipped,
+        )
+    if as_json:
+        print(json.dumps({"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}, indent=2))
+    else:
+        print(certificate.explain())
+        print(f"\nWritten: {target} and {certificate_path(target)}")
+
+
+@contextlib.contextmanager
+def _progress(source: Path, named: Format | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar on a terminal, a line every ten seconds elsewhere; both on stderr."""
+    if not sys.stderr.isatty():
+        yield _lines()
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("privatizing"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    began = time.monotonic()
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=_count(source, named), rate="")
+        first: list[int] = []
+
+        def advance(done: int) -> None:
+            first.append(done) if not first else None
+            seconds = max(time.monotonic() - began, 1e-9)
+            bar.update(task, completed=done, rate=f"{(done - first[0]) / seconds:,.0f} records/s")
+
+        yield advance
+
+
+def _lines() -> Callable[[int], None]:
+    began = last = time.monotonic()
+
+    def advance(done: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _LINE_EVERY_SECONDS:
+            last = now
+            print(f"{done:,} records, {now - began:.0f} s", file=sys.stderr)
+
+    return advance
+
+
+def _count(source: Path, named: Format | None) -> int | None:
+    """How many records the input has, for the progress bar; None where only reading it all could tell."""
+    try:
+        if (named or detect_format(source)) not in (Format.JSONL, Format.TEXT):
+            return None
+        opener = gzip.open if is_compressed(source) else open
+        with opener(source, "rb") as file:
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    except (OSError, EOFError, ConfigError):
+        return None  # the reader will say what is wrong

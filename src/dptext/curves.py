@@ -1,0 +1,154 @@
+"""Privacy curves of single mechanisms: epsilon as a function of delta, or delta of epsilon, rounded up.
+
+The formulas that `dptext.accounting` composes; look there for what several runs cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_ndtr
+
+from dptext import _validate
+from dptext.guarantee import ExponentialEvent, TopKEvent, TwoSetEvent
+
+#: Relative room for the rounding of exp and log in the closed formulas; they err by a few 2^-53.
+_ROUNDING = 2.0**-44
+
+
+def up(value: float) -> float:
+    """A little above a value that floats computed, so that rounding never makes epsilon smaller than it is."""
+    return math.nextafter(value * (1 + _ROUNDING), math.inf) if value > 0 else max(value, 0.0)
+
+
+def _round_up(total: Fraction) -> float:
+    """The smallest float that is at least this fraction."""
+    nearest = float(total)
+    return nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)
+
+
+def two_set_epsilon(event: TwoSetEvent) -> float:
+    # MATHS 1.3 (a) and (b); the paper's epsilon + ln(size) is true but loose.
+    spread = (event.size - event.k) / event.k if event.set_choice == "top_k" else event.size - 1
+    return up(event.epsilon / 2 + math.log(spread))
+
+
+def exponential_epsilon(event: ExponentialEvent) -> float:
+    # MATHS 1.4: one option at the top of the range and the others at its bottom, against the reverse.
+    d, others = event.log_range, event.size - 1
+    if others == 0 or d == 0:
+        return 0.0
+    log_others = math.log(others)
+    return up(float(d + np.logaddexp(log_others + d, 0.0) - np.logaddexp(d, log_others)))
+
+
+def sum_up(terms: Iterable[tuple[float, int]]) -> float:
+    return _round_up(sum((Fraction(value) * count for value, count in terms), Fraction(0)))
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """Epsilon at delta of a rho-zCDP release (Canonne, Kamath and Steinke 2020, proposition 12)."""
+    _validate.not_negative(rho=rho)
+    _validate.positive(delta=delta)
+    if rho == 0:
+        return 0.0
+
+    def at(log_excess: float) -> float:
+        alpha = 1 + math.exp(log_excess)
+        return alpha * rho + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / (alpha - 1)
+
+    # Every alpha gives a valid bound, so an imperfect minimum only costs tightness.
+    best = minimize_scalar(at, bounds=(-12.0, 12.0), method="bounded", options={"xatol": 1e-10})
+    guess = math.log(max(math.sqrt(-math.log(min(delta, 0.5)) / rho), 1e-5))
+    return up(max(min(float(best.fun), at(min(max(guess, -12.0), 12.0))), 0.0))
+
+
+def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
+    """delta of continuous Gaussian noise at epsilon (Balle and Wang 2018, theorem 8), rounded up.
+
+    noise_multiplier = standard deviation / L2 sensitivity.
+    """
+    _validate.positive(noise_multiplier=noise_multiplier)
+    mu = 1 / noise_multiplier
+    log_left = float(log_ndtr(mu / 2 - epsilon / mu))
+    log_right = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    if log_right >= log_left:
+        return 0.0 if log_left < -700 else math.exp(log_left) * 1e-12
+    # exp(left) - exp(right); log_ndtr errs by some 1e-14 relative, which the difference may magnify
+    return min(1.0, -math.exp(log_left) * math.expm1(log_right - log_left) + math.exp(log_left) * 1e-12)
+
+
+def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
+    if gaussian_delta(noise_multiplier, 0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while gaussian_delta(noise_multiplier, high) > delta:
+        high *= 2
+        if high > 1e12:
+            return math.inf
+    return up(_smallest(lambda e: gaussian_delta(noise_multiplier, e) <= delta, high / 2 if high > 1 else 0.0, high))
+
+
+def _smallest(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """The smallest float in (low, high] for which a monotone condition holds, given that it holds at high."""
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _top_k_probabilities(event: TopKEvent) -> tuple[float, float, float]:
+    """Probabilities of loss +epsilon, 0 and -epsilon in the worst case of one run (disjoint top-k sets)."""
+    k, size = event.k, event.size
+    others = size - k
+    overlap_free = min(k, others)  # when 2k > size the two sets must overlap; overlap has loss 0
+    # p = e^E / Z and q = 1 / Z with Z = k e^E + size - k, without overflow
+    q_over_p = math.exp(-event.epsilon)
+    p = 1 / (k + others * q_over_p)
+    up, down = overlap_free * p, overlap_free * p * q_over_p
+    return up, max(0.0, 1 - up - down), down
+
+
+def _top_k_net_losses(event: TopKEvent) -> NDArray[np.float64]:
+    """Exact distribution of (runs with loss +epsilon) - (runs with loss -epsilon), from -count to count."""
+    up, zero, down = _top_k_probabilities(event)
+    result = np.ones(1)
+    power = np.array([down, zero, up])
+    remaining = event.count
+    while remaining:
+        if remaining % 2:
+            result = np.convolve(result, power)
+        remaining //= 2
+        if remaining:
+            power = np.convolve(power, power)
+    return result
+
+
+def top_k_delta(event: TopKEvent, epsilon: float) -> float:
+    """delta at epsilon of `event.count` runs of top-k randomized response, from the exact loss distribution."""
+    losses = _top_k_net_losses(event)
+    net = np.arange(-event.count, event.count + 1) * event.epsilon
+    above = net > epsilon
+    total = float(np.sum(losses[above] * -np.expm1(epsilon - net[above])))
+    return min(1.0, total * (1 + 1e-9))  # sums of positive terms: the error is far below 1e-9 relative
+
+
+def top_k_epsilon(event: TopKEvent, delta: float) -> float:
+    losses = _top_k_net_losses(event) * (1 + 1e-9)
+    net = np.arange(-event.count, event.count + 1) * event.epsilon
+    # On [net_j, net_j+1): delta(epsilon) = tail_mass - e^epsilon * tail_weight, both over losses above net_j.
+    tail_mass = np.cumsum(losses[::-1])[::-1]
+    log_terms = np.log(np.maximum(losses, 1e-320)) - net
+    tail_weight_log = np.logaddexp.accumulate(log_terms[::-1])[::-1]
+    for j in range(len(net)):
+        excess = tail_mass[j] - delta
+        if excess <= 0:
+            return up(max(float(net[j - 1]), 0.0)) if j else 0.0
+        candidate = math.log(excess) - float(tail_weight_log[j])
+        if candidate <= net[j]:
+            return up(max(candidate, 0.0))
+    return up(float(net[-1]))

@@ -1,0 +1,90 @@
+"""The seam between mechanisms and their users: what a spec and a mechanism must offer.
+
+A *spec* is a frozen dataclass of public settings; it knows its guarantee before anything is spent.
+`spec.fit(public=...)` gives a *mechanism*: immutable, working on batches. Private text enters only as the
+argument of `privatize` and is never kept.
+
+Mechanisms do not inherit from these protocols; `dptext.testing.check_mechanism` checks that they keep them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Protocol, Self, TypeVar
+
+from dptext.guarantee import Event, Guarantee, Json, Unit
+from dptext.randomness import Randomness
+from dptext.records import Record, Release
+
+Output_co = TypeVar("Output_co", covariant=True)
+
+
+class Spec(Protocol):
+    """Public settings of a mechanism. Every field may be printed, logged and stored."""
+
+    @property
+    def kind(self) -> str:
+        """The name of the mechanism, as in `dptext mechanisms`."""
+        ...
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """The units that `guarantee` can speak of with these settings, smallest first."""
+        ...
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """What one release of one record guarantees; the unit defaults to the smallest.
+
+        Raises:
+            IncomparableError: nothing is known for this unit with these settings.
+        """
+        ...
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
+        """The same spec with its noise set so that `guarantee(unit, delta)` costs at most epsilon."""
+        ...
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> Mechanism[str]:
+        """The mechanism, made from public data only; `seed` fixes what is random in the making."""
+        ...
+
+
+class Mechanism(Protocol[Output_co]):
+    """A fitted mechanism: immutable, and the output of a record depends on that record and fresh bits alone."""
+
+    @property
+    def spec(self) -> Spec:
+        """The public settings."""
+        ...
+
+    @property
+    def event(self) -> Event:
+        """What happens to the spec's smallest unit in one release."""
+        ...
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """sha256 digests of the fitted model and of the public data in it, by name."""
+        ...
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Sequence[Release[Output_co]]:
+        """One release a record, in order. A record's output distribution is the same in any batch."""
+        ...
+
+
+def settings(spec: Spec) -> dict[str, Json]:
+    """A spec as JSON-able data, `kind` first, then its fields; made only of public settings."""
+    values: dict[str, Json] = {"kind": spec.kind}
+    for field in fields(spec):  # type: ignore[arg-type]  # every spec is a dataclass; check_mechanism checks it
+        if field.init:
+            value = getattr(spec, field.name)
+            values[field.name] = list(value) if isinstance(value, tuple) else value
+    return values
+
+
+def settings_digest(spec: Spec) -> str:
+    """sha256 of the settings."""
+    return hashlib.sha256(json.dumps(settings(spec), sort_keys=True).encode()).hexdigest()

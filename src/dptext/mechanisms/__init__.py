@@ -1,0 +1,1 @@
+"""The mechanisms, one module each: a spec (public settings) and the fitted class."""

@@ -1,0 +1,124 @@
+"""Rare words replaced, common ones kept: the baseline that the ADePT paper compares with. No guarantee.
+
+Words that a public frequency list does not call common are taken for private; each is replaced by the word
+nearest to its vector plus Laplace noise of a set variance on every coordinate (Krishna, Gupta and Dupuy
+2021, section 4; after Feyisetan et al. 2019, whose own mechanism is hyperbolic). Common words leave
+verbatim, and which words were replaced depends on the text, so no epsilon holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from dptext import _validate, accounting, text
+from dptext.embeddings import NearestWords, WordVectors, load_word_vectors
+from dptext.errors import ConfigError
+from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.noise import coordinate_laplace
+from dptext.randomness import Randomness
+from dptext.records import Record, Release
+
+REASON = "common words leave verbatim, and which words are replaced depends on the private text"
+
+
+@dataclass(frozen=True, slots=True)
+class PrivatePhrases:
+    """Settings of the rare-word baseline.
+
+    Guarantee:
+        None (basis NONE). Running it needs `without_guarantee=True`.
+
+    Attributes:
+        variance: of the Laplace noise on each coordinate; the paper sweeps 1, 6, 9, 15, 28, 100.
+        vectors: "glove" or a path; the order of its words is the public frequency list.
+        n_words: size of the vocabulary.
+        common_words: the first so many words of the list leave as they are.
+    """
+
+    variance: float
+    vectors: str = "glove"
+    n_words: int = 50_000
+    common_words: int = 2_000
+    kind: Literal["private_phrases"] = field(default="private_phrases", init=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(variance=self.variance)
+        _validate.count(n_words=self.n_words, common_words=self.common_words)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """TOKEN: the unit for which nothing is guaranteed."""
+        return (Unit.TOKEN,)
+
+    @property
+    def event(self) -> NoEvent:
+        """Nothing that accounting could count."""
+        return NoEvent(REASON)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """No guarantee, for any unit."""
+        return accounting.guarantee(
+            [self.event],
+            delta,
+            unit=unit or Unit.TOKEN,
+            relation=Relation.REPLACE_ONE,
+            reveals=("every common word", "the number of tokens", "the line structure"),
+        )
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> PrivatePhrases:
+        """Refused.
+
+        Raises:
+            ConfigError: always; no setting reaches any epsilon.
+        """
+        raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {REASON}.")
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> PrivatePhrasesMechanism:
+        """Load the public vectors; public records and a seed are not needed."""
+        return PrivatePhrasesMechanism(self, load_word_vectors(self.vectors, self.n_words))
+
+
+class PrivatePhrasesMechanism:
+    """A `PrivatePhrases` with its vectors."""
+
+    __slots__ = ("_nearest", "_vectors", "spec")
+
+    def __init__(self, spec: PrivatePhrases, vectors: WordVectors) -> None:
+        self.spec = spec
+        self._vectors = vectors
+        self._nearest = NearestWords(vectors)
+
+    def __repr__(self) -> str:
+        return f"PrivatePhrasesMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> NoEvent:
+        """Nothing that accounting could count."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """The digest of the public vectors."""
+        return {"vectors": self._vectors.digest}
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One text a record: rare and unknown words replaced, common ones as they are."""
+        documents = [text.tokenize(record.text) for record in records]
+        tokens = [token for document in documents for line in document for token in line]
+        sizes = [sum(map(len, document)) for document in documents]
+        indices = np.asarray(self._vectors.index_of(tokens), np.int64)
+        dim = self._vectors.vectors.shape[1]
+        noise = randomness.rows(sizes, lambda source, n: coordinate_laplace(n, dim, self.spec.variance, source))
+        rare = np.flatnonzero((indices < 0) | (indices >= self.spec.common_words))
+        points = self._vectors.vectors[indices[rare]].astype(np.float64)
+        points[indices[rare] < 0] = self._vectors.vectors.mean(axis=0)
+        replaced = dict(zip(rare.tolist(), self._nearest.search(points + noise[rare]).tolist(), strict=True))
+        out = iter(self._vectors.words[replaced[i]] if i in replaced else token for i, token in enumerate(tokens))
+        return [
+            Release(record.id, text.detokenize([[next(out) for _ in line] for line in document]), kept=record.kept)
+            for record, document in zip(records, documents, strict=True)
+        ]
