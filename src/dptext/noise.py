@@ -294,8 +294,9 @@ class MetricNoise:
 
     def event(self, metric: str) -> MetricEvent:
         """One release, of points whose distance is called `metric`."""
-        slack = slack(self.dim, self.dim / self.epsilon + self.largest_norm, self.grid)
-        return MetricEvent(self.epsilon, metric, slack)
+        return MetricEvent(
+            self.epsilon, metric, slack(self.dim, self.dim / self.epsilon + self.largest_norm, self.grid)
+        )
 
     def draw(self, rows: int, source: Randomness) -> Floats:
         """Noise vectors `(rows, dim)`, to be added with `add`."""
@@ -310,4 +311,4 @@ def coordinate_laplace(rows: int, dim: int, variance: float, source: Randomness)
     """Independent Laplace noise of this variance on each coordinate, drawn on a grid of 2^-20 of its scale."""
     _validate.positive(variance=variance)
     step = math.sqrt(variance / 2) * 2.0**-20
-    return discrete_laplace(1 << 20, rows * dim, source).reshape(rows, dim) * step
+    return np.asarray(discrete_laplace(1 << 20, rows * dim, source).reshape(rows, dim) * step, np.float64)

@@ -22,20 +22,12 @@ from typing import BinaryIO, TypeVar
 from dptext import _validate, accounting
 from dptext.certificate import Certificate, certificate_path, sha256_of
 from dptext.errors import ConfigError, DataError, DPTextError, IncomparableError, NoGuaranteeError, PrivacyError
+from dptext.formats import Format, file_error, file_format, is_compressed
 from dptext.guarantee import Basis, Guarantee, Json, Unit
 from dptext.mechanism import Mechanism, Spec, settings
 from dptext.randomness import Randomness, secure
-from dptext.records import Fields, Format, OnError, Record, Release, read_records
-from dptext.releases import (
-    APPENDABLE,
-    create_private,
-    file_error,
-    open_writer,
-    publish,
-    refuse_existing,
-    release_columns,
-    target_format,
-)
+from dptext.records import Fields, OnError, Record, Release, read_records
+from dptext.releases import APPENDABLE, create_private, open_writer, publish, refuse_existing, release_columns
 
 Output = TypeVar("Output")
 
@@ -291,7 +283,7 @@ def privatize_file(
     randomness = randomness or secure()
     source, target = Path(source), Path(target)
     _require_guarantee(mechanism.spec, plan.without_guarantee)
-    kind = target_format(target, plan.output_format)
+    kind = file_format(target, plan.output_format)
     release_columns(kind, keep=plan.fields.keep)
     promised = guarantees(
         mechanism.spec,
@@ -405,7 +397,7 @@ class _Run:
         writer = open_writer(
             file,
             self.kind,
-            compressed=self.target.suffix.lower() == ".gz",
+            compressed=is_compressed(self.target),
             header=state.bytes == 0,
             keep=self.plan.fields.keep,
         )

@@ -315,14 +315,13 @@ def uniform_open(size: int, source: Randomness) -> NDArray[np.float64]:
     (r + 1/2) / 2^64 for r uniform below 2^64; where r is small more bits follow, so that no tail of a
     distribution is out of reach: a tail that one input can never reach and another can would void any epsilon.
     """
-    words = source.uint64(size)
-    values = words.astype(np.float64) + 0.5
-    short, scale = np.flatnonzero(words < 1 << 12), 1.0
-    while short.size:
+    whole = source.uint64(size).astype(np.float64)
+    values = whole + 0.5
+    short, scale = np.flatnonzero(whole < 1 << 12), 1.0
+    while short.size and scale > 2.0**-900:
         scale *= 2.0**-64
-        more = source.uint64(short.size)
-        values[short] += (more.astype(np.float64) + 0.5) * scale - 0.5 * scale * 2.0**64
-        short = short[values[short] < scale * 2.0**76]
-        if scale < 2.0**-900:
-            break
+        more = source.uint64(short.size).astype(np.float64)
+        values[short] = whole[short] + (more + 0.5) * scale
+        whole[short] += more * scale
+        short = short[whole[short] < scale * 2.0**12]
     return np.minimum(values * 2.0**-64, 1 - 2.0**-53)

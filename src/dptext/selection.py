@@ -62,7 +62,7 @@ def _checked(scores: Scores, size: int | None = None) -> Floats:
 
 
 def _relative(log_weights: Floats) -> Floats:
-    return np.maximum(log_weights - log_weights.max(axis=1, keepdims=True), _FLOOR)
+    return np.asarray(np.maximum(log_weights - log_weights.max(axis=1, keepdims=True), _FLOOR))
 
 
 def _integer_weights(log_weights: Floats) -> NDArray[np.uint64]:

@@ -1,6 +1,6 @@
 """The contract that every mechanism must keep, as one function that third parties can call in their tests::
 
-    check_mechanism(spec.fit(public=...), records)
+check_mechanism(spec.fit(public=...), records)
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ def check_mechanism(mechanism: Mechanism[Output], records: Sequence[Record] = ()
         alone = mechanism.privatize([batch[i]], seeded(seed).at(i))[0]
         _require(_same(alone, released[i]), f"record {i} alone gives what it gives in the batch")
     half = len(batch) // 2
-    pieces = [*mechanism.privatize(batch[:half], seeded(seed)), *mechanism.privatize(batch[half:], seeded(seed).at(half))]
+    pieces = [
+        *mechanism.privatize(batch[:half], seeded(seed)),
+        *mechanism.privatize(batch[half:], seeded(seed).at(half)),
+    ]
     _require(all(map(_same, pieces, released)), "two half batches give what one batch gives")
     _require(CANARY not in repr(mechanism), "no text shows in the repr of the mechanism")
     _require(all(CANARY not in repr(record) for record in batch), "no text shows in the repr of a record")
@@ -78,7 +81,9 @@ def _check_spec(mechanism: Mechanism[Output]) -> None:
     _require(is_dataclass(spec), "the spec is a dataclass")
     values = settings(spec)
     _require(json.loads(json.dumps(values)) == values, "the settings survive JSON")
-    _require(event_from_dict(json.loads(json.dumps(event_to_dict(mechanism.event)))) == mechanism.event, "event in JSON")
+    _require(
+        event_from_dict(json.loads(json.dumps(event_to_dict(mechanism.event)))) == mechanism.event, "event in JSON"
+    )
     first = fields(spec)[0].name  # type: ignore[arg-type]  # is_dataclass was required above
     try:
         setattr(spec, first, getattr(spec, first))

@@ -11,14 +11,18 @@ Nothing but whitespace is dropped: the tokens, joined without a space, are the t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dptext._validate import count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # A word character is a letter or a digit of any script. The underscore is punctuation: "_great_" is stress, not a name.
 _WORD = r"[^\W_]"
 _APOSTROPHE = "['\N{RIGHT SINGLE QUOTATION MARK}]"
-_END = rf"(?!{_WORD})"
+# A clitic ends where no word goes on, or where another clitic begins: "she'dn't" is "she 'd n't".
+_END = rf"(?:(?!{_WORD})|(?=[nN]{_APOSTROPHE}[tT]))"
 
 # The lookbehinds ("there is a word before it") come last: a pattern that starts with literal characters is searched
 # for three times as fast as one that starts with a lookbehind.

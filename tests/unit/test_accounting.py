@@ -36,7 +36,14 @@ S, K = 20_000, 5
 
 @pytest.mark.parametrize(
     ("set_choice", "nominal", "tight"),
-    [("top_k", 1, 8.79), ("top_k", 5, 10.79), ("top_k", 10, 13.29), ("sampled", 1, 10.40), ("sampled", 5, 12.40), ("sampled", 10, 14.90)],
+    [
+        ("top_k", 1, 8.79),
+        ("top_k", 5, 10.79),
+        ("top_k", 10, 13.29),
+        ("sampled", 1, 10.40),
+        ("sampled", 5, 12.40),
+        ("sampled", 10, 14.90),
+    ],
 )
 def test_two_set(set_choice, nominal, tight) -> None:
     found = epsilon([TwoSetEvent(nominal, K, S, set_choice)])
@@ -70,7 +77,14 @@ def test_exact_loss_distribution_of_top_k(per_token, document) -> None:
 
 @pytest.mark.parametrize(
     ("variance", "at_c_1", "at_c_5"),
-    [(0.25, 24.38, 284), (0.5, 15.46, 159), (0.6, 13.76, 138), (0.75, 11.95, 115), (0.85, 11.06, 104), (1.0, 10.00, 91.8)],
+    [
+        (0.25, 24.38, 284),
+        (0.5, 15.46, 159),
+        (0.6, 13.76, 138),
+        (0.75, 11.95, 115),
+        (0.85, 11.06, 104),
+        (1.0, 10.00, 91.8),
+    ],
 )
 def test_analytic_gaussian(variance, at_c_1, at_c_5) -> None:
     assert epsilon([GaussianEvent(math.sqrt(variance) / 2)], 1e-5) == pytest.approx(at_c_1, abs=0.006)
@@ -190,7 +204,14 @@ def test_exponential_bound_is_tight_by_enumeration() -> None:
 pure_like = st.one_of(
     st.builds(PureEvent, st.floats(0, 20), st.integers(1, 50)),
     st.builds(TopKEvent, st.floats(0, 20), st.integers(1, 5), st.integers(11, 99), st.integers(1, 50)),
-    st.builds(TwoSetEvent, st.floats(0, 20), st.integers(1, 5), st.integers(11, 99), st.sampled_from(["top_k", "sampled"]), st.integers(1, 50)),
+    st.builds(
+        TwoSetEvent,
+        st.floats(0, 20),
+        st.integers(1, 5),
+        st.integers(11, 99),
+        st.sampled_from(["top_k", "sampled"]),
+        st.integers(1, 50),
+    ),
     st.builds(ExponentialEvent, st.floats(0, 20), st.integers(1, 99), st.integers(1, 50)),
 )
 noisy = st.one_of(
@@ -336,7 +357,9 @@ def test_no_event_makes_basis_none() -> None:
 
 
 def test_adding_guarantees() -> None:
-    first = guarantee([PureEvent(0.1)], unit=Unit.DOCUMENT, reveals=("length",), assumptions=("a",), basis=Basis.CONDITIONAL)
+    first = guarantee(
+        [PureEvent(0.1)], unit=Unit.DOCUMENT, reveals=("length",), assumptions=("a",), basis=Basis.CONDITIONAL
+    )
     second = guarantee([PureEvent(0.2)], 1e-6, unit=Unit.DOCUMENT, trust=Trust.CENTRAL)
     both = accounting.add(first, second)
     assert Fraction(both.epsilon) >= Fraction(0.1) + Fraction(0.2)

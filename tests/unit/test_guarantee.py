@@ -40,7 +40,9 @@ events = st.one_of(
     st.builds(ZcdpEvent, epsilons, counts),
     st.builds(SampledGaussianEvent, positive, st.floats(1e-6, 1), counts, counts),
     st.builds(TopKEvent, epsilons, st.integers(1, 5), st.integers(6, 10**6), counts),
-    st.builds(TwoSetEvent, epsilons, st.integers(1, 3), st.integers(6, 99), st.sampled_from(["top_k", "sampled"]), counts),
+    st.builds(
+        TwoSetEvent, epsilons, st.integers(1, 3), st.integers(6, 99), st.sampled_from(["top_k", "sampled"]), counts
+    ),
     st.builds(ExponentialEvent, epsilons, counts, counts),
     st.builds(MetricEvent, positive, st.text(min_size=1, max_size=20), small, counts),
     st.builds(NoEvent, st.text(min_size=1, max_size=20), counts),

@@ -68,6 +68,7 @@ def flat(lines: list[list[str]]) -> list[str]:
         ("DIDN'T IT'S THEY'LL", ["DID", "N'T", "IT", "'S", "THEY", "'LL"]),
         ("didn\u2019t it\u2019s", ["did", "n\u2019t", "it", "\u2019s"]),
         ("don't've", ["do", "n't", "'ve"]),
+        ("she'dn't", ["she", "'d", "n't"]),
         ("did n't it 's", ["did", "n't", "it", "'s"]),
         ("O'Brien's", ["O'Brien", "'s"]),
         ("dogs' 'tis 'quoted'", ["dogs", "'", "'", "tis", "'", "quoted", "'"]),
@@ -127,6 +128,8 @@ def test_tokens_are_not_empty_and_hold_no_whitespace(text: str) -> None:
 @example("'s's")
 @example("n't've's")
 @example("1.2n't")
+@example("0'SN'T")
+@example("an'tn'tx'sn't")
 @example("a.b.'s'd")
 def test_written_tokens_are_read_back_as_they_are(text: str) -> None:
     lines = tokenize(text)

@@ -100,5 +100,3 @@ def _unchanged_line(spec: WordMetric, share: float) -> str:
         f"Measured on words of the public vocabulary: {share:.3f} of them come back unchanged at epsilon = "
         f"{spec.epsilon:g}. The number epsilon alone says nothing: a word that comes back is released verbatim."
     )
-
-

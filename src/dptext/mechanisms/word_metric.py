@@ -237,7 +237,7 @@ class WordMetricMechanism:
         result = np.empty(len(indices), np.int64)
         done = 0
         for block in _record_blocks(sizes, _TOKENS_AT_ONCE if randomness.is_secure else None):
-            noise = randomness.rows(block, adder.draw)
+            noise = randomness.rows(block, lambda source, n: adder.draw(n, source))
             here = slice(done, done + len(noise))
             done += len(noise)
             noisy = adder.add(self._at(indices[here]), noise)

