@@ -1,6 +1,20 @@
 """Shared settings: Hypothesis without deadlines, as the first example pays for imports."""
 
+import sys
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("dptext", deadline=None, max_examples=100, derandomize=True)
 settings.load_profile("dptext")
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The path of a small vocabulary."""
+    from vectors import write_vectors
+
+    return write_vectors(tmp_path_factory.mktemp("vocabulary"))

@@ -33,17 +33,17 @@ Real = TypeVar("Real", np.float32, np.float64)
 
 # A tile of scores is _TILE queries by _TILE words in float32: 4 MB a thread, read back by argmax from the cache.
 _TILE = 1024
-# Words of one small product inside a tile; its maximum is kept.
+# Words of one small product inside a tile.
 _BLOCK = 128
 _BLOCKS = _TILE // _BLOCK  # in a tile
 # OpenBLAS runs a product of at most 2^18 multiplications in the calling thread. Tiles are stacks of such products, so
 # that our threads, which also do the argmax, do not queue for its threads: that costs a factor 1.5 to 4 (measured).
 _SMALL_PRODUCT = 1 << 18
 # Share of the principal axes that a first look may stop at; the rest is bounded by Cauchy-Schwarz.
-_CUTS = (0.4, 0.6, 0.86)
+_CUTS = (0.4, 0.6)
 _MIN_DIM_FOR_CUTS = 16
-_MIN_QUERIES_FOR_CUTS = 2048
-_PROBES = 64
+_MIN_QUERIES_FOR_CUTS = 4096
+_PROBES = 32
 _SAMPLED_WORDS = 4096
 # Work of looking again at one tile row, relative to a plain GEMM over it (measured; docs/results/nearest.md).
 _SECOND_LOOK = 4.0
@@ -387,7 +387,7 @@ class NearestWords:
         tops = np.empty((n_tiles, len(points)), np.float32)
         places = np.empty((n_tiles, len(points)), np.intp)
         stacked = _stack(left, _BLOCK)
-        scores = _empty_scores(stacked)
+        scores = np.empty((stacked.shape[0] * stacked.shape[1], _TILE), np.float32)
         every = np.arange(len(points))
         for tile in range(n_tiles):
             _fill_scores(scores, stacked, right[tile * _BLOCKS : (tile + 1) * _BLOCKS])
@@ -407,7 +407,7 @@ class NearestWords:
         for tile in np.flatnonzero(again.any(axis=1)).tolist():
             rows = np.flatnonzero(again[tile])
             stacked = _stack(exact[rows], _BLOCK)
-            scores = _empty_scores(stacked)
+            scores = np.empty((stacked.shape[0] * stacked.shape[1], _TILE), np.float32)
             _fill_scores(scores, stacked, right[tile * _BLOCKS : (tile + 1) * _BLOCKS])
             pick, place = np.divmod(np.flatnonzero(scores[: len(rows)] >= needed[rows, None]), _TILE)
             shortlist.add(rows[pick], place + tile * _TILE)
@@ -473,11 +473,6 @@ def _stack(left: NDArray[Real], width: int) -> NDArray[Real]:
     stacked = np.zeros((-(-n // n_rows), n_rows, k), left.dtype)
     stacked.reshape(-1, k)[:n] = left
     return stacked
-
-
-def _empty_scores(stacked: Floats) -> Floats:
-    """Return room for a tile, (n_queries, _TILE); rows that start 4096 bytes apart would share few cache sets."""
-    return np.empty((stacked.shape[0] * stacked.shape[1], _TILE + 16), np.float32)[:, :_TILE]
 
 
 def _product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
@@ -612,3 +607,13 @@ def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Floats]:
         raise ConfigError(f"Expected one word in {words_path} for each row of {path}, got {len(known)}, {len(array)}.")
     vectors = _as_vectors(array[:n_words], str(path))
     return list(known)[:n_words], vectors
+
+
+def load_word_vectors(source: str, n_words: int) -> WordVectors:
+    """The first words of "glove" (the package of the extra `[glove]`) or of a vector file.
+
+    Raises:
+        ConfigError: If the file cannot be used.
+        MissingExtraError: If the package is absent.
+    """
+    return load_glove(n_words) if source == "glove" else load_vectors(source, n_words)

@@ -31,7 +31,7 @@ def show(as_json: bool) -> None:
         shares.append(mechanism.unchanged_share())
     for i, record in enumerate(records[:_SHOWN]):
         table.add_row(record.text, *(column[i] for column in outputs))
-    table.add_row("share of words that come back unchanged", *(f"{share:.2f}" for share in shares))
+    table.add_row("share of running words that come back unchanged", *(f"{share:.2f}" for share in shares))
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "sample.jsonl", Path(folder) / "sample.private.jsonl"
         write_releases(source, [Release(record.id, record.text) for record in records])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 from dptext.certificate import Certificate
@@ -68,35 +67,38 @@ def explain_spec(
     asked = _unit(unit)
     units = spec.units if asked is None else (asked,)
     found = [spec.guarantee(each, delta) for each in units]
-    share = _unchanged(spec)
+    shares = _unchanged(spec)
     if as_json:
         data: dict[str, Json] = {
             "settings": settings(spec),
             "event": event_to_dict(spec.event),
             "guarantees": [guarantee.to_dict() for guarantee in found],
-            "unchanged_share": None if math.isnan(share) else share,
+            "unchanged_share": None if shares is None else shares[0],
+            "unchanged_share_of_vocabulary": None if shares is None else shares[1],
         }
         print(json.dumps(data, indent=2))
         return
     print("\n\n".join(guarantee.explain() for guarantee in found))
     if isinstance(spec, WordMetric):
-        print(_unchanged_line(spec, share))
+        print(_unchanged_line(spec, shares))
 
 
-def _unchanged(spec: AnySpec) -> float:
-    """Share of public words that come back unchanged, or NaN where it cannot be measured."""
+def _unchanged(spec: AnySpec) -> tuple[float, float] | None:
+    """Shares of public words that come back unchanged, or None where they cannot be measured."""
     if not isinstance(spec, WordMetric):
-        return math.nan
+        return None
     try:
-        return spec.fit().unchanged_share()
+        mechanism = spec.fit()
     except MissingExtraError:
-        return math.nan
+        return None
+    return mechanism.unchanged_share(), mechanism.unchanged_share_of_vocabulary()
 
 
-def _unchanged_line(spec: WordMetric, share: float) -> str:
-    if math.isnan(share):
+def _unchanged_line(spec: WordMetric, shares: tuple[float, float] | None) -> str:
+    if shares is None:
         return "How many words come back unchanged is not known without the vectors: pip install 'dptext[glove]'."
     return (
-        f"Measured on words of the public vocabulary: {share:.3f} of them come back unchanged at epsilon = "
-        f"{spec.epsilon:g}. The number epsilon alone says nothing: a word that comes back is released verbatim."
+        f"Measured on public words, at epsilon = {spec.epsilon:g}: {shares[0]:.3f} of running words (the 200 most "
+        f"frequent, weighted as in text) and {shares[1]:.3f} of the whole vocabulary come back unchanged. "
+        "The number epsilon alone says nothing: a word that comes back is released verbatim."
     )

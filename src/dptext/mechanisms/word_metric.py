@@ -278,15 +278,24 @@ class WordMetricMechanism:
             pending = pending[~far]
         return result
 
-    def unchanged_share(self, sample: int = 2000) -> float:
-        """Share of words that come back unchanged at this epsilon.
+    def unchanged_share(self) -> float:
+        """Share of running words that come back unchanged at this epsilon.
 
-        Measured on `sample` words spread evenly over the public vocabulary, with a fixed seed: no private
+        Measured on the 200 most frequent words of the public vocabulary (its first ones), weighted by
+        1 / (rank + 2.7) as in running text (Zipf and Mandelbrot), 4,000 draws with a fixed seed. No private
         text takes part.
         """
-        count = min(sample, len(self._vectors.words))
-        indices = np.linspace(0, len(self._vectors.words) - 1, count).round().astype(np.int64)
-        return float(np.mean(self._replace(indices, [count], seeded(0)) == indices))
+        ranks = np.arange(min(200, len(self._vectors.words)))
+        cumulated = np.cumsum(1 / (ranks + 2.7))
+        return self._share(np.searchsorted(cumulated / cumulated[-1], (np.arange(4000) + 0.5) / 4000))
+
+    def unchanged_share_of_vocabulary(self) -> float:
+        """The same share among words spread evenly over the whole vocabulary, 2,000 of them at most."""
+        count = min(2000, len(self._vectors.words))
+        return self._share(np.linspace(0, len(self._vectors.words) - 1, count).round().astype(np.int64))
+
+    def _share(self, indices: Indices) -> float:
+        return float(np.mean(self._replace(indices, [len(indices)], seeded(0)) == indices))
 
 
 def _record_blocks(sizes: Sequence[int], limit: int | None) -> Iterable[list[int]]:

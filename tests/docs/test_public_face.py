@@ -1,0 +1,89 @@
+"""What strangers see first: names, imports, README, Makefile."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import dptext
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_exported_names_exist_and_are_sorted() -> None:
+    assert dptext.__all__ == sorted(dptext.__all__)
+    for name in dptext.__all__:
+        assert getattr(dptext, name) is not None
+    assert dir(dptext) == dptext.__all__
+    assert callable(dptext.privatize)
+
+
+def test_import_order_cannot_replace_a_function_by_a_module() -> None:
+    code = "import dptext.pipeline, dptext.cli.privatize, dptext; assert callable(dptext.privatize)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_importing_is_light() -> None:
+    code = (
+        "import sys, dptext, dptext.cli.app; "
+        "heavy = {'numpy', 'scipy', 'torch', 'sklearn', 'ray', 'sqlalchemy', 'fastapi', 'pydantic', 'pyarrow', "
+        "'dp_accounting', 'rich'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    result = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def test_every_command_and_option_has_help() -> None:
+    import typer.main
+
+    group = typer.main.get_command(dptext_app())
+    assert sorted(group.commands) == ["demo", "explain", "mechanisms", "privatize"]
+    for command in group.commands.values():
+        assert command.help
+        for parameter in command.params:
+            assert getattr(parameter, "help", None), (command.name, parameter.name)
+
+
+def dptext_app():
+    from dptext.cli.app import app
+
+    return app
+
+
+def test_the_readme_names_the_two_commands_and_every_command_it_shows_exists() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    first_screen = "\n".join(readme.splitlines()[:30])
+    for target in ("demo", "test"):
+        assert f"make {target}" in first_screen
+        assert f"\n{target}:" in makefile
+    import typer.main
+
+    options = {o for c in typer.main.get_command(dptext_app()).commands.values() for p in c.params for o in p.opts}
+    shown = {
+        word
+        for line in readme.splitlines()
+        if "dptext " in line or line.startswith("    --")
+        for word in line.split()
+        if word.startswith("--")
+    }
+    assert shown <= options
+
+
+def test_torch_is_pinned_and_the_pins_cover_what_we_depend_on() -> None:
+    pins = {
+        line.partition("==")[0].strip().lower(): line
+        for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+        if "==" in line
+    }
+    assert pins["torch"].startswith("torch==2.13.0")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [
+        *project["dependencies"],
+        *project["optional-dependencies"]["dev"],
+        *project["optional-dependencies"]["glove"],
+    ]
+    for requirement in wanted:
+        name = requirement.partition(">=")[0].partition("==")[0].partition("[")[0].strip().lower()
+        assert name in pins, name

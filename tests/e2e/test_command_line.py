@@ -1,0 +1,475 @@
+"""The command line as a person uses it: real processes, real files, kills, full disks and canaries."""
+
+import gzip
+import json
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from vectors import WORDS, sentences
+
+CANARY = "zq9canaryxv"
+
+
+def dptext(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from dptext.cli.app import main; main()", *map(str, arguments)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120, **options)
+
+
+@pytest.fixture
+def spec(tmp_path: Path, vectors: Path) -> Path:
+    path = tmp_path / "spec.toml"
+    path.write_text(f'kind = "word_metric"\nepsilon = 4.0\nvectors = "{vectors}"\nn_words = 300\n', "utf-8")
+    return path
+
+
+def write_input(path: Path, n: int = 40, **more: object) -> list[str]:
+    texts = sentences(n)
+    rows = [json.dumps({"text": text, "year": 1900 + i, "who": f"w{i % 5}", **more}) for i, text in enumerate(texts)]
+    data = ("\n".join(rows) + "\n").encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return texts
+
+
+def rows_of(path: Path) -> list[dict]:
+    data = path.read_bytes()
+    return [
+        json.loads(line) for line in (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
+    ]
+
+
+def leftovers(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
+
+
+def test_privatize_writes_texts_and_a_certificate_that_verifies(tmp_path: Path, spec: Path) -> None:
+    source, target = tmp_path / "in.jsonl.gz", tmp_path / "out.jsonl.gz"
+    texts = write_input(source)
+    done = dptext("privatize", source, target, "--spec", spec, "--keep", "year")
+    assert done.returncode == 0, done.stderr
+    assert "epsilon = 4 per unit" in done.stdout
+    rows = rows_of(target)
+    assert [row["id"] for row in rows] == [str(i) for i in range(40)]
+    assert [row["year"] for row in rows] == [1900 + i for i in range(40)]
+    assert all(set(row) == {"id", "text", "year"} for row in rows)
+    assert [len(row["text"].split()) for row in rows] == [len(text.split()) for text in texts]
+    assert [row["text"] for row in rows] != texts
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert leftovers(tmp_path) == []
+    certificate = tmp_path / "out.jsonl.gz.guarantee.json"
+    data = json.loads(certificate.read_text("utf-8"))
+    assert data["records"] == 40
+    assert data["randomness"] == "secure"
+    assert "the field 'year'" in data["guarantees"][0]["reveals"]
+    assert data["repetition"] == "one release; each repetition adds"
+    told = dptext("explain", certificate)
+    assert told.returncode == 0, told.stderr
+    assert "Verified" in told.stdout
+    target.write_bytes(target.read_bytes() + b" ")
+    assert dptext("explain", certificate).returncode == 4
+    target.unlink()
+    assert dptext("explain", certificate).returncode == 4
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("guarantees", 0, "epsilon"), 0.5),
+        (("guarantees", 0, "basis"), "proven"),
+        (("guarantees", 0, "metric"), None),
+        (("event", "epsilon"), 1.0),
+        (("settings", "epsilon"), 5.0),
+        (("randomness",), "seeded"),
+    ],
+)
+def test_a_forged_certificate_is_refused(tmp_path: Path, spec: Path, path: tuple, value: object) -> None:
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    write_input(source, 3)
+    assert dptext("privatize", source, target, "--spec", spec).returncode == 0
+    certificate = tmp_path / "out.jsonl.guarantee.json"
+    data = json.loads(certificate.read_text("utf-8"))
+    place = data
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    certificate.write_text(json.dumps(data), "utf-8")
+    told = dptext("explain", certificate)
+    assert told.returncode in (2, 4)
+    assert "Verified" not in told.stdout
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.txt", "out.csv.gz", "out.txt.gz"])
+def test_every_output_format(tmp_path: Path, spec: Path, name: str) -> None:
+    source, target = tmp_path / "in.jsonl", tmp_path / name
+    write_input(source)
+    done = dptext("privatize", source, target, "--spec", spec, "--json", "--batch-size", 7)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["records"] == 40
+    again = dptext("privatize", target, tmp_path / "again.jsonl", "--spec", spec)
+    assert again.returncode == 0, again.stderr
+    assert len(rows_of(tmp_path / "again.jsonl")) == 40
+    assert dptext("explain", f"{target}.guarantee.json").returncode == 0
+
+
+def test_a_seed_repeats_the_output_and_voids_the_guarantee(tmp_path: Path, spec: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    write_input(source)
+    outs = []
+    for i, size in enumerate((1, 7, 100)):
+        done = dptext("privatize", source, tmp_path / f"o{i}.jsonl", "--spec", spec, "--seed", 3, "--batch-size", size)
+        assert done.returncode == 0, done.stderr
+        assert "No guarantee: seeded" in done.stdout
+        outs.append((tmp_path / f"o{i}.jsonl").read_bytes())
+    assert outs[0] == outs[1] == outs[2]
+    data = json.loads((tmp_path / "o0.jsonl.guarantee.json").read_text("utf-8"))
+    assert data["guarantees"][0]["basis"] == "none"
+    assert dptext("explain", tmp_path / "o0.jsonl.guarantee.json").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.csv.gz", "out.txt"])
+def test_kill_and_resume(tmp_path: Path, spec: Path, name: str) -> None:
+    """Killed at many moments, resumed each time: the result is the one of an undisturbed run, no record twice."""
+    source, target, whole = tmp_path / "in.jsonl", tmp_path / name, tmp_path / f"whole{name}"
+    write_input(source, 6000)
+    common = ["--spec", spec, "--seed", 1, "--batch-size", 5]
+    assert dptext("privatize", source, whole, *common).returncode == 0
+    kills, resume = 0, []
+    for attempt in range(200):
+        command = [
+            sys.executable,
+            "-c",
+            "from dptext.cli.app import main; main()",
+            "privatize",
+            *map(str, [source, target, *common, *resume]),
+        ]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        state = tmp_path / f".{name}.resume.json"
+        deadline = time.monotonic() + 60
+        while not state.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        before = state.stat().st_ino if state.exists() else None
+        while process.poll() is None and state.exists() and state.stat().st_ino == before:
+            time.sleep(0.001)  # until it has gone on by at least one batch
+        time.sleep(0.05 * (attempt % 5))
+        process.send_signal(signal.SIGKILL)
+        assert process.stderr is not None
+        error = process.stderr.read().decode()
+        if process.wait() == 0:
+            break
+        assert process.returncode == -signal.SIGKILL, error
+        if state.exists():
+            kills += 1
+            resume = ["--resume"]
+    assert kills >= 2
+    assert target.exists()
+    assert target.read_bytes() == whole.read_bytes() or name.endswith(".gz")
+    if name.endswith(".gz"):
+        assert gzip.decompress(target.read_bytes()) == gzip.decompress(whole.read_bytes())
+    assert leftovers(tmp_path) == []
+    assert dptext("explain", f"{target}.guarantee.json").returncode == 0
+
+
+def interrupted(tmp_path: Path, spec: Path) -> tuple[Path, Path]:
+    """A run that ended in the middle: its file may grow to 2 kB only."""
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    write_input(source, 300)
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))  # noqa: E731
+    stopped = dptext("privatize", source, target, "--spec", spec, "--batch-size", 10, preexec_fn=limit)
+    assert stopped.returncode == 2
+    assert "Cannot write" in stopped.stderr
+    assert not target.exists()
+    assert leftovers(tmp_path) == [".out.jsonl.part", ".out.jsonl.resume.json"]
+    assert all(stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600 for name in leftovers(tmp_path))
+    return source, target
+
+
+def test_a_full_disk_stops_the_run_and_it_resumes(tmp_path: Path, spec: Path) -> None:
+    source, target = interrupted(tmp_path, spec)
+    again = dptext("privatize", source, target, "--spec", spec)
+    assert again.returncode == 2
+    assert "--resume" in again.stderr
+    assert dptext("privatize", source, target, "--spec", spec, "--resume").returncode == 0
+    assert [row["id"] for row in rows_of(target)] == [str(i) for i in range(300)]
+    assert leftovers(tmp_path) == []
+
+
+def test_resuming_with_other_settings_or_another_input_is_refused(tmp_path: Path, spec: Path) -> None:
+    source, target = interrupted(tmp_path, spec)
+    for other in (["--set", "epsilon=5"], ["--seed", 1], ["--keep", "year"], ["--on-error", "skip"]):
+        refused = dptext("privatize", source, target, "--spec", spec, "--resume", *other)
+        assert refused.returncode == 2
+        assert "these differ" in refused.stderr
+    source.write_bytes(source.read_bytes() + b'{"text": "more"}\n')
+    refused = dptext("privatize", source, target, "--spec", spec, "--resume")
+    assert refused.returncode == 2
+    assert "has changed" in refused.stderr
+    assert dptext("privatize", source, target, "--spec", spec, "--force").returncode == 0
+    assert len(rows_of(target)) == 301
+
+
+def test_nothing_to_resume(tmp_path: Path, spec: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    write_input(source, 3)
+    refused = dptext("privatize", source, tmp_path / "out.jsonl", "--spec", spec, "--resume")
+    assert refused.returncode == 2
+    assert "no unfinished run" in refused.stderr
+    refused = dptext("privatize", source, tmp_path / "out.parquet", "--spec", spec, "--resume")
+    assert refused.returncode == 2
+    assert "can be resumed" in refused.stderr
+
+
+def test_a_damaged_state_is_refused(tmp_path: Path, spec: Path) -> None:
+    source, target = interrupted(tmp_path, spec)
+    state = tmp_path / ".out.jsonl.resume.json"
+    whole = state.read_text("utf-8")
+    state.write_text(whole[:20], "utf-8")
+    assert dptext("privatize", source, target, "--spec", spec, "--resume").returncode == 2
+    state.write_text(whole, "utf-8")
+    os.truncate(tmp_path / ".out.jsonl.part", 3)
+    assert "shorter" in dptext("privatize", source, target, "--spec", spec, "--resume").stderr
+
+
+def test_an_existing_output_is_kept_without_force(tmp_path: Path, spec: Path) -> None:
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    write_input(source, 3)
+    target.write_text("mine", "utf-8")
+    refused = dptext("privatize", source, target, "--spec", spec)
+    assert refused.returncode == 2
+    assert "--force" in refused.stderr
+    assert target.read_text("utf-8") == "mine"
+    assert dptext("privatize", source, target, "--spec", spec, "--force").returncode == 0
+    assert len(rows_of(target)) == 3
+    assert dptext("privatize", source, source, "--spec", spec, "--force").returncode == 2
+    assert len(rows_of(source)) == 3
+
+
+BAD = {
+    "malformed": f'{{"text": "{CANARY}"\n'.encode(),
+    "missing field": f'{{"body": "{CANARY}"}}\n'.encode(),
+    "not a string": f'{{"text": ["{CANARY}"]}}\n'.encode(),
+    "not utf-8": f'{{"text": "{CANARY} \xff"}}\n'.encode("latin-1"),
+    "nul": f'{{"text": "{CANARY}\\u0000"}}\n'.encode(),
+    "surrogate": f'{{"text": "{CANARY}\\ud800"}}\n'.encode(),
+    "too long": b'{"text": "' + CANARY.encode() * 1_000_000 + b'"}\n',
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_bad_records_never_show_and_leave_nothing_behind(tmp_path: Path, spec: Path, fault: str) -> None:
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    good = f'{{"text": "{CANARY} good"}}\n'.encode() if fault != "empty" else b""
+    source.write_bytes(good + BAD[fault] + good)
+    stopped = dptext("privatize", source, target, "--spec", spec)
+    assert stopped.returncode == 4
+    assert "record 2" in stopped.stderr or fault == "empty"
+    assert str(source) in stopped.stderr
+    assert CANARY not in stopped.stderr + stopped.stdout
+    assert not target.exists()
+    assert leftovers(tmp_path) == []
+    skipping = dptext("privatize", source, target, "--spec", spec, "--on-error", "skip")
+    assert CANARY not in skipping.stderr + skipping.stdout
+    if fault == "empty":
+        assert skipping.returncode == 4
+        return
+    assert skipping.returncode == 0
+    assert "skipped record 2" in skipping.stderr
+    certificate = (tmp_path / "out.jsonl.guarantee.json").read_text("utf-8")
+    assert "the number of skipped records" in certificate
+    assert "skipped record 2" not in certificate
+    assert json.loads(certificate)["records"] == 2
+    everything = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path != source)
+    assert CANARY.encode() not in everything
+
+
+def test_a_truncated_gzip_releases_nothing(tmp_path: Path, spec: Path) -> None:
+    source, target = tmp_path / "in.jsonl.gz", tmp_path / "out.jsonl"
+    write_input(source, 400, note=CANARY)
+    source.write_bytes(source.read_bytes()[:-40])
+    for extra in ([], ["--on-error", "skip"]):
+        stopped = dptext("privatize", source, target, "--spec", spec, *extra)
+        assert stopped.returncode == 4
+        assert CANARY not in stopped.stderr
+        assert not target.exists()
+        assert leftovers(tmp_path) == []
+
+
+def test_authors_are_limited(tmp_path: Path, vectors: Path) -> None:
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    write_input(source, 20)  # 4 by each of 5 authors
+    common = [
+        "--mechanism",
+        "word_metric",
+        "--set",
+        "epsilon=1",
+        "--set",
+        "noise=tem",
+        "--set",
+        f"vectors={vectors}",
+        "--set",
+        "n_words=300",
+    ]
+    documents = ["--set", "max_tokens=4", "--set", "diameter=40"]
+    limit = ["--author-field", "who", "--max-per-author"]
+    refused = dptext("privatize", source, target, *common, *limit, 4)
+    assert refused.returncode == 2
+    assert "per document" in refused.stderr
+    refused = dptext("privatize", source, target, *common, *documents, *limit, 3)
+    assert refused.returncode == 4
+    assert "record 16" in refused.stderr.lower()
+    assert "w0" not in refused.stderr
+    done = dptext("privatize", source, target, *common, *documents, *limit, 4, "--json")
+    assert done.returncode == 0, done.stderr
+    found = {g["unit"]: g["epsilon"] for g in json.loads(done.stdout)["guarantees"]}
+    assert found["document"] == pytest.approx(160, rel=1e-9)
+    assert found["author"] == pytest.approx(640, rel=1e-9)
+    assert dptext("explain", f"{target}.guarantee.json").returncode == 0
+
+
+def test_a_mechanism_without_guarantee_must_be_asked_for(tmp_path: Path, vectors: Path) -> None:
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    write_input(source, 5)
+    common = [
+        "--mechanism",
+        "private_phrases",
+        "--set",
+        "variance=6",
+        "--set",
+        f"vectors={vectors}",
+        "--set",
+        "n_words=300",
+        "--set",
+        "common_words=50",
+    ]
+    refused = dptext("privatize", source, target, *common)
+    assert refused.returncode == 2
+    assert "--without-guarantee" in refused.stderr
+    assert not target.exists()
+    done = dptext("privatize", source, target, *common, "--without-guarantee")
+    assert done.returncode == 0, done.stderr
+    assert "No guarantee" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["explain"], "--mechanism"),
+        (["explain", "-m", "word_metrik"], "did you mean 'word_metric'"),
+        (["explain", "-m", "word_metric", "-s", "epsilom=3"], "did you mean 'epsilon'"),
+        (["explain", "-m", "word_metric"], "epsilon"),
+        (["explain", "-m", "word_metric", "-s", "epsilon=-1"], "Expected epsilon=-1"),
+        (["explain", "-m", "word_metric", "-s", "epsilon=nan"], "epsilon"),
+        (["explain", "-m", "word_metric", "-s", "epsilon"], "KEY=VALUE"),
+        (["explain", "-m", "word_metric", "-s", "epsilon=1", "-s", "noise=pink"], "noise"),
+        (["explain", "-m", "word_metric", "-s", "epsilon=1", "--unit", "house"], "document"),
+        (["explain", "-m", "word_metric", "-s", "epsilon=1", "--unit", "document"], "diameter"),
+        (["explain", "--spec", "absent.toml"], "absent.toml"),
+        (["explain", "absent.guarantee.json"], "absent.guarantee.json"),
+        (["explain", "-m", "word_metric", "-s", "epsilon=1", "-s", "vectors=absent.txt"], "absent.txt"),
+        (["privatize", "absent.jsonl", "out.jsonl", "-m", "private_phrases"], "variance"),
+        (["privatize", "in.doc", "out.jsonl", "-m", "word_metric", "-s", "epsilon=1"], "--format"),
+        (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--on-error", "ignore"], "skip"),
+        (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--force", "--resume"], "one of"),
+        (
+            ["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--max-per-author", "2"],
+            "--author-field",
+        ),
+        (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--seed", "-2"], "seed"),
+        (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--format", "word"], "jsonl"),
+        (["frobnicate"], "frobnicate"),
+    ],
+)
+def test_usage_errors_say_what_to_do(tmp_path: Path, arguments: list[str], said: str) -> None:
+    failed = dptext(*arguments, cwd=tmp_path)
+    assert failed.returncode == 2
+    assert said in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+def test_a_missing_input_or_folder(tmp_path: Path, spec: Path) -> None:
+    absent = dptext("privatize", tmp_path / "absent.jsonl", tmp_path / "out.jsonl", "--spec", spec)
+    assert absent.returncode == 2
+    assert "absent.jsonl" in absent.stderr
+    source = tmp_path / "in.jsonl"
+    write_input(source, 3)
+    nowhere = dptext("privatize", source, tmp_path / "no" / "out.jsonl", "--spec", spec)
+    assert nowhere.returncode == 2
+    assert "Cannot write" in nowhere.stderr
+
+
+def test_an_internal_error_withholds_its_message(tmp_path: Path, spec: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    write_input(source, 3)
+    code = (
+        "import dptext.text\n"
+        f"def broken(text): raise RuntimeError('{CANARY}')\n"
+        "dptext.text.tokenize = broken\n"
+        "from dptext.cli.app import main; main()"
+    )
+    failed = subprocess.run(
+        [sys.executable, "-c", code, "privatize", str(source), str(tmp_path / "out.jsonl"), "--spec", str(spec)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert failed.returncode == 1
+    assert "internal error RuntimeError" in failed.stderr
+    assert CANARY not in failed.stderr + failed.stdout
+
+
+def test_mechanisms_and_explain_speak_json(vectors: Path) -> None:
+    listed = json.loads(dptext("mechanisms", "--json").stdout)
+    assert {row["kind"] for row in listed} == {"word_metric", "private_phrases"}
+    assert all(row["guarantee"] and row["summary"] for row in listed)
+    assert dptext("mechanisms").returncode == 0
+    told = dptext(
+        "explain", "-m", "word_metric", "-s", "epsilon=2", "-s", f"vectors={vectors}", "-s", "n_words=300", "--json"
+    )
+    data = json.loads(told.stdout)
+    assert data["guarantees"][0]["epsilon"] == 2
+    assert 0 < data["unchanged_share"] < 1
+
+
+def test_demo_runs_the_main_job() -> None:
+    shown = dptext("demo")
+    assert shown.returncode == 0, shown.stderr
+    assert "epsilon 10" in shown.stdout
+    assert "Guaranteed (epsilon = 10 per unit" in shown.stdout.replace("\n", " ")
+    assert len(json.loads(dptext("demo", "--json").stdout)["samples"]) == 6
+
+
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, spec: Path) -> None:
+    peaks = []
+    for n in (2_000, 40_000):
+        source, target = tmp_path / f"{n}.txt", tmp_path / f"{n}.out.txt"
+        source.write_text("\n".join([" ".join(WORDS[:20])] * n), "utf-8")
+        code = (
+            "import resource, sys\nfrom dptext.cli.app import main\n"
+            "try:\n    main()\nfinally:\n    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+        )
+        run = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                code,
+                "privatize",
+                str(source),
+                str(target),
+                "--spec",
+                str(spec),
+                "--set",
+                "noise=multivariate",
+            ],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert target.exists(), run.stderr
+        peaks.append(int(run.stderr.split()[-1]))
+    assert peaks[1] < peaks[0] * 1.15
