@@ -31,7 +31,7 @@ demo: $(STAMPS)/demo
 	$(BIN)/dptext demo
 
 test: $(STAMPS)/dev
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # -- the rest
 
@@ -70,6 +70,7 @@ docs: $(STAMPS)/dev
 bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks/nearest.py
 	$(BIN)/python benchmarks/samplers.py
+	$(BIN)/python benchmarks/startup.py
 
 check: lint type imports dependencies test
 

@@ -1,11 +1,14 @@
 """README, docs and docstrings are tests: python blocks run, >>> examples must print what they show."""
 
 from sybil import Sybil
+from sybil.document import PythonDocStringDocument
 from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.rest import DocTestParser
 
-pytest_collect_file = Sybil(
-    parsers=[DocTestParser(), PythonCodeBlockParser()],
-    patterns=["README.md", "docs/concepts/*.md"],
-    excludes=[".venv/**"],
-).pytest()
+documents = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/concepts/*.md"])
+docstrings = Sybil(
+    parsers=[DocTestParser()],
+    patterns=["src/dptext/*.py", "src/dptext/**/*.py"],
+    document_types={".py": PythonDocStringDocument},
+)
+pytest_collect_file = (documents + docstrings).pytest()

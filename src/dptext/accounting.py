@@ -24,6 +24,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TypeVar, assert_never
 
+from scipy.optimize import brentq
+
 from dptext import _validate
 from dptext.curves import (
     exponential_epsilon,
@@ -440,23 +442,28 @@ def calibrate(
         candidate = _with_strength(event, strength)
         return _epsilon(lifted(candidate) if lifted is not None else [candidate], delta, relation)
 
-    tolerance = 1e-9 if isinstance(event, SampledGaussianEvent) else 0.0
-    weakest_strength = 1e-4 if isinstance(event, SampledGaussianEvent) else 2.0**-60
-    floor = cost(weakest_strength)
+    # A sampled Gaussian costs a second an evaluation: fewer, and from a noise multiplier of 10^4 on.
+    costly = isinstance(event, SampledGaussianEvent)
+    low = 1e-4 if costly else 2.0**-60
+    floor = cost(low)
     if floor > epsilon:
         raise ConfigError(
             f"Expected epsilon={epsilon!r} >= {floor:.6g}, the floor of this mechanism at delta={delta:g} "
             f"({type(event).__name__}): choose a larger epsilon, a larger delta, fewer runs or another mechanism."
         )
-    low, high = weakest_strength, 1.0
+    high = 1.0
     while cost(high) <= epsilon:
         low, high = high, high * 2
         if high > 2.0**60:
             raise ConfigError(
                 f"Expected epsilon={epsilon!r} to bind: {type(event).__name__} costs less at any strength."
             )
+    if costly:
+        gap = lambda log_strength: math.log(max(cost(math.exp(log_strength)), 1e-12) / epsilon)  # noqa: E731
+        low = math.exp(brentq(gap, math.log(low), math.log(high), xtol=1e-8))
+        while cost(low) > epsilon:
+            low *= 1 - 1e-7
+        return _with_strength(event, low)
     while (middle := math.sqrt(low * high) if high > 4 * low else (low + high) / 2) not in (low, high):
         low, high = (middle, high) if cost(middle) <= epsilon else (low, middle)
-        if high - low <= tolerance * high:
-            break
     return _with_strength(event, low)

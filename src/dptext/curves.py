@@ -33,12 +33,14 @@ def _round_up(total: Fraction) -> float:
 
 
 def two_set_epsilon(event: TwoSetEvent) -> float:
+    """Tight epsilon of one choice (MATHS 1.3)."""
     # MATHS 1.3 (a) and (b); the paper's epsilon + ln(size) is true but loose.
     spread = (event.size - event.k) / event.k if event.set_choice == "top_k" else event.size - 1
     return up(event.epsilon / 2 + math.log(spread))
 
 
 def exponential_epsilon(event: ExponentialEvent) -> float:
+    """Tight epsilon of one choice, for any two inputs (MATHS 1.4)."""
     # MATHS 1.4: one option at the top of the range and the others at its bottom, against the reverse.
     d, others = event.log_range, event.size - 1
     if others == 0 or d == 0:
@@ -48,6 +50,7 @@ def exponential_epsilon(event: ExponentialEvent) -> float:
 
 
 def sum_up(terms: Iterable[tuple[float, int]]) -> float:
+    """The sum of value * count, exact as fractions, rounded up to a float."""
     return _round_up(sum((Fraction(value) * count for value, count in terms), Fraction(0)))
 
 
@@ -84,6 +87,7 @@ def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
 
 
 def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
+    """Epsilon of continuous Gaussian noise at delta: the inverse of `gaussian_delta`."""
     if gaussian_delta(noise_multiplier, 0.0) <= delta:
         return 0.0
     high = 1.0
@@ -138,6 +142,7 @@ def top_k_delta(event: TopKEvent, epsilon: float) -> float:
 
 
 def top_k_epsilon(event: TopKEvent, delta: float) -> float:
+    """Epsilon at delta of `event.count` runs of top-k randomized response: the inverse of `top_k_delta`."""
     losses = _top_k_net_losses(event) * (1 + 1e-9)
     net = np.arange(-event.count, event.count + 1) * event.epsilon
     # On [net_j, net_j+1): delta(epsilon) = tail_mass - e^epsilon * tail_weight, both over losses above net_j.

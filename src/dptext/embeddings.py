@@ -1,9 +1,4 @@
-"""Public word vectors, their exact nearest neighbours, and the protocol of text embedders.
-
-The vectors are public: nothing here is computed from private text. ``NearestWords.search`` is meant for vectors that
-already carry noise (Feyisetan et al. 2020, algorithm 1, line 3), so it is post-processing, and neither its result nor
-its running time tells more than the noisy vectors do. It is given the noisy vector alone, never the word behind it.
-"""
+"""Public word vectors, and the protocol of text embedders. Nothing here is computed from private text."""
 
 from __future__ import annotations
 
@@ -13,7 +8,6 @@ import importlib.resources
 import os
 import zlib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
@@ -31,29 +25,9 @@ Indices = NDArray[np.int32]
 Positions = NDArray[np.intp]
 Real = TypeVar("Real", np.float32, np.float64)
 
-# A tile of scores is _TILE queries by _TILE words in float32: 4 MB a thread, read back by argmax from the cache.
-_TILE = 1024
-# Words of one small product inside a tile.
-_BLOCK = 128
-_BLOCKS = _TILE // _BLOCK  # in a tile
-# OpenBLAS runs a product of at most 2^18 multiplications in the calling thread. Tiles are stacks of such products, so
-# that our threads, which also do the argmax, do not queue for its threads: that costs a factor 1.5 to 4 (measured).
-_SMALL_PRODUCT = 1 << 18
-# Share of the principal axes that a first look may stop at; the rest is bounded by Cauchy-Schwarz.
-_CUTS = (0.4, 0.6)
-_MIN_DIM_FOR_CUTS = 16
-_MIN_QUERIES_FOR_CUTS = 4096
-_PROBES = 32
-_SAMPLED_WORDS = 4096
-# Work of looking again at one tile row, relative to a plain GEMM over it (measured; docs/results/nearest.md).
-_SECOND_LOOK = 4.0
-# Work besides the GEMM, in GEMM coordinates (argmax; measured).
-_OVERHEAD = 4
-_PAIRS = 1 << 16
-# Farther from the mean than this many vocabulary radii, float32 scores say nothing: float64 throughout.
-_FAR = 1e4
-_FLOAT32_EPS = float(np.finfo(np.float32).eps)
 _DIAMETER_WORDS = 60_000
+_ROWS = 1024  # at once
+_FLOAT32_EPS = float(np.finfo(np.float32).eps)
 
 
 class Embedder(Protocol):
@@ -163,10 +137,10 @@ class WordVectors:
         left = np.column_stack([outer, halves, ones])
         right = np.column_stack([-outer, ones, halves])
         largest = 0.0  # of |a - b|^2 / 2 = |a|^2 / 2 + |b|^2 / 2 - a.b, at most 2 in units of the radius
-        for i in range(0, len(outer), _TILE):
-            for j in range(i, len(outer), _TILE):
-                largest = max(largest, float((left[i : i + _TILE] @ right[j : j + _TILE].T).max()))
-        slack = 2 * _relative_error(self.dim)  # the absolute terms sum to 2 at most
+        for i in range(0, len(outer), _ROWS):
+            for j in range(i, len(outer), _ROWS):
+                largest = max(largest, float((left[i : i + _ROWS] @ right[j : j + _ROWS].T).max()))
+        slack = 2 * relative_error(self.dim)  # the absolute terms sum to 2 at most
         return min(float(np.sqrt(2 * (largest + slack))), 2.0) * radius * (1 + 1e-6)
 
 
@@ -224,285 +198,14 @@ def load_vectors(path: str | os.PathLike[str], n_words: int | None = None) -> Wo
     return WordVectors(tuple(words), vectors, name=f"{path.name}:{len(words)}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NearestWords:
-    """Exact nearest neighbour in Euclidean distance, for batches of queries.
-
-    With the mean taken off both sides, the nearest word e to q has the largest score q.e - |e|^2 / 2, a matrix product
-    when the norm is an additional coordinate. Scores are float32 and only shortlist: every word whose score could,
-    within the worst rounding, be the best is compared again in float64. In a large batch the product may stop after
-    the first p principal axes of the vocabulary, with |q_rest| |e_rest| as yet another coordinate (Cauchy-Schwarz), so
-    that scores are upper bounds; p is chosen for each batch from a few of its queries. Results do not depend on it.
-
-    Attributes:
-        vectors: The vocabulary.
-        threads: Number of threads; None for one a processor that this process may use.
+def load_word_vectors(source: str, n_words: int) -> WordVectors:
+    """The first words of "glove" (the package of the extra `[glove]`) or of a vector file.
 
     Raises:
-        ConfigError: ``threads`` is not a whole number of at least 1.
+        ConfigError: If the file cannot be used.
+        MissingExtraError: If the package is absent.
     """
-
-    vectors: WordVectors
-    threads: int | None = field(default=None, kw_only=True)
-    _mean: Doubles = field(init=False, repr=False)
-    _axes: Doubles = field(init=False, repr=False)
-    _radius: float = field(init=False, repr=False)
-    _cuts: tuple[int, ...] = field(init=False, repr=False)
-    _table: Floats = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.threads is not None:
-            _validate.count(threads=self.threads)
-        words, dim = self.vectors.vectors, self.vectors.dim
-        mean = words.mean(axis=0, dtype=np.float64)
-        rotated = words - mean
-        _, axes = np.linalg.eigh(rotated.T @ rotated)
-        axes = np.ascontiguousarray(axes[:, ::-1])  # largest variance first
-        rotated = rotated @ axes
-        radius = float(np.sqrt(np.einsum("ij,ij->i", rotated, rotated).max())) or 1.0
-        rotated /= radius  # so that nothing over- or underflows in float32
-        cuts = tuple(round(dim * share) for share in _CUTS) if dim >= _MIN_DIM_FOR_CUTS else ()
-        # Columns: |e_rest| for each cut, -|e|^2 / 2, e. A cut is then a slice of columns, and one table serves all.
-        columns = np.zeros((-(-len(words) // _TILE) * _TILE, len(cuts) + 1 + dim), np.float32)
-        for column, cut in enumerate(cuts):
-            columns[: len(words), column] = _norms(rotated[:, cut:])
-        columns[: len(words), len(cuts)] = np.einsum("ij,ij->i", rotated, rotated) / -2
-        columns[: len(words), len(cuts) + 1 :] = rotated
-        columns[len(words) :, len(cuts)] = -1e30  # fills up the last tile and is never the best
-        # Blocks of words with a word to a column: the small products read them a fifth faster than the other way.
-        table = np.ascontiguousarray(columns.reshape(-1, _BLOCK, columns.shape[1]).swapaxes(1, 2))
-        object.__setattr__(self, "_mean", mean)
-        object.__setattr__(self, "_axes", axes)
-        object.__setattr__(self, "_radius", radius)
-        object.__setattr__(self, "_cuts", cuts)
-        object.__setattr__(self, "_table", table)
-
-    def search(self, queries: ArrayLike) -> Indices:
-        """Return the position of the word nearest to each query; of the first such word when several are.
-
-        Args:
-            queries: Finite numbers of shape (n_queries, dim), float32 or float64. Memory beyond the result does not
-                grow with n_queries.
-
-        Returns:
-            int32 of shape (n_queries,).
-
-        Raises:
-            ConfigError: Another shape, or a number that is not finite.
-        """
-        points = np.asarray(queries)
-        if points.dtype.kind not in "fiu" or points.ndim != 2 or points.shape[1] != self.vectors.dim:
-            raise ConfigError(
-                f"Expected queries to be numbers of shape (n_queries, {self.vectors.dim}), "
-                f"got {points.dtype} of shape {points.shape}."
-            )
-        nearest = np.empty(len(points), np.int32)
-        threads = self.threads or _processors()
-        cut = self._choose_cut(points)
-        step = min(_TILE, max(1, -(-len(points) // threads)))
-        starts = range(0, len(points), step)
-
-        def fill(start: int) -> None:
-            nearest[start : start + step] = self._search_tile(points[start : start + step], cut)
-
-        if threads == 1 or len(starts) <= 1:
-            for start in starts:
-                fill(start)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                for _ in pool.map(fill, starts):
-                    pass
-        return nearest
-
-    def _rotate(self, points: Doubles) -> tuple[Doubles, Doubles]:
-        """Return queries in the table's coordinates, shape (n, dim), and their norms, shape (n,)."""
-        if not np.isfinite(points).all():
-            raise ConfigError("Expected queries to be finite.")
-        with np.errstate(over="ignore", invalid="ignore"):  # a query beyond all bounds is not <= _FAR, and goes there
-            rotated = _product((points - self._mean) / self._radius, self._axes)
-            return rotated, _norms(rotated)
-
-    def _bounds(self, rotated: Doubles, cut: int) -> tuple[Floats, Floats]:
-        """Return what multiplies to upper bounds of all scores, or to the scores at the last cut.
-
-        Shapes: (n_queries, k) and (n_blocks, k, _BLOCK).
-        """
-        cuts = self._cuts
-        if cut == len(cuts):
-            ones = np.ones((len(rotated), 1), np.float32)
-            return np.hstack([ones, rotated.astype(np.float32)]), self._table[:, len(cuts) :]
-        axes = cuts[cut]
-        left = np.zeros((len(rotated), len(cuts) + 1 + axes), np.float32)
-        left[:, cut] = _norms(rotated[:, axes:])
-        left[:, len(cuts)] = 1
-        left[:, len(cuts) + 1 :] = rotated[:, :axes]
-        return left, self._table[:, : left.shape[1]]
-
-    def _choose_cut(self, points: NDArray[np.floating]) -> int:
-        """Return the cut with the least expected work for this batch, judged by a few queries and words."""
-        exact = len(self._cuts)
-        if len(points) < _MIN_QUERIES_FOR_CUTS or not exact:
-            return exact
-        probes: Doubles = np.asarray(points[:: -(-len(points) // _PROBES)], np.float64)
-        rotated, norms = self._rotate(probes)
-        near = norms <= _FAR
-        if not near.any():
-            return exact
-        probes, rotated, norms = probes[near], rotated[near], norms[near]
-        n_words, dim = self.vectors.vectors.shape
-        sample = slice(None, None, -(-n_words // _SAMPLED_WORDS))  # of the blocks
-        best = self._score(probes, norms, self._search_near(probes, rotated, norms, exact))[:, None]
-        tiles = -(-n_words // _TILE)
-        work = []
-        for cut, axes in enumerate(self._cuts):
-            left, right = self._bounds(rotated, cut)
-            blocks = right[sample]
-            share = sum((_product(left, block) >= best).mean(axis=1) for block in blocks) / len(blocks)
-            again = np.minimum(1 + share * n_words, tiles).mean()
-            work.append(n_words * (axes + exact + 1 + _OVERHEAD) + _SECOND_LOOK * _TILE * dim * again)
-        work.append(n_words * (dim + 1 + _OVERHEAD) + _SECOND_LOOK * _TILE * dim)
-        return int(np.argmin(work))
-
-    def _score(self, points: Doubles, norms: Doubles, words: Positions | Indices) -> Doubles:
-        """Return the float64 score of one word for each query, from the vectors as given."""
-        gaps = (self.vectors.vectors[words] - points) / self._radius
-        scores: Doubles = (norms**2 - np.einsum("ij,ij->i", gaps, gaps)) / 2
-        return scores
-
-    def _search_tile(self, queries: NDArray[np.floating], cut: int) -> Positions:
-        """Return the nearest word of each of at most _TILE queries."""
-        points: Doubles = np.asarray(queries, np.float64)
-        rotated, norms = self._rotate(points)
-        near = norms <= _FAR
-        if not near.all():
-            nearest = np.empty(len(points), np.intp)
-            nearest[near] = self._search_near(points[near], rotated[near], norms[near], cut) if near.any() else 0
-            nearest[~near] = [self._search_far(point) for point in points[~near]]
-            return nearest
-        return self._search_near(points, rotated, norms, cut)
-
-    def _search_near(self, points: Doubles, rotated: Doubles, norms: Doubles, cut: int) -> Positions:
-        left, right = self._bounds(rotated, cut)
-        n_tiles = len(right) // _BLOCKS
-        tops = np.empty((n_tiles, len(points)), np.float32)
-        places = np.empty((n_tiles, len(points)), np.intp)
-        stacked = _stack(left, _BLOCK)
-        scores = np.empty((stacked.shape[0] * stacked.shape[1], _TILE), np.float32)
-        every = np.arange(len(points))
-        for tile in range(n_tiles):
-            _fill_scores(scores, stacked, right[tile * _BLOCKS : (tile + 1) * _BLOCKS])
-            place = scores[: len(points)].argmax(axis=1)
-            tops[tile] = scores[every, place]
-            places[tile] = place + tile * _TILE
-        slack = _relative_error(self.vectors.dim) * (norms + 0.5)
-        if cut == len(self._cuts):
-            reached = tops.max(axis=0) - slack
-        else:
-            reached = self._score(points, norms, places[tops.argmax(axis=0), every])
-        # A word can be the nearest only if its (upper bound of a) score comes within rounding of one that is reached.
-        needed = (reached - slack).astype(np.float32)
-        again = tops >= needed
-        shortlist = _Shortlist(points, self.vectors.vectors)
-        exact, right = self._bounds(rotated, len(self._cuts))
-        for tile in np.flatnonzero(again.any(axis=1)).tolist():
-            rows = np.flatnonzero(again[tile])
-            stacked = _stack(exact[rows], _BLOCK)
-            scores = np.empty((stacked.shape[0] * stacked.shape[1], _TILE), np.float32)
-            _fill_scores(scores, stacked, right[tile * _BLOCKS : (tile + 1) * _BLOCKS])
-            pick, place = np.divmod(np.flatnonzero(scores[: len(rows)] >= needed[rows, None]), _TILE)
-            shortlist.add(rows[pick], place + tile * _TILE)
-        return shortlist.nearest()
-
-    def _search_far(self, point: Doubles) -> int:
-        """Return the nearest word of a query so far off that float32 scores are all equal: float64, word by word."""
-        unit = np.abs(point).max()
-        squares = np.empty(len(self.vectors))
-        for start in range(0, len(squares), _TILE):
-            gaps = (self.vectors.vectors[start : start + _TILE] - point) / unit
-            squares[start : start + _TILE] = np.einsum("ij,ij->i", gaps, gaps)
-        return int(squares.argmin())
-
-
-class _Shortlist:
-    """Candidate words of a tile of queries, compared in float64; pairs wait so that comparisons are vectorized."""
-
-    __slots__ = ("_best", "_chosen", "_points", "_rows", "_size", "_vectors", "_words")
-
-    def __init__(self, points: Doubles, vectors: Floats) -> None:
-        self._points, self._vectors = points, vectors
-        self._best = np.full(len(points), np.inf)
-        self._chosen = np.zeros(len(points), np.intp)
-        self._rows: list[Positions] = []
-        self._words: list[Positions] = []
-        self._size = 0
-
-    def add(self, rows: Positions, words: Positions) -> None:
-        """Add pairs; for one row, words must come in increasing order over all calls."""
-        self._rows.append(rows)
-        self._words.append(words)
-        self._size += len(rows)
-        if self._size >= _PAIRS:
-            self._compare()
-
-    def nearest(self) -> Positions:
-        """Return the nearest candidate of each row, the first one among equals."""
-        self._compare()
-        return self._chosen
-
-    def _compare(self) -> None:
-        if not self._size:
-            return
-        all_rows, all_words = np.concatenate(self._rows), np.concatenate(self._words)
-        self._rows, self._words, self._size = [], [], 0
-        for start in range(0, len(all_rows), _PAIRS):  # a few slices only when many words are as good as equal
-            rows, words = all_rows[start : start + _PAIRS], all_words[start : start + _PAIRS]
-            gaps = self._vectors[words] - self._points[rows]
-            squares = np.einsum("ij,ij->i", gaps, gaps)
-            order = np.lexsort((words, squares, rows))
-            rows, words, squares = rows[order], words[order], squares[order]
-            first = np.flatnonzero(np.diff(rows, prepend=-1))
-            first = first[squares[first] < self._best[rows[first]]]
-            self._best[rows[first]] = squares[first]
-            self._chosen[rows[first]] = words[first]
-
-
-def _stack(left: NDArray[Real], width: int) -> NDArray[Real]:
-    """Return rows of shape (n, k) as (n_products, n_rows, k), for small products with (k, width); zeros fill up."""
-    n, k = left.shape
-    n_rows = min(n, max(1, _SMALL_PRODUCT // (width * k)))
-    stacked = np.zeros((-(-n // n_rows), n_rows, k), left.dtype)
-    stacked.reshape(-1, k)[:n] = left
-    return stacked
-
-
-def _product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
-    """Return left @ right, computed in the calling thread."""
-    product: NDArray[Real] = np.matmul(_stack(left, right.shape[1]), right)
-    return product.reshape(-1, right.shape[1])[: len(left)]
-
-
-def _fill_scores(scores: Floats, stacked: Floats, blocks: Floats) -> None:
-    """Fill ``scores`` (n_queries, _TILE) from queries (n_products, n_rows, k) and a tile (_BLOCKS, k, _BLOCK)."""
-    out = scores.reshape(*stacked.shape[:2], _BLOCKS, _BLOCK).transpose(2, 0, 1, 3)
-    np.matmul(stacked, blocks[:, None], out=out)
-
-
-def _relative_error(dim: int) -> float:
-    """Return a bound on the float32 error of a product of dim + 1 coordinates, over the sum of its absolute terms.
-
-    Rounding both factors and summing in any order costs at most (dim + 4) units of 2^-24 (Higham 2002, section 3.1);
-    twice that is taken.
-    """
-    return (dim + 4) * _FLOAT32_EPS
-
-
-def _norms(rows: Doubles) -> Doubles:
-    norms: Doubles = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    return norms
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return load_glove(n_words) if source == "glove" else load_vectors(source, n_words)
 
 
 def _as_vectors(vectors: ArrayLike, name: str) -> Floats:
@@ -609,11 +312,10 @@ def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Floats]:
     return list(known)[:n_words], vectors
 
 
-def load_word_vectors(source: str, n_words: int) -> WordVectors:
-    """The first words of "glove" (the package of the extra `[glove]`) or of a vector file.
+def relative_error(dim: int) -> float:
+    """Return a bound on the float32 error of a product of dim + 1 coordinates, over the sum of its absolute terms.
 
-    Raises:
-        ConfigError: If the file cannot be used.
-        MissingExtraError: If the package is absent.
+    Rounding both factors and summing in any order costs at most (dim + 4) units of 2^-24 (Higham 2002, section 3.1);
+    twice that is taken.
     """
-    return load_glove(n_words) if source == "glove" else load_vectors(source, n_words)
+    return (dim + 4) * _FLOAT32_EPS

@@ -31,7 +31,7 @@ MAX_MEANINGFUL_DELTA = 1e-3
 class Unit(StrEnum):
     """What is protected: two inputs are neighbours when they differ in one such thing."""
 
-    TOKEN = "token"
+    TOKEN = "token"  # noqa: S105
     SENTENCE = "sentence"
     DOCUMENT = "document"
     AUTHOR = "author"

@@ -19,6 +19,7 @@ from dptext.guarantee import Event, Guarantee, Json, Unit
 from dptext.randomness import Randomness
 from dptext.records import Output_co, Record, Release
 
+
 class Spec(Protocol):
     """Public settings of a mechanism. Every field may be printed, logged and stored."""
 

@@ -8,14 +8,13 @@ Two kinds of sampler:
 
 * *On integers* (`GridLaplace`, `GridGaussian`): exact. Rounding to the grid moves two vectors
   apart by at most one grid step a coordinate, which is counted in the sensitivity.
-* *In floats* (`L2Laplace`, `MetricNoise`, and `PrivUnit` in dptext.privunit): the result is rounded to a coarse grid of step h, far
-  coarser than the error eta of the float computation. Couple the float sampler with the ideal one by letting
-  both read the same uniform reals, of which the floats see the leading bits: coordinates then differ by at
-  most eta. The float result can be in a grid cell only if the ideal one is within eta of it, and must be in
-  it if the ideal one is inside by more than eta. So for any set of cells S, with P the ideal law,
-  P~_x(S) <= P_x(S) + P_x(shell) and P~_x'(S) >= P_x'(S shrunk by eta), which gives
-  P~_x(S) <= e^loss * P~_x'(S) + delta with delta = the mass within eta of a cell wall, counted on both
-  sides: at most 8 * dim * eta / h. This delta does not grow with epsilon or with distance.
+* *In floats* (`L2Laplace`, `MetricNoise`, and `PrivUnit` in dptext.privunit): the result is rounded to a coarse
+  grid of step h, far coarser than the error eta of the float computation. Couple the float sampler with the ideal
+  one by letting both read the same uniform reals, of which the floats see the leading bits: coordinates then differ
+  by at most eta. The float result can be in a set S of grid cells only if the ideal one is within eta of S, and it
+  must be in S if the ideal one is inside by more than eta. So P~_x(S) <= e^loss * P~_x'(S) + delta, where delta is
+  the ideal mass within eta of a cell wall, counted on both sides: at most 8 * dim * eta / h. This delta does not
+  grow with epsilon or with distance (docs/decisions/0004).
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ class _State:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(asdict(self), file)
-        os.replace(temporary, path)
+        temporary.replace(path)
 
     @staticmethod
     def load(path: Path) -> _State:
@@ -264,7 +264,8 @@ def privatize_file(
     that was marked; what an unfinished batch had written is cut away, so no record has two outputs.
 
     Args:
-        source, target: input and output files.
+        source: the input file.
+        target: the output file.
         mechanism: a fitted mechanism.
         plan: public settings of the run.
         randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
@@ -293,7 +294,7 @@ def privatize_file(
         reveals=plan.reveals,
     )
     run = _Run(source, target, kind, mechanism, plan, randomness, promised)
-    return run.go(on_progress or (lambda done: None), on_skip)
+    return run.go(on_progress or (lambda _: None), on_skip)
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,7 +449,7 @@ class _Run:
         text = state.certificate
         with self._disk():
             if self._part.exists():
-                os.replace(self._part, self.target)
+                self._part.replace(self.target)
             path = certificate_path(self.target)
             temporary = path.with_name(f".{path.name}.new")
             temporary.unlink(missing_ok=True)

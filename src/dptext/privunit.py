@@ -106,8 +106,8 @@ class PrivUnit:
     """PrivUnit for unit vectors, and for a ball by lifting to a sphere of one more dimension. Unbiased.
 
     A point V is drawn uniformly from the cap {v: <v, u> >= gamma} with probability p, else from the rest of
-    the sphere; V / m is released (unbiased up to half a grid step). Vectors in a ball of radius C become u = (x/C, +-sqrt(1 - |x/C|^2)) with a
-    random sign, and the last coordinate of the result is dropped.
+    the sphere; V / m is released (unbiased up to half a grid step). Vectors in a ball of radius C become
+    u = (x/C, +-sqrt(1 - |x/C|^2)) with a random sign, and the last coordinate of the result is dropped.
 
     Guarantee:
         `event`: (epsilon, slack) for any two vectors; a float sampler, whose V is rounded to a grid before it

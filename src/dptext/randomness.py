@@ -7,7 +7,7 @@ possible for its neighbour (Mironov 2012).
     >>> import dptext.randomness as randomness
     >>> source = randomness.seeded(7)
     >>> randomness.uniform_below(6, 3, source).tolist()
-    [5, 3, 2]
+    [4, 4, 3]
 
 A mechanism draws for a whole batch through `Randomness.rows`, which gives each record of a *seeded*
 run a stream of its own: batch size, order of batches and resuming then change nothing.
@@ -57,7 +57,7 @@ class Randomness:
 
     @property
     def fingerprint(self) -> str:
-        """ "secure", or a digest that tells one seed from another without giving it away at once."""
+        """The word secure, or a digest that tells one seed from another without giving it away at once."""
         return "secure" if self._seed is None else hashlib.sha256(b"fingerprint" + self._seed).hexdigest()
 
     def __repr__(self) -> str:

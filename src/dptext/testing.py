@@ -46,8 +46,8 @@ def check_mechanism(mechanism: Mechanism[Output], records: Sequence[Record] = ()
 
     It answers each record with one release of the same id, in order, whatever the text; with a seeded stream a
     record's output depends on its position and the seed alone, not on the batch; labels are not passed through; the
-    spec is a frozen dataclass of JSON-able settings, the event survives JSON, the guarantee explains itself; and no text
-    shows in any `repr`.
+    spec is a frozen dataclass of JSON-able settings, the event survives JSON, the guarantee explains itself; and no
+    text shows in any `repr`.
 
     This cannot show that the mechanism is private: audits attack that.
     """

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from vectors import sentences
 
 from dptext.config import SPECS
 from dptext.mechanisms.private_phrases import PrivatePhrases
@@ -13,6 +12,7 @@ from dptext.mechanisms.word_metric import WordMetric
 from dptext.randomness import Randomness
 from dptext.records import Record, Release
 from dptext.testing import ContractError, check_mechanism
+from vectors import sentences
 
 RECORDS = [Record(str(i), text) for i, text in enumerate(sentences(20))]
 

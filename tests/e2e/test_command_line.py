@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from vectors import WORDS, sentences
 
 CANARY = "zq9canaryxv"
@@ -136,7 +137,7 @@ def test_a_seed_repeats_the_output_and_voids_the_guarantee(tmp_path: Path, spec:
 def test_kill_and_resume(tmp_path: Path, spec: Path, name: str) -> None:
     """Killed at many moments, resumed each time: the result is the one of an undisturbed run, no record twice."""
     source, target, whole = tmp_path / "in.jsonl", tmp_path / name, tmp_path / f"whole{name}"
-    write_input(source, 6000)
+    write_input(source, 2500)
     common = ["--spec", spec, "--seed", 1, "--batch-size", 5]
     assert dptext("privatize", source, whole, *common).returncode == 0
     kills, resume = 0, []
@@ -148,7 +149,7 @@ def test_kill_and_resume(tmp_path: Path, spec: Path, name: str) -> None:
             "privatize",
             *map(str, [source, target, *common, *resume]),
         ]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         state = tmp_path / f".{name}.resume.json"
         deadline = time.monotonic() + 60
         while not state.exists() and process.poll() is None and time.monotonic() < deadline:
@@ -156,13 +157,11 @@ def test_kill_and_resume(tmp_path: Path, spec: Path, name: str) -> None:
         before = state.stat().st_ino if state.exists() else None
         while process.poll() is None and state.exists() and state.stat().st_ino == before:
             time.sleep(0.001)  # until it has gone on by at least one batch
-        time.sleep(0.05 * (attempt % 5))
+        time.sleep(0.03 * (attempt % 5))
         process.send_signal(signal.SIGKILL)
-        assert process.stderr is not None
-        error = process.stderr.read().decode()
-        if process.wait() == 0:
-            break
-        assert process.returncode == -signal.SIGKILL, error
+        if process.wait() == 0 or (target.exists() and not state.exists()):
+            break  # done, or killed when there was nothing left to do
+        assert process.returncode == -signal.SIGKILL
         if state.exists():
             kills += 1
             resume = ["--resume"]

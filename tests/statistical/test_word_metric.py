@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from vectors import WORDS, sentences
 
 from dptext.embeddings import load_word_vectors
 from dptext.errors import ConfigError, IncomparableError
@@ -18,6 +17,7 @@ from dptext.randomness import secure, seeded
 from dptext.records import Record
 from dptext.selection import TruncatedExponential
 from dptext.text import tokenize
+from vectors import WORDS, sentences
 
 
 def spec(vectors: Path, **changes) -> WordMetric:

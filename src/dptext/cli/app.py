@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Annotated
 
 import typer
+import typer.main
 
 from dptext.errors import BudgetExceededError, DataError, DPTextError
 
@@ -133,7 +134,7 @@ def exit_code(error: DPTextError) -> int:
             return 2
 
 
-def _withhold(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+def _withhold(kind: type[BaseException], _: BaseException, trace: TracebackType | None) -> None:
     """Report an unexpected error without its message, which might hold private text."""
     frame = trace
     while frame is not None and frame.tb_next is not None:
@@ -146,7 +147,7 @@ def main() -> None:
     """Run the command line; every deliberate error becomes one line on stderr and an exit code."""
     sys.excepthook = _withhold
     try:
-        app()
+        typer.main.get_command(app)()  # calling app itself would put typer's own excepthook in place
     except DPTextError as error:
         print(f"dptext: {error}", file=sys.stderr)
         raise SystemExit(exit_code(error)) from None

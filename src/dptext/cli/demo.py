@@ -38,7 +38,10 @@ def show(as_json: bool) -> None:
         certificate = privatize_file(source, target, WordMetric(epsilon=10.0).fit())
     if as_json:
         rows = [
-            {"original": record.text, **{f"{epsilon:g}": column[i] for epsilon, column in zip(_EPSILONS, outputs)}}
+            {
+                "original": record.text,
+                **{f"{epsilon:g}": column[i] for epsilon, column in zip(_EPSILONS, outputs, strict=True)},
+            }
             for i, record in enumerate(records[:_SHOWN])
         ]
         data = {"samples": rows, "unchanged_share": shares, "certificate": json.loads(certificate.to_json())}

@@ -115,8 +115,8 @@ def _progress(source: Path, named: Format | None) -> Iterator[Callable[[int], No
     if not sys.stderr.isatty():
         yield _lines()
         return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import (  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,

@@ -15,9 +15,10 @@ from typing import Literal
 import numpy as np
 
 from dptext import _validate, accounting, text
-from dptext.embeddings import NearestWords, WordVectors, load_word_vectors
+from dptext.embeddings import WordVectors, load_word_vectors
 from dptext.errors import ConfigError
 from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.nearest import NearestWords
 from dptext.noise import coordinate_laplace
 from dptext.randomness import Randomness
 from dptext.records import Record, Release

@@ -21,13 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate, accounting, text
-from dptext.embeddings import NearestWords, WordVectors, load_word_vectors
+from dptext.embeddings import WordVectors, load_word_vectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import Basis, Event, Guarantee, MetricEvent, Relation, Unit
+from dptext.nearest import NearestWords
 from dptext.noise import MetricNoise
 from dptext.randomness import Randomness, seeded, uniform_below
 from dptext.records import Record, Release
 from dptext.selection import TruncatedExponential
+
+_NO_DOCUMENT = (
+    "Expected unit=token, found unit={unit}: the guarantee is a multiple of the distance between two words. For a "
+    "document set diameter (a public bound on that distance) and max_tokens."
+)
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -111,10 +117,7 @@ class WordMetric:
         if unit is Unit.TOKEN:
             return (event,)
         if unit is not Unit.DOCUMENT or self.diameter is None or self.max_tokens is None:
-            raise IncomparableError(
-                f"Expected unit=token, found unit={unit.value}: the guarantee is a multiple of the distance between "
-                "two words. For a document set diameter (a public bound on that distance) and max_tokens."
-            )
+            raise IncomparableError(_NO_DOCUMENT.format(unit=unit.value))
         return accounting.lift(accounting.bounded_metric([event], diameter=self.diameter), runs=self.max_tokens)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
@@ -141,12 +144,11 @@ class WordMetric:
         unit = unit or Unit.TOKEN
         if unit is Unit.TOKEN:
             return replace(self, epsilon=epsilon)
-        _ = self._lifted(self.event, unit)  # refuse before dividing
-        assert self.diameter is not None and self.max_tokens is not None  # noqa: S101
-        found = epsilon / (self.diameter * self.max_tokens)
-        while replace(self, epsilon=found).guarantee(unit, delta).epsilon > epsilon:
-            found *= 1 - 1e-12
-        return replace(self, epsilon=found)
+        _validate.positive(epsilon=epsilon)
+        if self.diameter is None or self.max_tokens is None or unit is not Unit.DOCUMENT:
+            raise IncomparableError(_NO_DOCUMENT.format(unit=unit.value))
+        # accounting rounds epsilon * diameter up by 2^-44: step back by more than that
+        return replace(self, epsilon=epsilon / (self.diameter * self.max_tokens) * (1 - 2.0**-40))
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> WordMetricMechanism:
         """Load the public vectors; public records and a seed are not needed.

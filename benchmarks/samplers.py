@@ -1,0 +1,76 @@
+"""Samplers against named alternatives, as ratios of medians measured in turn in one run.
+
+Exits 1 when an exact sampler takes more than 1 microsecond a draw in batches of 100,000.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import opendp.prelude as dp
+
+from dptext import noise, randomness, selection
+
+N = 100_000
+ROUNDS = 7
+MAX_SECONDS_A_DRAW = 1e-6
+
+
+def alternate(methods: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Median seconds of each method, run in turn."""
+    times: dict[str, list[float]] = {name: [] for name in methods}
+    for round_ in range(ROUNDS + 1):
+        for name, method in methods.items():
+            began = time.perf_counter()
+            method()
+            if round_:  # the first is a warm-up
+                times[name].append(time.perf_counter() - began)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def main() -> int:
+    dp.enable_features("contrib")
+    source, rng = randomness.secure(), np.random.default_rng(0)
+    few = N // 50
+    zeros = [0] * few
+    vectors = dp.vector_domain(dp.atom_domain(T=int))
+    laplace = dp.m.make_laplace(vectors, dp.l1_distance(T=int), scale=1e6)
+    gaussian = dp.m.make_gaussian(vectors, dp.l2_distance(T=float), scale=1e6)
+    weights = np.arange(1, 101, dtype=np.uint64)[None, :].repeat(N // 100, 0)
+    p = weights[0] / weights[0].sum()
+    scores = rng.normal(size=(200, 5000))
+    metric = noise.MetricNoise(10.0, 50, 32.0)
+
+    def numpy_metric_noise(rows: int = few) -> np.ndarray:
+        direction = rng.normal(size=(rows, 50))
+        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+        return direction * rng.gamma(50, 0.1, size=(rows, 1))
+
+    cases = [
+        ("uniform below 1000003", lambda: randomness.uniform_below(1_000_003, N, source), N, "numpy Generator.integers", lambda: rng.integers(0, 1_000_003, N), N, True),
+        ("discrete Laplace, scale 10^6", lambda: randomness.discrete_laplace(10**6, N, source), N, "opendp make_laplace", lambda: laplace(zeros), few, True),
+        ("discrete Gaussian, sigma 10^6", lambda: randomness.discrete_gaussian(10**6, N, source), N, "opendp make_gaussian", lambda: gaussian(zeros), few, True),
+        ("integer weights, 100 options", lambda: randomness.weighted_choice(weights, source), N // 100, "numpy Generator.choice(p=)", lambda: rng.choice(100, N // 100, p=p), N // 100, True),
+        ("exponential mechanism, 5,000 options", lambda: selection.Exponential(5.0).choose(scores, source), 200, "Gumbel-max in numpy floats", lambda: (2.5 * scores + rng.gumbel(size=scores.shape)).argmax(axis=1), 200, False),
+        ("top-k randomized response, 5,000 options", lambda: selection.TopKRandomizedResponse(5.0, 5, 5000).choose(scores, source), 200, "np.argpartition alone", lambda: np.argpartition(scores, 4995, axis=1), 200, False),
+        ("word noise, 50 dimensions", lambda: metric.draw(few, source), few, "numpy Generator normal and gamma", numpy_metric_noise, few, False),
+    ]  # fmt: skip
+    print(f"{'sampler':<42} {'us a draw':<10} {'ours / alternative':<20} alternative")
+    missed = []
+    for name, ours, n_ours, other_name, other, n_other, exact in cases:
+        times = alternate({"ours": ours, "other": other})
+        mine, theirs = times["ours"] / n_ours, times["other"] / n_other
+        print(f"{name:<42} {mine * 1e6:<10.3f} {mine / theirs:<20.3g} {other_name}")
+        if exact and mine > MAX_SECONDS_A_DRAW:
+            missed.append(name)
+    for name in missed:
+        print(f"missed: {name} takes more than 1 microsecond a draw", file=sys.stderr)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
