@@ -51,14 +51,70 @@ def main() -> int:
         return direction * rng.gamma(50, 0.1, size=(rows, 1))
 
     cases = [
-        ("uniform below 1000003", lambda: randomness.uniform_below(1_000_003, N, source), N, "numpy Generator.integers", lambda: rng.integers(0, 1_000_003, N), N, True),
-        ("discrete Laplace, scale 10^6", lambda: randomness.discrete_laplace(10**6, N, source), N, "opendp make_laplace", lambda: laplace(zeros), few, True),
-        ("discrete Gaussian, sigma 10^6", lambda: randomness.discrete_gaussian(10**6, N, source), N, "opendp make_gaussian", lambda: gaussian(zeros), few, True),
-        ("integer weights, 100 options", lambda: randomness.weighted_choice(weights, source), N // 100, "numpy Generator.choice(p=)", lambda: rng.choice(100, N // 100, p=p), N // 100, True),
-        ("exponential mechanism, 5,000 options", lambda: selection.Exponential(5.0).choose(scores, source), 200, "Gumbel-max in numpy floats", lambda: (2.5 * scores + rng.gumbel(size=scores.shape)).argmax(axis=1), 200, False),
-        ("top-k randomized response, 5,000 options", lambda: selection.TopKRandomizedResponse(5.0, 5, 5000).choose(scores, source), 200, "np.argpartition alone", lambda: np.argpartition(scores, 4995, axis=1), 200, False),
-        ("word noise, 50 dimensions", lambda: metric.draw(few, source), few, "numpy Generator normal and gamma", numpy_metric_noise, few, False),
-    ]  # fmt: skip
+        (
+            "uniform below 1000003",
+            lambda: randomness.uniform_below(1_000_003, N, source),
+            N,
+            "numpy Generator.integers",
+            lambda: rng.integers(0, 1_000_003, N),
+            N,
+            True,
+        ),
+        (
+            "discrete Laplace, scale 10^6",
+            lambda: randomness.discrete_laplace(10**6, N, source),
+            N,
+            "opendp make_laplace",
+            lambda: laplace(zeros),
+            few,
+            True,
+        ),
+        (
+            "discrete Gaussian, sigma 10^6",
+            lambda: randomness.discrete_gaussian(10**6, N, source),
+            N,
+            "opendp make_gaussian",
+            lambda: gaussian(zeros),
+            few,
+            True,
+        ),
+        (
+            "integer weights, 100 options",
+            lambda: randomness.weighted_choice(weights, source),
+            N // 100,
+            "numpy Generator.choice(p=)",
+            lambda: rng.choice(100, N // 100, p=p),
+            N // 100,
+            True,
+        ),
+        (
+            "exponential mechanism, 5,000 options",
+            lambda: selection.Exponential(5.0).choose(scores, source),
+            200,
+            "Gumbel-max in numpy floats",
+            lambda: (2.5 * scores + rng.gumbel(size=scores.shape)).argmax(axis=1),
+            200,
+            False,
+        ),
+        (
+            "top-k randomized response, 5,000 options",
+            lambda: selection.TopKRandomizedResponse(5.0, 5, 5000).choose(scores, source),
+            200,
+            "np.argpartition alone",
+            lambda: np.argpartition(scores, 4995, axis=1),
+            200,
+            False,
+        ),
+        (
+            "word noise, 50 dimensions",
+            lambda: metric.draw(few, source),
+            few,
+            "numpy Generator normal and gamma",
+            numpy_metric_noise,
+            few,
+            False,
+        ),
+    ]
     print(f"{'sampler':<42} {'us a draw':<10} {'ours / alternative':<20} alternative")
     missed = []
     for name, ours, n_ours, other_name, other, n_other, exact in cases:

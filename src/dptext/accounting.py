@@ -164,13 +164,13 @@ def _approximate_epsilon(events: Sequence[Event], delta: float, relation: Relati
     pure = {e: _pure_epsilon(e) for e in rest}
     noisy = [e for e, epsilon in pure.items() if epsilon is None]
     pure_terms = [(epsilon, e.count) for e, epsilon in pure.items() if epsilon is not None]
+    delta_left = math.nextafter(float(left), 0.0) if Fraction(float(left)) > left else float(left)
     if not noisy:
         candidates = [sum_up(pure_terms)]
-    elif left == 0:
+    elif delta_left == 0:
         return math.inf
     else:
-        candidates = [sum_up([*pure_terms, (_noise_epsilon(noisy, float(left), relation), 1)])]
-    delta_left = math.nextafter(float(left), 0.0) if Fraction(float(left)) > left else float(left)
+        candidates = [sum_up([*pure_terms, (_noise_epsilon(noisy, delta_left, relation), 1)])]
     if delta_left > 0:
         top_k = [e for e in rest if isinstance(e, TopKEvent)]
         if not noisy and len(top_k) == 1 and top_k[0].count <= _MAX_EXACT_RUNS:

@@ -44,6 +44,8 @@ ETA = 2.0**-48
 _SIGMA_ON_GRID = 1 << 20
 #: Rounding x / grid in floats may err by this much more than half a step.
 _HALF_STEP = 1 + 2.0**-10
+#: Beyond this, x / grid has more digits than floats keep.
+_LARGEST_EPSILON = 1e6
 
 
 class Norm(StrEnum):
@@ -103,6 +105,7 @@ class GridLaplace:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon, clip_norm=self.clip_norm)
+        _validate.within(0, _LARGEST_EPSILON, epsilon=self.epsilon)
         _validate.count(dim=self.dim)
 
     @property
@@ -153,6 +156,7 @@ class GridGaussian:
 
     def __post_init__(self) -> None:
         _validate.positive(rho=self.rho, clip_norm=self.clip_norm)
+        _validate.within(0, _LARGEST_EPSILON**2, rho=self.rho)
         _validate.count(dim=self.dim)
         if _SIGMA_ON_GRID * math.sqrt(2 * self.rho) < 100 * math.sqrt(self.dim):
             raise ConfigError(f"Expected rho={self.rho!r} large enough for a grid of {_SIGMA_ON_GRID} steps.")

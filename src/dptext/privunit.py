@@ -27,6 +27,7 @@ from dptext.selection import TopKRandomizedResponse
 
 #: The inverse beta function errs more than the other steps: PrivUnit counts with 2^-44 = _POLAR * ETA.
 _POLAR = 2.0**4
+_SCORES_AT_ONCE = 1 << 22
 
 
 def _log_cap(log_x: float, dim: int) -> float:
@@ -72,10 +73,11 @@ class Cap:
 def optimal_cap(dim: int, epsilon: float) -> Cap:
     """The cap that maximises m, hence minimises the error 1/m^2 - 1 of the unbiased estimate.
 
-    Bhowmick et al. 2018; optimality: Asi, Feldman and Talwar 2022. For dim in [2, 4096] and epsilon in
+    Bhowmick et al. 2018; optimality: Asi, Feldman and Talwar 2022. For dim in [2, 4097] (a ball of 4096
+    dimensions is lifted by one) and epsilon in
     [0.01, 1000]; all in logarithms, because q reaches e^-1000.
     """
-    _validate.within(2, 4096, dim=dim)
+    _validate.within(2, 4097, dim=dim)
     _validate.within(0.01, 1000.0, epsilon=epsilon)
     a = (dim - 1) / 2
     log_c = float(gammaln(dim / 2) - gammaln(a)) - 0.5 * math.log(math.pi)
@@ -302,4 +304,7 @@ class Codebook:
 
     def choose(self, vectors: Vectors, source: Randomness) -> NDArray[np.int64]:
         """Index of one point a row, `(rows,)`."""
-        return self.choice.choose(np.asarray(unit(vectors) @ self.points.T), source)
+        units, choice = unit(vectors), self.choice
+        step = max(1, _SCORES_AT_ONCE // len(self.points))
+        blocks = [choice.choose(units[i : i + step] @ self.points.T, source) for i in range(0, len(units), step)]
+        return np.concatenate(blocks) if blocks else np.empty(0, np.int64)

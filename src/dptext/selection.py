@@ -56,9 +56,8 @@ def _checked(scores: Scores, size: int | None = None) -> Floats:
         raise ConfigError(f"Expected scores of shape (rows, options), found {scores.shape}.")
     if size is not None and scores.shape[1] != size:
         raise ConfigError(f"Expected scores for {size} options, found {scores.shape[1]}.")
-    values = np.asarray(scores, np.float64)
-    # A non-finite score has no place in the order: it becomes the worst there is, whatever the row.
-    return np.nan_to_num(values, nan=-1e300, posinf=1e300, neginf=-1e300)
+    # NaN has no place in the order: it becomes the worst there is, whatever the row.
+    return np.clip(np.nan_to_num(np.asarray(scores, np.float64), nan=-1e150), -1e150, 1e150)
 
 
 def _relative(log_weights: Floats) -> Floats:
@@ -84,6 +83,11 @@ def _integer_weights(log_weights: Floats) -> NDArray[np.uint64]:
 def _blocks(rows: int, options: int) -> list[slice]:
     step = max(1, _ROWS_AT_ONCE // options)
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+def _scaled(scores: Floats, scale: float) -> Floats:
+    """Log weights scale * (score - row's largest): taken off first, so that large scores keep their digits."""
+    return np.asarray(scale * (scores - scores.max(axis=1, keepdims=True)))
 
 
 def _scale(epsilon: float, sensitivity: float) -> float:
@@ -130,11 +134,11 @@ class Exponential:
 
     def distribution(self, scores: Scores) -> Floats:
         """Probabilities `(rows, options)`."""
-        return _softmax(_scale(self.epsilon, self.sensitivity) * _checked(scores))
+        return _softmax(_scaled(_checked(scores), _scale(self.epsilon, self.sensitivity)))
 
     def choose(self, scores: Scores, source: Randomness) -> Indices:
         """One option a row, `(rows,)`."""
-        return _draw_by_weight(_scale(self.epsilon, self.sensitivity) * _checked(scores), source)
+        return _draw_by_weight(_scaled(_checked(scores), _scale(self.epsilon, self.sensitivity)), source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +167,7 @@ class ClippedExponential:
 
     def _log_weights(self, scores: Scores) -> Floats:
         shrink = 1 - ROUNDING_LOSS / self.event.log_range if self.event.log_range > ROUNDING_LOSS else 0.0
-        return np.clip(_checked(scores, self.size), self.low, self.high) * (shrink / self.temperature)
+        return _scaled(np.clip(_checked(scores, self.size), self.low, self.high), shrink / self.temperature)
 
     def distribution(self, scores: Scores) -> Floats:
         """Probabilities `(rows, options)`."""
@@ -260,7 +264,7 @@ class PermuteAndFlip:
         P(i) = coin_i * E[1 / (1 + other coins up)] = coin_i * integral over t in [0, 1] of
         prod over j != i of (1 - coin_j + coin_j * t), a polynomial of degree options - 1.
         """
-        coins = np.exp(_relative(_scale(self.epsilon, self.sensitivity) * _checked(scores)))
+        coins = np.exp(_relative(_scaled(_checked(scores), _scale(self.epsilon, self.sensitivity))))
         nodes, weights = np.polynomial.legendre.leggauss(coins.shape[1] // 2 + 1)
         t = (nodes + 1) / 2
         factors = 1 - coins[:, :, None] * (1 - t)  # never 0, as t > 0
@@ -269,7 +273,7 @@ class PermuteAndFlip:
 
     def choose(self, scores: Scores, source: Randomness) -> Indices:
         """One option a row, `(rows,)`."""
-        log_weights = _scale(self.epsilon, self.sensitivity) * _checked(scores)
+        log_weights = _scaled(_checked(scores), _scale(self.epsilon, self.sensitivity))
         rows, options = log_weights.shape
         result = np.empty(rows, np.int64)
         for block in _blocks(rows, options):

@@ -24,16 +24,18 @@ def explain_certificate(path: Path, as_json: bool) -> None:
         raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
     certificate = Certificate.from_json(text)
     certificate.verify(path.parent)
-    _recompute(certificate)
+    spec = _recompute(certificate)
     if as_json:
         print(json.dumps({"verified": True, **json.loads(certificate.to_json())}, indent=2))
     else:
         print(certificate.explain())
+        if isinstance(spec, WordMetric):
+            print(_unchanged_line(spec, _unchanged_where_possible(spec)))
         print("\nVerified: the file is the one that was certified, and the guarantee follows from its settings.")
 
 
-def _recompute(certificate: Certificate) -> None:
-    """Refuse a certificate that states more than its own settings give (another version may state less)."""
+def _recompute(certificate: Certificate) -> AnySpec:
+    """The spec of a certificate; refuses one that states more than its own settings give."""
     spec = spec_from_settings(certificate.settings)
     if spec.event != certificate.event:
         raise DataError("The event of this certificate is not the one of its settings: nothing is verified.")
@@ -48,6 +50,7 @@ def _recompute(certificate: Certificate) -> None:
         weaker = (stated.epsilon, stated.delta) >= (derived.epsilon, derived.delta)
         if stated.meaning != derived.meaning or stated.basis is not derived.basis or not weaker:
             raise DataError("A guarantee of this certificate does not follow from its settings: nothing is verified.")
+    return spec
 
 
 def _unit(name: str | None) -> Unit | None:
@@ -94,9 +97,17 @@ def _unchanged(spec: AnySpec) -> tuple[float, float] | None:
     return mechanism.unchanged_share(), mechanism.unchanged_share_of_vocabulary()
 
 
+def _unchanged_where_possible(spec: AnySpec) -> tuple[float, float] | None:
+    """The same for a certificate, which may be read where the vectors are not."""
+    try:
+        return _unchanged(spec)
+    except ConfigError:
+        return None
+
+
 def _unchanged_line(spec: WordMetric, shares: tuple[float, float] | None) -> str:
     if shares is None:
-        return "How many words come back unchanged is not known without the vectors: pip install 'dptext[glove]'."
+        return f"How many words come back unchanged is not known: the vectors {spec.vectors!r} are not here."
     return (
         f"Measured on public words, at epsilon = {spec.epsilon:g}: {shares[0]:.3f} of running words (the 200 most "
         f"frequent, weighted as in text) and {shares[1]:.3f} of the whole vocabulary come back unchanged. "
