@@ -292,8 +292,8 @@ def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Floats]:
     """Read X.npy and X.words.txt."""
     words_path = path.with_suffix(".words.txt")
     try:
-        array = np.lib.format.open_memmap(path, mode="r")  # refuses pickled objects
-    except (ValueError, EOFError, OSError) as error:  # pickled, truncated, not npy, absent
+        array = np.lib.format.open_memmap(path, mode="r")  # refuses object arrays
+    except (ValueError, EOFError, OSError) as error:  # objects, truncated, not npy, absent
         raise ConfigError(f"Cannot read {path} as a matrix of numbers: {error}.") from error
     if array.ndim != 2 or array.dtype.kind not in "fiu":
         raise ConfigError(

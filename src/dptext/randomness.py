@@ -65,7 +65,7 @@ class Randomness:
 
     def __reduce__(self) -> str:
         # A copy would repeat the noise of the original: refuse copy, deepcopy and pickling alike.
-        raise TypeError("A Randomness cannot be copied or pickled: two copies would draw the same noise.")
+        raise TypeError("A Randomness cannot be copied or serialised: two copies would draw the same noise.")
 
     def _rekey(self) -> None:
         self._epoch += 1

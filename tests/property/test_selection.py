@@ -76,6 +76,17 @@ def test_score_mechanisms_for_neighbours(mechanism, epsilon) -> None:
     assert worst > 0.45 * epsilon
 
 
+@pytest.mark.parametrize("mechanism", [selection.Exponential, selection.PermuteAndFlip])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0, 10.0])
+def test_score_mechanisms_are_tight(mechanism, epsilon) -> None:
+    """An unlikely option gains a sensitivity while the likely one loses it: the whole epsilon is spent."""
+    choice = mechanism(epsilon)
+    here = np.array([[-60.0 / epsilon, 0.0]])
+    ratio = choice.distribution(np.add(here, [[1.0, -1.0]]))[0, 0] / choice.distribution(here)[0, 0]
+    assert math.log(ratio) <= epsilon
+    assert math.log(ratio) == pytest.approx(epsilon, abs=1e-8)
+
+
 def test_exponential_is_tight_when_options_are_many() -> None:
     """epsilon is approached as the moved option's share goes to 0: no smaller bound holds."""
     epsilon, size = 2.0, 20_000
