@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMPS := .make
+STAMPS := .venv/stamps
 SOURCES := $(shell find src tests benchmarks -name '*.py' 2>/dev/null)
 
 .PHONY: install demo format lint type imports dependencies test test-all bench docs constraints check clean
@@ -80,4 +80,4 @@ constraints: $(STAMPS)/dev
 	  --no-emit-find-links --constraint constraints.in --all-extras --upgrade --output-file constraints.txt pyproject.toml
 
 clean:
-	rm -rf $(VENV) $(STAMPS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -2,8 +2,8 @@
 
     >>> import dptext as dp
     >>> spec = dp.WordMetric(epsilon=10.0, noise="tem")
-    >>> print(spec.guarantee().explain().splitlines()[0])
-    Guaranteed (epsilon = 10 per unit of Euclidean distance of word vectors (glove)), per token, replace one.
+    >>> spec.guarantee().epsilon, spec.guarantee().metric
+    (10.0, 'Euclidean distance of word vectors (glove, first 50000 words)')
 
 Names are looked up when they are first used, so that `import dptext` loads no heavy library.
 """

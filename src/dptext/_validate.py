@@ -17,9 +17,16 @@ def _refuse(name: str, value: object, condition: str) -> ConfigError:
     return ConfigError(f"Expected {name}={value!r} {condition}.")
 
 
+def _float(value: Number) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan  # an integer beyond all floats
+
+
 def _items(values: Mapping[str, Number]) -> list[tuple[str, Number]]:
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(_float(value)):
             raise _refuse(name, value, "to be a number")
     return list(values.items())
 

@@ -32,6 +32,7 @@ from dptext.curves import (
     gaussian_epsilon,
     sum_up,
     top_k_epsilon,
+    top_k_probabilities,
     two_set_epsilon,
     up,
     zcdp_epsilon,
@@ -60,7 +61,7 @@ from dptext.guarantee import (
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
 #: Above this many runs the exact distribution of top-k losses costs more than it gains.
-_MAX_EXACT_RUNS = 4096
+_MAX_EXACT_RUNS = 16_384
 
 
 # ------------------------------------------------------------------------ composition
@@ -107,13 +108,15 @@ def _zcdp_rho(event: Event) -> float | None:
         case ZcdpEvent():
             return event.rho
         case GaussianEvent():
-            return up(0.5 / event.noise_multiplier**2)
+            inverse = 1 / event.noise_multiplier
+            return up(0.5 * inverse * inverse)
         case ExponentialEvent():
             # Bounded range 2d (Cesar and Rogers 2021), or the tight pure epsilon.
-            return up(min((2 * event.log_range) ** 2 / 8, exponential_epsilon(event) ** 2 / 2))
+            tight = exponential_epsilon(event)
+            return up(min(event.log_range * event.log_range, tight * tight) / 2)
         case PureEvent() | TopKEvent() | TwoSetEvent():
             pure = _pure_epsilon(event)
-            return None if pure is None else up(pure**2 / 2)
+            return None if pure is None else up(pure * pure / 2)
         case ApproximateEvent() | SampledGaussianEvent() | NoEvent() | MetricEvent():
             return None
         case _:
@@ -124,31 +127,44 @@ def _zcdp_rho(event: Event) -> float | None:
 
 
 def _pld_epsilon(events: Sequence[Event], delta: float, relation: Relation) -> float:
-    """Epsilon of sampled Gaussian events, with plain Gaussian ones beside them, by dp-accounting."""
-    # dp-accounting takes most of a second to import and only trained models need it.
-    import dp_accounting  # noqa: PLC0415
-    from dp_accounting import pld  # noqa: PLC0415
+    """Epsilon of (sampled) Gaussian and top-k events together, by the pessimistic distributions of dp-accounting."""
+    # dp-accounting takes most of a second to import, and few releases need it.
+    from dp_accounting import NeighboringRelation  # noqa: PLC0415
+    from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415
 
-    relations = dp_accounting.NeighboringRelation
     theirs = {
-        Relation.REPLACE_ONE: relations.REPLACE_ONE,
-        Relation.ADD_OR_REMOVE_ONE: relations.ADD_OR_REMOVE_ONE,
-        Relation.REPLACE_SPECIAL: relations.REPLACE_SPECIAL,
+        Relation.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
+        Relation.ADD_OR_REMOVE_ONE: NeighboringRelation.ADD_OR_REMOVE_ONE,
+        Relation.REPLACE_SPECIAL: NeighboringRelation.REPLACE_SPECIAL,
     }[relation]
-    accountant = pld.PLDAccountant(theirs)
+    total = pld.identity()
     for event in events:
         if isinstance(event, SampledGaussianEvent):
-            step = dp_accounting.GaussianDpEvent(event.noise_multiplier)
-            if event.sampling_rate < 1:
-                step = dp_accounting.PoissonSampledDpEvent(event.sampling_rate, step)
-            accountant.compose(step, event.steps * event.count)
+            step = pld.from_gaussian_mechanism(
+                event.noise_multiplier, sampling_prob=event.sampling_rate, neighboring_relation=theirs
+            )
+            total = total.compose(step.self_compose(event.steps * event.count))
+        elif isinstance(event, TopKEvent):
+            gain, _, loss = masses = top_k_probabilities(event)
+            upper = {i: math.log(mass) for i, mass in enumerate(masses) if mass > 0}
+            lower = {i: math.log(mass) for i, mass in enumerate((loss, masses[1], gain)) if mass > 0}
+            choice = pld.from_two_probability_mass_functions(lower, upper)
+            total = total.compose(choice.self_compose(event.count))
     rho = sum_up((_zcdp_rho(e) or 0.0, e.count) for e in events if isinstance(e, GaussianEvent))
     if rho:
         # Ours is relative to the sensitivity of the relation, theirs to the norm of one record: under
         # REPLACE_ONE theirs moves the mean by two norms.
         moved = 2.0 if relation is Relation.REPLACE_ONE else 1.0
-        accountant.compose(dp_accounting.GaussianDpEvent(moved / math.sqrt(2 * rho)))
-    return up(float(accountant.get_epsilon(delta)))
+        total = total.compose(pld.from_gaussian_mechanism(moved / math.sqrt(2 * rho), neighboring_relation=theirs))
+    return up(float(total.get_epsilon_for_delta(delta)))
+
+
+def _needs_pld(events: Sequence[Event]) -> bool:
+    """Whether the tightest bound takes a numerical distribution: sampled Gaussians, or top-k beside other noise."""
+    mixable = [e for e in events if isinstance(e, TopKEvent | GaussianEvent | SampledGaussianEvent)]
+    top_k = [e for e in mixable if isinstance(e, TopKEvent)]
+    sampled = any(isinstance(e, SampledGaussianEvent) for e in mixable)
+    return sampled or (bool(top_k) and (len(mixable) > 1 or top_k[0].count > _MAX_EXACT_RUNS))
 
 
 def _approximate_epsilon(events: Sequence[Event], delta: float, relation: Relation) -> float:
@@ -172,10 +188,16 @@ def _approximate_epsilon(events: Sequence[Event], delta: float, relation: Relati
     else:
         candidates = [sum_up([*pure_terms, (_noise_epsilon(noisy, delta_left, relation), 1)])]
     if delta_left > 0:
-        top_k = [e for e in rest if isinstance(e, TopKEvent)]
-        if not noisy and len(top_k) == 1 and top_k[0].count <= _MAX_EXACT_RUNS:
-            others = [(epsilon, e.count) for e, epsilon in pure.items() if e is not top_k[0] and epsilon is not None]
-            candidates.append(sum_up([*others, (top_k_epsilon(top_k[0], delta_left), 1)]))
+        mixable = [e for e in rest if isinstance(e, TopKEvent | GaussianEvent | SampledGaussianEvent)]
+        others = [e for e in rest if e not in mixable]
+        others_pure = [(value, e.count) for e in others if (value := pure[e]) is not None]
+        if len(others_pure) == len(others) and any(isinstance(e, TopKEvent) for e in mixable):
+            together = (
+                _pld_epsilon(mixable, delta_left, relation)
+                if _needs_pld(mixable)
+                else top_k_epsilon(mixable[0], delta_left)  # type: ignore[arg-type]  # then it is one top-k event
+            )
+            candidates.append(sum_up([*others_pure, (together, 1)]))
         rhos = [_zcdp_rho(e) for e in rest]
         if all(rho is not None for rho in rhos):
             rho = sum_up((r, e.count) for r, e in zip(rhos, rest, strict=True) if r is not None)
@@ -196,7 +218,7 @@ def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> 
     if sampled:
         return _pld_epsilon(noisy, delta, relation)
     rho = sum_up((_zcdp_rho(e) or 0.0, e.count) for e in noisy)
-    if zcdp:
+    if zcdp or rho == 0 or rho > 1e15:
         return zcdp_epsilon(rho, delta)
     # Gaussians compose to one Gaussian: 1 / noise_multiplier^2 adds up.
     return gaussian_epsilon(1 / math.sqrt(2 * rho), delta)
@@ -266,6 +288,13 @@ def guarantee(
     return Guarantee(found, delta, unit, relation, metric, trust, basis, tuple(assumptions), tuple(reveals))
 
 
+def _restated(source: Guarantee, *, epsilon: float, delta: float) -> Guarantee:
+    """The guarantee with other numbers; where epsilon is infinite, none."""
+    if math.isinf(epsilon) and source.basis is not Basis.NONE:
+        return source.voided("no finite epsilon is known")
+    return replace(source, epsilon=epsilon, delta=delta)
+
+
 def add(first: Guarantee, second: Guarantee) -> Guarantee:
     """Both releases together, when only their guarantees are known (basic composition).
 
@@ -273,20 +302,18 @@ def add(first: Guarantee, second: Guarantee) -> Guarantee:
         IncomparableError: unit, relation or metric differ.
     """
     first.require_comparable(second)
-    basis = weakest(first.basis, second.basis)
-    trust = Trust.CENTRAL if Trust.CENTRAL in (first.trust, second.trust) else Trust.LOCAL
-    total = math.inf if basis is Basis.NONE else sum_up([(first.epsilon, 1), (second.epsilon, 1)])
-    return Guarantee(
-        epsilon=total,
-        delta=0.0 if basis is Basis.NONE else min(1.0, sum_up([(first.delta, 1), (second.delta, 1)])),
-        unit=first.unit,
-        relation=first.relation,
-        metric=first.metric,
-        trust=trust,
-        basis=basis,
+    both = replace(
+        first if weakest(first.basis, second.basis) is first.basis else second,
+        trust=Trust.CENTRAL if Trust.CENTRAL in (first.trust, second.trust) else Trust.LOCAL,
         assumptions=tuple(dict.fromkeys(first.assumptions + second.assumptions)),
         reveals=first.common_reveals(second),
-        reason="; ".join(dict.fromkeys(filter(None, (first.reason, second.reason)))),
+    )
+    if both.basis is Basis.NONE:
+        return both.voided("; ".join(filter(None, (first.reason, second.reason))))
+    return _restated(
+        both,
+        epsilon=sum_up([(first.epsilon, 1), (second.epsilon, 1)]),
+        delta=min(1.0, sum_up([(first.delta, 1), (second.delta, 1)])),
     )
 
 
@@ -298,11 +325,11 @@ def special_to_replace_one(special: Guarantee) -> Guarantee:
     """
     if special.relation is not Relation.REPLACE_SPECIAL or special.metric is not None:
         raise IncomparableError(f"Expected relation replace_special without metric, found {special.meaning}.")
-    twice = special.epsilon if math.isinf(special.epsilon) else sum_up([(special.epsilon, 2)])
+    twice = sum_up([(special.epsilon, 2)])
     delta = 0.0
     if special.delta:
         delta = 1.0 if special.epsilon > 700 else min(1.0, up((1 + math.exp(special.epsilon)) * special.delta))
-    return replace(special, relation=Relation.REPLACE_ONE, epsilon=twice, delta=delta)
+    return _restated(replace(special, relation=Relation.REPLACE_ONE), epsilon=twice, delta=delta)
 
 
 # ---------------------------------------------------------------------------- lifting
@@ -348,12 +375,15 @@ def for_author(document: Guarantee, *, max_per_author: int) -> Guarantee:
         raise IncomparableError(f"Expected a guarantee per document without metric, found {document.meaning}.")
     if document.basis is Basis.NONE:
         return replace(document, unit=Unit.AUTHOR)
-    return replace(
+    author = replace(
         document,
         unit=Unit.AUTHOR,
+        assumptions=(*document.assumptions, f"no author has more than {max_per_author} records (enforced)"),
+    )
+    return _restated(
+        author,
         epsilon=sum_up([(document.epsilon, max_per_author)]),
         delta=min(1.0, sum_up([(document.delta, max_per_author)])),
-        assumptions=(*document.assumptions, f"no author has more than {max_per_author} records (enforced)"),
     )
 
 
@@ -442,8 +472,8 @@ def calibrate(
         candidate = _with_strength(event, strength)
         return _epsilon(lifted(candidate) if lifted is not None else [candidate], delta, relation)
 
-    # A sampled Gaussian costs a second an evaluation: fewer, and from a noise multiplier of 10^4 on.
-    costly = isinstance(event, SampledGaussianEvent)
+    # A numerical distribution costs a second an evaluation: fewer, and from a strength of 10^-4 on.
+    costly = delta > 0 and _needs_pld(compose(lifted(event) if lifted is not None else [event]))
     low = 1e-4 if costly else 2.0**-60
     floor = cost(low)
     if floor > epsilon:

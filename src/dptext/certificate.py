@@ -44,6 +44,9 @@ class Certificate:
         digests: of the fitted model and the public data in it.
         version: of dptext.
         randomness: "secure" or "seeded".
+        delta: at which the guarantees are stated.
+        max_per_author: the enforced maximum, if there was one.
+        also_reveals: what the run reveals besides the mechanism (kept fields, the number of records).
         repetition: what another release of the same records would do.
     """
 
@@ -55,6 +58,9 @@ class Certificate:
     sha256: str
     digests: Mapping[str, str]
     randomness: str
+    delta: float
+    max_per_author: int | None
+    also_reveals: tuple[str, ...]
     version: str = ""
     repetition: str = ONE_RELEASE
 
@@ -70,6 +76,9 @@ class Certificate:
             "sha256": self.sha256,
             "digests": dict(self.digests),
             "randomness": self.randomness,
+            "delta": self.delta,
+            "max_per_author": self.max_per_author,
+            "also_reveals": list(self.also_reveals),
             "version": self.version or version("dptext"),
             "repetition": self.repetition,
         }
@@ -95,10 +104,15 @@ class Certificate:
                 sha256=str(data["sha256"]),
                 digests=dict(data["digests"]),
                 randomness=str(data["randomness"]),
+                delta=float(data["delta"]),
+                max_per_author=None if data["max_per_author"] is None else int(data["max_per_author"]),
+                also_reveals=tuple(map(str, data["also_reveals"])),
                 version=str(data["version"]),
                 repetition=str(data["repetition"]),
             )
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, ConfigError):
+                raise
             raise ConfigError("This is not a certificate that dptext wrote.") from error
 
     def verify(self, folder: Path) -> None:

@@ -42,10 +42,12 @@ def spec_from_settings(values: Mapping[str, Json]) -> AnySpec:
         raise ConfigError(f"Expected kind={kind!r} to name a mechanism: {hint}Known: {', '.join(sorted(SPECS))}.")
     cls = SPECS[kind]
     known = [field.name for field in fields(cls) if field.init]
-    for key in settings:
+    for key, value in settings.items():
         if key not in known:
             hint = _nearest(key, known)
             raise ConfigError(f"Expected {key!r} to be a setting of {kind}: {hint}Known: {', '.join(known)}.")
+        if isinstance(value, bool):
+            raise ConfigError(f"Expected {key}={value!r} not to be a boolean.")
     try:
         return TypeAdapter(cls).validate_python(settings)
     except ValidationError as error:

@@ -23,7 +23,7 @@ _ROUNDING = 2.0**-44
 
 def up(value: float) -> float:
     """A little above a value that floats computed, so that rounding never makes epsilon smaller than it is."""
-    return math.nextafter(value * (1 + _ROUNDING), math.inf) if value > 0 else max(value, 0.0)
+    return math.nextafter(value * (1 + _ROUNDING), math.inf) if value > 0 else 0.0
 
 
 def _round_up(total: Fraction) -> float:
@@ -50,16 +50,23 @@ def exponential_epsilon(event: ExponentialEvent) -> float:
 
 
 def sum_up(terms: Iterable[tuple[float, int]]) -> float:
-    """The sum of value * count, exact as fractions, rounded up to a float."""
-    return _round_up(sum((Fraction(value) * count for value, count in terms), Fraction(0)))
+    """The sum of value * count, exact as fractions, rounded up to a float; infinite beyond all floats."""
+    listed = list(terms)
+    if any(math.isinf(value) for value, _ in listed):
+        return math.inf
+    try:
+        return _round_up(sum((Fraction(value) * count for value, count in listed), Fraction(0)))
+    except OverflowError:
+        return math.inf
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Epsilon at delta of a rho-zCDP release (Canonne, Kamath and Steinke 2020, proposition 12)."""
-    _validate.not_negative(rho=rho)
     _validate.positive(delta=delta)
     if rho == 0:
         return 0.0
+    if rho > 1e15:
+        return math.inf
 
     def at(log_excess: float) -> float:
         alpha = 1 + math.exp(log_excess)
@@ -105,7 +112,7 @@ def _smallest(holds: Callable[[float], bool], low: float, high: float) -> float:
     return high
 
 
-def _top_k_probabilities(event: TopKEvent) -> tuple[float, float, float]:
+def top_k_probabilities(event: TopKEvent) -> tuple[float, float, float]:
     """Probabilities of loss +epsilon, 0 and -epsilon in the worst case of one run (disjoint top-k sets)."""
     k, size = event.k, event.size
     others = size - k
@@ -119,7 +126,7 @@ def _top_k_probabilities(event: TopKEvent) -> tuple[float, float, float]:
 
 def _top_k_net_losses(event: TopKEvent) -> NDArray[np.float64]:
     """Exact distribution of (runs with loss +epsilon) - (runs with loss -epsilon), from -count to count."""
-    up, zero, down = _top_k_probabilities(event)
+    up, zero, down = top_k_probabilities(event)
     result = np.ones(1)
     power = np.array([down, zero, up])
     remaining = event.count

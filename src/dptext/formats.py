@@ -20,6 +20,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, TypeGuard, assert_never
 
 from dptext.errors import ConfigError, MissingExtraError
@@ -378,7 +379,7 @@ def _header_fault(header: list[str], names: Sequence[str]) -> Broken | None:
     return None
 
 
-def load_pyarrow() -> tuple[Any, Any]:
+def load_pyarrow() -> tuple[ModuleType, ModuleType]:
     """The modules pyarrow and pyarrow.parquet, loaded when first needed."""
     try:
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from decimal import Decimal
 from enum import StrEnum
 from typing import Literal, get_args
 
@@ -243,8 +244,8 @@ class NoEvent:
 
     def __post_init__(self) -> None:
         _validate.count(count=self.count)
-        if not self.reason:
-            raise ConfigError("Expected reason='' to say why there is no guarantee.")
+        if not isinstance(self.reason, str) or not self.reason:
+            raise ConfigError(f"Expected reason={self.reason!r} to say why there is no guarantee.")
 
 
 Event = (
@@ -326,8 +327,8 @@ class Guarantee:
         _validate.probability(delta=self.delta)
         if (self.basis is Basis.NONE) != bool(self.reason):
             raise ConfigError("Expected a reason exactly when the basis is NONE.")
-        if self.basis is Basis.NONE and self.epsilon != math.inf:
-            raise ConfigError(f"Expected epsilon={self.epsilon!r} to be infinite: basis NONE guarantees nothing.")
+        if (self.basis is Basis.NONE) != math.isinf(self.epsilon):
+            raise ConfigError(f"Expected epsilon={self.epsilon!r} to be infinite exactly when the basis is NONE.")
 
     @property
     def effective_epsilon(self) -> float:
@@ -426,8 +427,18 @@ def format_epsilon(epsilon: float) -> str:
     """Epsilon for reading: three decimals at most, always rounded up."""
     if math.isinf(epsilon):
         return "infinity"
+    if epsilon > 1e12:
+        return repr(epsilon)
     shown = math.ceil(epsilon * 1000) / 1000
     return f"{shown:.3f}".rstrip("0").rstrip(".")
+
+
+def format_delta(delta: float) -> str:
+    """Delta for reading: three digits, rounded up (but for a billionth, so that 1e-5 stays 1e-5)."""
+    shown = f"{delta:.2e}"
+    if float(shown) < delta * (1 - 1e-9):
+        shown = str(Decimal(shown) + Decimal(1).scaleb(Decimal(shown).adjusted() - 2))
+    return f"{float(shown):.3g}"
 
 
 def _factor(epsilon: float) -> str:
@@ -443,13 +454,13 @@ def _explain(guarantee: Guarantee) -> str:
         lines.append(f"No guarantee: {guarantee.reason}.")
     elif guarantee.delta > MAX_MEANINGFUL_DELTA:
         lines.append(
-            f"No protection: with probability up to delta = {guarantee.delta:.3g} anything may leak "
+            f"No protection: with probability up to delta = {format_delta(guarantee.delta)} anything may leak "
             f"(a delta above {MAX_MEANINGFUL_DELTA:g} is counted as epsilon = infinity)."
         )
     else:
         symbols = f"epsilon = {format_epsilon(guarantee.epsilon)}"
         symbols += f" per unit of {guarantee.metric}" if guarantee.metric else ""
-        symbols += f", delta = {guarantee.delta:.3g}" if guarantee.delta else ""
+        symbols += f", delta = {format_delta(guarantee.delta)}" if guarantee.delta else ""
         lines.append(f"Guaranteed ({symbols}), per {guarantee.unit}, {guarantee.relation.replace('_', ' ')}.")
         neighbours = _NEIGHBOURS[guarantee.relation].format(unit=guarantee.unit)
         if guarantee.metric:
@@ -463,7 +474,7 @@ def _explain(guarantee: Guarantee) -> str:
                 f"{neighbours}, give any output with probabilities whose ratio is at most {_factor(guarantee.epsilon)}."
             )
         if guarantee.delta:
-            lines.append(f"Beyond that, anything may happen with probability {guarantee.delta:.3g}.")
+            lines.append(f"Beyond that, anything may happen with probability {format_delta(guarantee.delta)}.")
     lines.append(
         {
             Basis.PROVEN: "Proven: it holds for every input.",

@@ -69,9 +69,11 @@ def clip(vectors: Vectors, clip_norm: float, *, norm: Norm = Norm.L2) -> Floats:
 
     The result's norm never exceeds `clip_norm`, float rounding included.
     """
-    _validate.positive(clip_norm=clip_norm)
+    _validate.within(1e-100, 1e100, clip_norm=clip_norm)
     values = finite(vectors, vectors.shape[-1])
-    lengths = np.linalg.norm(values, ord=1 if norm is Norm.L1 else 2, axis=1, keepdims=True)
+    with np.errstate(over="ignore"):  # an infinite length clips to zero
+        # In units of clip_norm: squares of lengths that matter then neither over- nor underflow.
+        lengths = clip_norm * np.linalg.norm(values / clip_norm, ord=1 if norm is Norm.L1 else 2, axis=1, keepdims=True)
     room = clip_norm * (1 - values.shape[1] * 2.0**-50)
     return np.asarray(np.where(lengths > room, values * (room / np.maximum(lengths, room)), values))
 
@@ -82,7 +84,7 @@ def sensitivity(clip_norm: float, *, dim: int, clipped: Norm, measured: Norm, gr
     2C, except 2C * sqrt(dim) for the L1 distance of L2-clipped vectors, which is what ADePT's published
     proof overlooks (Habernal 2021). Rounding to a grid adds one step a coordinate.
     """
-    _validate.positive(clip_norm=clip_norm)
+    _validate.within(1e-100, 1e100, clip_norm=clip_norm)
     _validate.not_negative(grid=grid)
     _validate.count(dim=dim)
     spread = math.sqrt(dim) if (clipped, measured) == (Norm.L2, Norm.L1) else 1.0

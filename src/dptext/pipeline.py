@@ -199,6 +199,7 @@ class _State:
     settings: str
     records: int = 0
     bytes: int = 0
+    force: bool = False  # whether an output that is there may be overwritten
     certificate: str = ""
 
     def save(self, path: Path) -> None:
@@ -316,9 +317,7 @@ class _Run:
         return self.target.with_name(f".{self.target.name}.resume.json")
 
     def go(self, on_progress: Callable[[int], None], on_skip: Callable[[int, str], None] | None) -> Certificate:
-        if self.target.resolve() == self.source.resolve():
-            raise ConfigError(f"Expected another output than the input {self.source}.")
-        refuse_existing(self.target, force=self.plan.force or self.plan.resume)
+        self._check_paths()
         records = read_records(
             self.source,
             self.plan.fields,
@@ -329,12 +328,9 @@ class _Run:
         if self.plan.max_per_author is not None:
             records = _limited(records, self.plan.max_per_author)
         digest = _run_digest(self.mechanism, self.plan, self.randomness, self.kind)
-        if self.plan.resume:
-            state = self._unfinished(digest)
-            if state.certificate:
-                return self._publish(state)
-        else:
-            state = self._begin(digest)
+        state = self._unfinished(digest) if self.plan.resume else self._begin(digest)
+        if state.certificate:
+            return self._publish(state)
         with self._opened() as file:
             try:
                 state = self._write(file, records, state, on_progress)
@@ -344,17 +340,44 @@ class _Run:
                     self._clean()
                 raise
 
+    def _check_paths(self) -> None:
+        try:
+            str(self.target).encode()
+        except UnicodeEncodeError:
+            raise ConfigError("Expected an output path in UTF-8: the certificate names it.") from None
+        longest = max(len(os.fsencode(path.name)) for path in (self._state, certificate_path(self.target)))
+        if longest + len(".new.") > 255:
+            raise ConfigError(
+                f"Expected a shorter name than {self.target.name!r}: the files beside it get longer ones."
+            )
+        if self.target.resolve() == self.source.resolve():
+            raise ConfigError(f"Expected another output than the input {self.source}.")
+        if self.source.exists() and not self.source.is_dir() and not self.source.is_file():
+            raise ConfigError(f"Expected a regular file, found {self.source}: the input is read twice.")
+        if not self.plan.resume:
+            for path in (self.target, certificate_path(self.target)):
+                refuse_existing(path, force=self.plan.force)
+
     def _begin(self, digest: str) -> _State:
         if self._part.exists() or self._state.exists():
             if not self.plan.force:
                 raise ConfigError(
                     f"An unfinished run lies beside {self.target}: go on with --resume, or begin anew with --force."
                 )
+            if self._part.exists():
+                with self._opened():  # refused while another run is writing it
+                    self._clean()
             self._clean()
         key = secrets.token_hex(32)
-        state = _State(key, _fingerprint(self.source, key), digest)
-        create_private(self._part).close()
-        self._save(state)
+        state = _State(key, _fingerprint(self.source, key), digest, force=self.plan.force)
+        begun = False
+        try:
+            self._save(state)
+            create_private(self._part).close()
+            begun = True
+        finally:
+            if not begun:  # leave nothing that could be neither resumed nor begun again
+                self._clean()
         return state
 
     def _unfinished(self, digest: str) -> _State:
@@ -367,6 +390,8 @@ class _Run:
             raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
         if not hmac.compare_digest(state.input, _fingerprint(self.source, state.key)):
             raise ConfigError(f"Expected the input of the run to resume: {self.source} has changed. Use --force.")
+        if not state.certificate and state.bytes == 0 and not self._part.exists():
+            create_private(self._part).close()  # killed between the state and the part
         if not state.certificate and (not self._part.exists() or self._part.stat().st_size < state.bytes):
             raise ConfigError(f"{self._part} is shorter than the run left it. Begin anew with --force.")
         return state
@@ -416,6 +441,8 @@ class _Run:
             writer.close()
             file.flush()
             os.fsync(file.fileno())
+        if not self._part.exists() or not os.path.samestat(os.fstat(file.fileno()), self._part.stat()):
+            raise ConfigError(f"{self._part} was replaced by another run while it was written: nothing is released.")
         certificate = Certificate(
             settings=settings(self.mechanism.spec),
             event=self.mechanism.event,
@@ -425,6 +452,9 @@ class _Run:
             sha256=sha256_of(self._part),
             digests=self.mechanism.digests,
             randomness="secure" if self.randomness.is_secure else "seeded",
+            delta=self.plan.delta,
+            max_per_author=self.plan.max_per_author,
+            also_reveals=self.plan.reveals,
         )
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
         self._save(sealed)
@@ -447,10 +477,12 @@ class _Run:
     def _publish(self, state: _State) -> Certificate:
         """Put output and certificate in place; a kill between any two steps is mended by --resume."""
         text = state.certificate
+        path = certificate_path(self.target)
         with self._disk():
             if self._part.exists():
+                for there in (self.target, path):
+                    refuse_existing(there, force=state.force)
                 self._part.replace(self.target)
-            path = certificate_path(self.target)
             temporary = path.with_name(f".{path.name}.new")
             temporary.unlink(missing_ok=True)
             with create_private(temporary) as file:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -114,8 +114,21 @@ class Randomness:
         """
         if self._seed is None:
             return draw(self, int(sum(sizes)))
-        streams = (Randomness(self._seed, self._position + i, "record") for i in range(len(sizes)))
+        streams = (self._record(i) for i in range(len(sizes)))
         return np.concatenate([draw(s, int(n)) for s, n in zip(streams, sizes, strict=True)] or [draw(self, 0)])
+
+    def blocks(self, sizes: Sequence[int], limit: int) -> Iterator[tuple[Randomness, int]]:
+        """Streams and numbers of rows, at most `limit` at a time, for a batch that is worked off in blocks.
+
+        Secure: the whole batch is one run of rows, cut every `limit` rows. Seeded: each record is cut on its own.
+        """
+        runs = [(self, int(sum(sizes)))] if self._seed is None else [(self._record(i), n) for i, n in enumerate(sizes)]
+        for stream, rows in runs:
+            for start in range(0, rows, limit):
+                yield stream, min(limit, rows - start)
+
+    def _record(self, i: int) -> Randomness:
+        return Randomness(self._seed, self._position + i, "record")
 
 
 def secure() -> Randomness:

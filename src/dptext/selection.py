@@ -245,6 +245,9 @@ class PermuteAndFlip:
     Options are visited in random order; each is taken with probability
     e^(epsilon * (score - largest) / (2 * sensitivity)). So the choice is uniform among the options whose
     coins came up, and all coins can be thrown at once.
+
+    Guarantee:
+        `event`: epsilon for neighbours whose scores differ by at most `sensitivity` each.
     """
 
     epsilon: float
@@ -265,6 +268,8 @@ class PermuteAndFlip:
         prod over j != i of (1 - coin_j + coin_j * t), a polynomial of degree options - 1.
         """
         coins = np.exp(_relative(_scaled(_checked(scores), _scale(self.epsilon, self.sensitivity))))
+        if coins.shape[1] > 2000:
+            raise ConfigError(f"Expected at most 2000 options to integrate over, found {coins.shape[1]}.")
         nodes, weights = np.polynomial.legendre.leggauss(coins.shape[1] // 2 + 1)
         t = (nodes + 1) / 2
         factors = 1 - coins[:, :, None] * (1 - t)  # never 0, as t > 0
@@ -367,7 +372,8 @@ class TwoSet:
     Takes probabilities (rows that sum to 1). First a set S is made: the k most probable options (`top_k`),
     or the distinct ones of k draws with replacement (`sampled`, the authors' code). S or its complement O is
     chosen by an exponential mechanism with weight e^(epsilon * mass / 2); then an option of it uniformly.
-    In the sampled form the mass of S counts repeated draws as often as they were drawn, as the code does.
+    In the sampled form the mass of S counts repeated draws as often as they were drawn, as the code does; the code
+    then makes a second exponential choice (epsilon 0.1) inside the set where this draws uniformly, as the paper does.
 
     Guarantee:
         For any two inputs at all, epsilon/2 + ln((size - k) / k) with `top_k`, epsilon/2 + ln(size - 1) with

@@ -71,6 +71,20 @@ def test_the_readme_names_the_two_commands_and_every_command_it_shows_exists() -
     assert shown <= options
 
 
+def test_the_shell_lines_of_the_readme_run(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    block = readme.partition("## Ten lines of shell")[2].partition("```sh\n")[2].partition("```")[0]
+    lines = [line for line in block.splitlines() if not line.startswith("pip install")]
+    assert len(lines) == 9
+    script = "\n".join(
+        ["set -eu", f'dptext() {{ "{sys.executable}" -c "from dptext.cli.app import main; main()" "$@"; }}', *lines]
+    )
+    done = subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Verified" in done.stdout
+    assert (tmp_path / "notes.private.jsonl").read_text("utf-8").count('"year": "2024"') == 1
+
+
 def test_torch_is_pinned_and_the_pins_cover_what_we_depend_on() -> None:
     pins = {
         line.partition("==")[0].strip().lower(): line

@@ -87,6 +87,15 @@ def test_privatize_writes_texts_and_a_certificate_that_verifies(tmp_path: Path, 
         (("event", "epsilon"), 1.0),
         (("settings", "epsilon"), 5.0),
         (("randomness",), "seeded"),
+        (("guarantees", 0, "reveals"), []),
+        (("guarantees", 0, "assumptions"), []),
+        (("guarantees", 0, "trust"), "central"),
+        (("guarantees",), []),
+        (("also_reveals",), []),
+        (("records",), 4),
+        (("records",), "x"),
+        (("repetition",), "free"),
+        (("max_per_author",), 3),
     ],
 )
 def test_a_forged_certificate_is_refused(tmp_path: Path, spec: Path, path: tuple, value: object) -> None:
@@ -116,6 +125,17 @@ def test_every_output_format(tmp_path: Path, spec: Path, name: str) -> None:
     assert again.returncode == 0, again.stderr
     assert len(rows_of(tmp_path / "again.jsonl")) == 40
     assert dptext("explain", f"{target}.guarantee.json").returncode == 0
+
+
+def test_an_invented_guarantee_is_refused(tmp_path: Path, spec: Path) -> None:
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    write_input(source, 3)
+    assert dptext("privatize", source, target, "--spec", spec).returncode == 0
+    certificate = tmp_path / "out.jsonl.guarantee.json"
+    data = json.loads(certificate.read_text("utf-8"))
+    data["guarantees"].append({**data["guarantees"][0], "unit": "author", "metric": None, "epsilon": 0.001})
+    certificate.write_text(json.dumps(data), "utf-8")
+    assert dptext("explain", certificate).returncode == 4
 
 
 def test_a_seed_repeats_the_output_and_voids_the_guarantee(tmp_path: Path, spec: Path) -> None:
@@ -381,6 +401,10 @@ def test_a_mechanism_without_guarantee_must_be_asked_for(tmp_path: Path, vectors
         ),
         (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--seed", "-2"], "seed"),
         (["privatize", "in.txt", "out.txt", "-m", "word_metric", "-s", "epsilon=1", "--format", "word"], "jsonl"),
+        (["explain", "-m", "word_metric", "-s", "epsilon=true"], "boolean"),
+        (["explain", "-m", "word_metric", "-s", "epsilon=1", "-s", "epsilon=2"], "each setting once"),
+        (["explain", "-m", "word_metric", "-s", "kind=private_phrases"], "--mechanism"),
+        (["explain", "some.guarantee.json", "-m", "word_metric"], "not both"),
         (["frobnicate"], "frobnicate"),
     ],
 )
@@ -389,6 +413,37 @@ def test_usage_errors_say_what_to_do(tmp_path: Path, arguments: list[str], said:
     assert failed.returncode == 2
     assert said in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+def test_nothing_of_others_is_overwritten(tmp_path: Path, spec: Path) -> None:
+    source, target = interrupted(tmp_path, spec)
+    target.write_text("precious", "utf-8")  # appeared while the run lay unfinished
+    refused = dptext("privatize", source, target, "--spec", spec, "--resume")
+    assert refused.returncode == 2
+    assert target.read_text("utf-8") == "precious"
+    target.unlink()
+    assert dptext("privatize", source, target, "--spec", spec, "--resume").returncode == 0
+    other = tmp_path / "other.jsonl"
+    (tmp_path / "other.jsonl.guarantee.json").write_text("mine", "utf-8")
+    assert dptext("privatize", source, other, "--spec", spec).returncode == 2
+    assert (tmp_path / "other.jsonl.guarantee.json").read_text("utf-8") == "mine"
+
+
+def test_a_run_that_cannot_begin_leaves_nothing(tmp_path: Path, spec: Path) -> None:
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    write_input(source, 3)
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # noqa: E731
+    assert dptext("privatize", source, target, "--spec", spec, preexec_fn=limit).returncode == 2
+    assert leftovers(tmp_path) == []
+    long = tmp_path / ("x" * 242)
+    assert dptext("privatize", source, long, "--spec", spec, "--output-format", "jsonl").returncode == 2
+    assert leftovers(tmp_path) == []
+    odd = os.fsdecode(bytes(tmp_path) + b"/o\xff.jsonl")
+    assert dptext("privatize", source, odd, "--spec", spec).returncode == 2
+    assert leftovers(tmp_path) == []
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    assert dptext("privatize", tmp_path / "pipe.jsonl", target, "--spec", spec).returncode == 2
+    assert dptext("privatize", source, target, "--spec", spec).returncode == 0
 
 
 def test_a_missing_input_or_folder(tmp_path: Path, spec: Path) -> None:
@@ -417,7 +472,7 @@ def test_an_internal_error_withholds_its_message(tmp_path: Path, spec: Path) -> 
         capture_output=True,
         text=True,
     )
-    assert failed.returncode == 1
+    assert failed.returncode == 70
     assert "internal error RuntimeError" in failed.stderr
     assert CANARY not in failed.stderr + failed.stdout
 

@@ -36,6 +36,22 @@ def test_clipping_keeps_directions_and_short_vectors() -> None:
     assert clipped[1].tolist() == [0.1, -0.2]
 
 
+def test_clipping_of_tiny_and_huge_vectors() -> None:
+    for size, clip_norm in ((1e-165, 1e-100), (1e-90, 1e-100), (1e120, 1e100), (1e149, 1e-100)):
+        clipped = noise.clip(np.full((1, 2), size), clip_norm)
+        assert np.abs(clipped).max() <= clip_norm
+    with pytest.raises(ConfigError, match="clip_norm"):
+        noise.clip(np.ones((1, 2)), 1e-200)
+
+
+def test_rounding_to_the_grid_is_counted() -> None:
+    for dim in (1, 7, 100):
+        l1 = noise.sensitivity(1.0, dim=dim, clipped=Norm.L1, measured=Norm.L1, grid=0.1)
+        l2 = noise.sensitivity(1.0, dim=dim, clipped=Norm.L2, measured=Norm.L2, grid=0.1)
+        assert 2 + dim * 0.1 <= l1 <= 2 + dim * 0.1 * 1.001
+        assert 2 + math.sqrt(dim) * 0.1 <= l2 <= 2 + math.sqrt(dim) * 0.1 * 1.001
+
+
 @pytest.mark.parametrize("n", [1, 2, 16, 256])
 def test_sensitivities_are_attained_and_not_exceeded(n: int) -> None:
     c = 2.0
@@ -73,8 +89,17 @@ def test_the_grid_counts_what_rounding_adds(dim, epsilon, clipped) -> None:
 def test_outputs_lie_on_the_grid() -> None:
     x = np.random.default_rng(0).normal(size=(50, 4))
     for mechanism in (noise.GridLaplace(1.0, 4, 1.0), noise.GridGaussian(1.0, 4, 1.0), noise.L2Laplace(1.0, 4, 1.0)):
-        steps = mechanism.release(x, seeded(0)) / mechanism.grid
-        assert np.abs(steps - np.rint(steps)).max() < 1e-4
+        assert on_grid(mechanism.release(x, seeded(0)), mechanism.grid)
+    metric = noise.MetricNoise(3.0, 4, 10.0)
+    assert on_grid(metric.add(x, metric.draw(50, seeded(0))), metric.grid)
+    ball, sphere = privunit.PrivUnit(3.0, 4, clip_norm=2.0), privunit.PrivUnitSphere(3.0, 4)
+    assert on_grid(ball.release(x, seeded(0)) * ball.cap.m / 2.0, ball.grid)
+    assert on_grid(sphere.release(x, seeded(0)) * sphere.cap.m, sphere.grid)
+
+
+def on_grid(values: np.ndarray, grid: float) -> bool:
+    steps = values / grid
+    return bool(np.abs(steps - np.rint(steps)).max() < 1e-4)
 
 
 SECTION_2_3 = {  # variance: claimed, then the true epsilon at n = 32, 64, ..., 1024 (MATHS 2.3)

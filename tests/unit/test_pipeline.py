@@ -147,6 +147,34 @@ def test_two_runs_cannot_write_one_output(tmp_path: Path, source: Path, mechanis
         privatize_file(source, target, mechanism, on_progress=second)
 
 
+def test_force_does_not_disturb_a_run_that_is_writing(tmp_path: Path, source: Path, mechanism) -> None:
+    target = tmp_path / "out.jsonl"
+    refused = []
+
+    def second(_: int) -> None:
+        with pytest.raises(ConfigError, match="Another run"):
+            privatize_file(source, target, mechanism, plan=Plan(force=True))
+        refused.append(True)
+
+    certificate = privatize_file(source, target, mechanism, plan=Plan(batch_size=10), on_progress=second)
+    assert len(refused) == 3
+    certificate.verify(tmp_path)
+    assert target.read_bytes().count(b"\n") == certificate.records == 30
+
+
+def test_a_part_that_was_replaced_is_not_released(tmp_path: Path, source: Path, mechanism) -> None:
+    target, part = tmp_path / "out.jsonl", tmp_path / ".out.jsonl.part"
+
+    def replaced(_: int) -> None:
+        part.unlink()
+        part.write_text("another run's", "utf-8")
+
+    with pytest.raises(ConfigError, match="replaced by another run"):
+        privatize_file(source, target, mechanism, on_progress=replaced)
+    assert not target.exists()
+    assert part.read_text("utf-8") == "another run's"
+
+
 def test_the_state_holds_no_digest_that_confirms_a_guess(tmp_path: Path, source: Path, mechanism) -> None:
     """The fingerprint of the input differs from run to run: without the key in the state it says nothing."""
     states = []

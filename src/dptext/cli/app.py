@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -10,7 +12,9 @@ from typing import Annotated
 import typer
 import typer.main
 
-from dptext.errors import BudgetExceededError, DataError, DPTextError
+from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError
+
+INTERNAL_ERROR = 70
 
 app = typer.Typer(
     name="dptext",
@@ -52,6 +56,8 @@ def explain(
     from dptext.cli import explain as command
 
     if certificate is not None:
+        if mechanism or settings or spec or unit:
+            raise ConfigError("Expected a certificate or a mechanism with settings, not both.")
         command.explain_certificate(certificate, as_json)
     else:
         command.explain_spec(mechanism, settings or [], spec, unit=unit, delta=delta, as_json=as_json)
@@ -140,12 +146,14 @@ def _withhold(kind: type[BaseException], _: BaseException, trace: TracebackType 
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     where = f" at {Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" if frame else ""
-    print(f"dptext: internal error {kind.__name__}{where}; its message is withheld.", file=sys.stderr)
+    print(f"dptext: internal error {kind.__name__}{where}; its message is withheld.", file=sys.stderr, flush=True)
+    os._exit(INTERNAL_ERROR)  # an exception would end with status 1, which means that an audit refuted a claim
 
 
 def main() -> None:
     """Run the command line; every deliberate error becomes one line on stderr and an exit code."""
     sys.excepthook = _withhold
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `dptext mechanisms | head` ends quietly
     try:
         typer.main.get_command(app)()  # calling app itself would put typer's own excepthook in place
     except DPTextError as error:

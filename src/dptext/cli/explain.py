@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
-from dptext.certificate import Certificate
+from dptext.certificate import ONE_RELEASE, Certificate
 from dptext.cli.privatize import chosen_spec
 from dptext.config import AnySpec, spec_from_settings
 from dptext.errors import ConfigError, DataError, MissingExtraError
-from dptext.guarantee import Basis, Json, Unit, event_to_dict
+from dptext.guarantee import Json, Unit, event_to_dict
 from dptext.mechanism import settings
 from dptext.mechanisms.word_metric import WordMetric
+from dptext.pipeline import guarantees
+from dptext.randomness import secure, seeded
+from dptext.records import read_records
 
 
 def explain_certificate(path: Path, as_json: bool) -> None:
@@ -24,32 +28,54 @@ def explain_certificate(path: Path, as_json: bool) -> None:
         raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
     certificate = Certificate.from_json(text)
     certificate.verify(path.parent)
+    _count_records(certificate, path.parent)
     spec = _recompute(certificate)
     if as_json:
         print(json.dumps({"verified": True, **json.loads(certificate.to_json())}, indent=2))
-    else:
-        print(certificate.explain())
-        if isinstance(spec, WordMetric):
-            print(_unchanged_line(spec, _unchanged_where_possible(spec)))
-        print("\nVerified: the file is the one that was certified, and the guarantee follows from its settings.")
+        return
+    print(certificate.explain())
+    if isinstance(spec, WordMetric):
+        print(_unchanged_line(spec, _unchanged_where_possible(spec)))
+    print(
+        "\nVerified: the file has the bytes and the number of records that were certified, and the guarantees follow "
+        "from the settings in the certificate. It is not signed: whoever can edit both files can forge both."
+    )
+
+
+def _count_records(certificate: Certificate, folder: Path) -> None:
+    """Refuse a certificate that speaks of another number of records than the file has, where its format is known."""
+    path = folder / Path(certificate.output).name
+    try:
+        found = sum(1 for _ in read_records(path)) if certificate.records else 0
+    except ConfigError:
+        return  # an extension that does not tell the format
+    if found != certificate.records:
+        raise DataError(f"{path} has {found} records, its certificate speaks of {certificate.records}.")
 
 
 def _recompute(certificate: Certificate) -> AnySpec:
     """The spec of a certificate; refuses one that states more than its own settings give."""
     spec = spec_from_settings(certificate.settings)
-    if spec.event != certificate.event:
-        raise DataError("The event of this certificate is not the one of its settings: nothing is verified.")
-    for stated in certificate.guarantees:
-        if stated.basis is Basis.NONE:
-            continue
-        if certificate.randomness != "secure":
-            raise DataError("This certificate states a guarantee for a seeded run: nothing is verified.")
-        if stated.unit is Unit.AUTHOR:
-            continue  # rests on the enforced maximum per author, which the file cannot show
-        derived = spec.guarantee(stated.unit, stated.delta)
-        weaker = (stated.epsilon, stated.delta) >= (derived.epsilon, derived.delta)
-        if stated.meaning != derived.meaning or stated.basis is not derived.basis or not weaker:
-            raise DataError("A guarantee of this certificate does not follow from its settings: nothing is verified.")
+    if certificate.randomness not in ("secure", "seeded") or certificate.repetition != ONE_RELEASE:
+        raise DataError("This certificate was not written by dptext: nothing is verified.")
+    derived = guarantees(
+        spec,
+        randomness=secure() if certificate.randomness == "secure" else seeded(0),
+        delta=certificate.delta,
+        max_per_author=certificate.max_per_author,
+        reveals=certificate.also_reveals,
+    )
+    follows = len(derived) == len(certificate.guarantees) and all(
+        replace(stated, epsilon=ours.epsilon, delta=ours.delta) == ours
+        and stated.epsilon >= ours.epsilon  # an older version may have known less
+        and stated.delta >= ours.delta
+        for stated, ours in zip(certificate.guarantees, derived, strict=True)
+    )
+    if spec.event != certificate.event or not follows:
+        raise DataError(
+            "What this certificate guarantees does not follow from its settings (it names dptext "
+            f"{certificate.version}): nothing is verified."
+        )
     return spec
 
 

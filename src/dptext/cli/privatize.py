@@ -28,7 +28,10 @@ def chosen_spec(mechanism: str | None, pairs: list[str], path: Path | None) -> A
     Raises:
         ConfigError: neither or both are given, or the settings cannot be used.
     """
-    changes = dict(parse_setting(pair) for pair in pairs)
+    listed = [parse_setting(pair) for pair in pairs]
+    changes = dict(listed)
+    if len(changes) < len(listed) or "kind" in changes:
+        raise ConfigError("Expected each setting once, and the mechanism by --mechanism, not by --set kind=...")
     if (mechanism is None) == (path is None):
         raise ConfigError("Expected one of --mechanism NAME and --spec FILE.toml.")
     if path is not None:

@@ -23,6 +23,7 @@ from dptext.noise import coordinate_laplace
 from dptext.randomness import Randomness
 from dptext.records import Record, Release
 
+_TOKENS_AT_ONCE = 8192
 REASON = "common words leave verbatim, and which words are replaced depends on the private text"
 
 
@@ -86,12 +87,13 @@ class PrivatePhrases:
 class PrivatePhrasesMechanism:
     """A `PrivatePhrases` with its vectors."""
 
-    __slots__ = ("_nearest", "_vectors", "spec")
+    __slots__ = ("_nearest", "_standin", "_vectors", "spec")
 
     def __init__(self, spec: PrivatePhrases, vectors: WordVectors) -> None:
         self.spec = spec
         self._vectors = vectors
         self._nearest = NearestWords(vectors)
+        self._standin = vectors.vectors.mean(axis=0, dtype=np.float64)
 
     def __repr__(self) -> str:
         return f"PrivatePhrasesMechanism({self.spec!r})"
@@ -110,14 +112,20 @@ class PrivatePhrasesMechanism:
         """One text a record: rare and unknown words replaced, common ones as they are."""
         documents = [text.tokenize(record.text) for record in records]
         tokens = [token for document in documents for line in document for token in line]
-        sizes = [sum(map(len, document)) for document in documents]
         indices = np.asarray(self._vectors.index_of(tokens), np.int64)
-        dim = self._vectors.vectors.shape[1]
-        noise = randomness.rows(sizes, lambda source, n: coordinate_laplace(n, dim, self.spec.variance, source))
-        rare = np.flatnonzero((indices < 0) | (indices >= self.spec.common_words))
-        points = self._vectors.vectors[indices[rare]].astype(np.float64)
-        points[indices[rare] < 0] = self._vectors.vectors.mean(axis=0)
-        replaced = dict(zip(rare.tolist(), self._nearest.search(points + noise[rare]).tolist(), strict=True))
+        is_rare = (indices < 0) | (indices >= self.spec.common_words)
+        ends = np.cumsum([sum(map(len, document)) for document in documents], dtype=np.int64)
+        sizes = np.diff(np.concatenate([[0], is_rare.cumsum()])[np.concatenate([[0], ends])]).tolist()
+        rare = np.flatnonzero(is_rare)
+        replaced: dict[int, int] = {}
+        done = 0
+        for source, n in randomness.blocks(sizes, _TOKENS_AT_ONCE):
+            here = rare[done : done + n]
+            done += n
+            points = self._vectors.vectors[indices[here]].astype(np.float64)
+            points[indices[here] < 0] = self._standin
+            points += coordinate_laplace(n, points.shape[1], self.spec.variance, source)
+            replaced |= zip(here.tolist(), self._nearest.search(points).tolist(), strict=True)
         out = iter(self._vectors.words[replaced[i]] if i in replaced else token for i, token in enumerate(tokens))
         return [
             Release(record.id, text.detokenize([[next(out) for _ in line] for line in document]), kept=record.kept)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting, text
 from dptext.embeddings import WordVectors, load_word_vectors
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import Basis, Event, Guarantee, MetricEvent, Relation, Unit
+from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, MetricEvent, Relation, Unit
 from dptext.nearest import NearestWords
 from dptext.noise import MetricNoise
 from dptext.randomness import Randomness, seeded, uniform_below
@@ -92,8 +92,13 @@ class WordMetric:
     def metric(self) -> str:
         """The distance that epsilon is multiplied with."""
         if self.noise == "mahalanobis":
-            return f"Mahalanobis distance of word vectors ({self.vectors}, lambda {self.mahalanobis_lambda:g})"
-        return f"Euclidean distance of word vectors ({self.vectors})"
+            return f"Mahalanobis distance (lambda {self.mahalanobis_lambda!r}) of {self._named_vectors}"
+        return f"Euclidean distance of {self._named_vectors}"
+
+    @property
+    def _named_vectors(self) -> str:
+        # The number of words belongs to the name: covariance and stand-in vector depend on it.
+        return f"word vectors ({self.vectors}, first {self.n_words} words)"
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -140,7 +145,12 @@ class WordMetric:
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> WordMetric:
-        """The spec whose guarantee for this unit costs at most epsilon (per unit of distance for TOKEN)."""
+        """The spec whose guarantee for this unit costs at most epsilon (per unit of distance for TOKEN).
+
+        Raises:
+            ConfigError: the slack of the float samplers alone is more than delta.
+            IncomparableError: as `guarantee`.
+        """
         unit = unit or Unit.TOKEN
         if unit is Unit.TOKEN:
             return replace(self, epsilon=epsilon)
@@ -148,7 +158,14 @@ class WordMetric:
         if self.diameter is None or self.max_tokens is None or unit is not Unit.DOCUMENT:
             raise IncomparableError(_NO_DOCUMENT.format(unit=unit.value))
         # accounting rounds epsilon * diameter up by 2^-44: step back by more than that
-        return replace(self, epsilon=epsilon / (self.diameter * self.max_tokens) * (1 - 2.0**-40))
+        found = replace(self, epsilon=epsilon / (self.diameter * self.max_tokens) * (1 - 2.0**-40))
+        floor = found.guarantee(unit).delta
+        if floor > (delta or MAX_MEANINGFUL_DELTA):
+            raise ConfigError(
+                f"Expected delta={delta or MAX_MEANINGFUL_DELTA!r} >= {floor:.3g}, the slack of the float sampler over "
+                "all tokens: choose noise='tem', which has none, a larger delta or fewer tokens."
+            )
+        return found
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> WordMetricMechanism:
         """Load the public vectors; public records and a seed are not needed.
@@ -238,11 +255,10 @@ class WordMetricMechanism:
         adder = MetricNoise(self.spec.epsilon, self._points.shape[1], self.spec.largest_vectors[1])
         result = np.empty(len(indices), np.int64)
         done = 0
-        for block in _record_blocks(sizes, _TOKENS_AT_ONCE if randomness.is_secure else None):
-            noise = randomness.rows(block, lambda source, n: adder.draw(n, source))
-            here = slice(done, done + len(noise))
-            done += len(noise)
-            noisy = adder.add(self._at(indices[here]), noise)
+        for source, n in randomness.blocks(sizes, _TOKENS_AT_ONCE):
+            here = slice(done, done + n)
+            done += n
+            noisy = adder.add(self._at(indices[here]), adder.draw(n, source))
             queries = noisy if self._root is None else noisy @ self._root
             result[here] = self._nearest.search(queries)
         return result
@@ -298,16 +314,6 @@ class WordMetricMechanism:
 
     def _share(self, indices: Indices) -> float:
         return float(np.mean(self._replace(indices, [len(indices)], seeded(0)) == indices))
-
-
-def _record_blocks(sizes: Sequence[int], limit: int | None) -> Iterable[list[int]]:
-    """Sizes in blocks of about `limit` rows: long records are split, which no secure stream can tell."""
-    if limit is None:
-        yield list(sizes)
-        return
-    total = sum(sizes)
-    for start in range(0, total, limit):
-        yield [min(limit, total - start)]
 
 
 def _squared_distances(left: Floats, right: Floats) -> NDArray[np.float32]:
