@@ -46,6 +46,8 @@ def exponential_epsilon(event: ExponentialEvent) -> float:
     if others == 0 or d == 0:
         return 0.0
     log_others = math.log(others)
+    if d > 700:
+        return up(d + log_others)  # what the formula tends to, from above
     return up(float(d + np.logaddexp(log_others + d, 0.0) - np.logaddexp(d, log_others)))
 
 
@@ -150,6 +152,8 @@ def top_k_delta(event: TopKEvent, epsilon: float) -> float:
 
 def top_k_epsilon(event: TopKEvent, delta: float) -> float:
     """Epsilon at delta of `event.count` runs of top-k randomized response: the inverse of `top_k_delta`."""
+    if event.epsilon > 1e6:
+        return sum_up([(event.epsilon, event.count)])
     losses = _top_k_net_losses(event) * (1 + 1e-9)
     net = np.arange(-event.count, event.count + 1) * event.epsilon
     # On [net_j, net_j+1): delta(epsilon) = tail_mass - e^epsilon * tail_weight, both over losses above net_j.

@@ -141,9 +141,6 @@ def _stream(
         position += len(batch)
 
 
-# ------------------------------------------------------------------------ file to file
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Public settings of a run from file to file.
@@ -294,8 +291,9 @@ def privatize_file(
         max_per_author=plan.max_per_author,
         reveals=plan.reveals,
     )
-    run = _Run(source, target, kind, mechanism, plan, randomness, promised)
-    return run.go(on_progress or (lambda _: None), on_skip)
+    return _Run(source, target, kind, mechanism, plan, randomness, promised).go(
+        on_progress or (lambda _: None), on_skip
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,6 +495,5 @@ class _Run:
 
 
 def _close_quietly(file: BinaryIO) -> None:
-    # On a full disk closing fails as the writing did, which was reported.
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # on a full disk closing fails as the writing did, which was reported
         file.close()

@@ -184,43 +184,52 @@ def agrees(choice, scores: np.ndarray) -> float:
 SCORES = np.array([[0.3, 2.0, 1.7, -4.0, 0.0, 1.99, 0.5]])
 
 
-@pytest.mark.parametrize(
-    ("choice", "wrong"),
-    [
-        (selection.Exponential(3.0), selection.Exponential(2.0)),
-        (selection.Exponential(3.0), selection.Exponential(4.5)),
-        (selection.PermuteAndFlip(3.0), selection.PermuteAndFlip(2.0)),
-        (selection.PermuteAndFlip(3.0), selection.Exponential(3.0)),
-        (selection.ClippedExponential(0, 2, 0.5, 7), selection.ClippedExponential(0, 2, 0.75, 7)),
-        (selection.TopKRandomizedResponse(2.0, 2, 7), selection.TopKRandomizedResponse(3.0, 2, 7)),
-        (selection.TopKRandomizedResponse(2.0, 2, 7), selection.TopKRandomizedResponse(2.0, 3, 7)),
-    ],
-)
-def test_draws_follow_the_distribution_and_no_other(choice, wrong) -> None:
-    assert agrees(choice, SCORES) > 1e-4
-    planted = type("Planted", (), {"distribution": wrong.distribution, "choose": choice.choose})()
-    assert agrees(planted, SCORES) < 1e-4
-
-
-@pytest.mark.parametrize("set_choice", ["top_k", "sampled"])
-def test_two_set_draws_follow_the_distribution(set_choice) -> None:
+def families():
+    """Every choice as a function of its epsilon, at the epsilon that is tested."""
+    yield "exponential", selection.Exponential, 3.0, SCORES
+    yield "permute and flip", selection.PermuteAndFlip, 3.0, SCORES
+    yield "clipped", lambda e: selection.ClippedExponential(0, 2, 2 / e, 7), 4.0, SCORES
+    yield "top k", lambda e: selection.TopKRandomizedResponse(e, 2, 7), 2.0, SCORES
     probabilities = np.array([[0.4, 0.05, 0.25, 0.0, 0.2, 0.1]])
-    choice = selection.TwoSet(2.0, 2, 6, set_choice)
-    assert agrees(choice, probabilities) > 1e-4
-    other = selection.TwoSet(2.0, 2, 6, "sampled" if set_choice == "top_k" else "top_k")
-    planted = type("Planted", (), {"distribution": other.distribution, "choose": choice.choose})()
-    assert agrees(planted, probabilities) < 1e-4
+    yield "two set", lambda e: selection.TwoSet(e, 2, 6), 4.0, probabilities
+    yield "two set, sampled", lambda e: selection.TwoSet(e, 2, 6, "sampled"), 4.0, probabilities
+
+
+@pytest.mark.parametrize(("name", "make", "epsilon", "scores"), list(families()), ids=[f[0] for f in families()])
+def test_draws_fit_their_distribution_and_none_of_another_scale(name, make, epsilon, scores) -> None:
+    choice = make(epsilon)
+    assert agrees(choice, scores) > 1e-4
+    for factor in (2 / 3, 3 / 2):
+        planted = type("Planted", (), {"distribution": make(factor * epsilon).distribution, "choose": choice.choose})()
+        assert agrees(planted, scores) < 1e-4
+
+
+def test_draws_of_one_mechanism_do_not_fit_another() -> None:
+    flip, exponential = selection.PermuteAndFlip(3.0), selection.Exponential(3.0)
+    planted = type("Planted", (), {"distribution": exponential.distribution, "choose": flip.choose})()
+    assert agrees(planted, SCORES) < 1e-4
 
 
 def test_truncated_exponential_draws_near_and_far() -> None:
     choice = selection.TruncatedExponential(2.0, 3.0, 10)
     near = np.array([[0.0, 1.0, 5.0, np.inf]]).repeat(N, 0)
     counts = np.bincount(choice.choose(near, seeded(6)) + 1, minlength=5)
-    weights = np.array([7 * math.exp(-3.0), 1.0, math.exp(-1.0), math.exp(-3.0), 0.0])  # -1, then the columns
     assert counts[4] == 0
-    assert stats.chisquare(counts[:4], weights[:4] / weights.sum() * N).pvalue > 1e-4
+    for factor, fits in ((1, True), (2 / 3, False), (3 / 2, False)):
+        epsilon = 2.0 * factor
+        weights = np.exp(-epsilon * np.array([3.0, 0.0, 1.0, 3.0]) / 2) * [7, 1, 1, 1]  # -1, then the columns
+        assert (stats.chisquare(counts[:4], weights / weights.sum() * N).pvalue > 1e-4) == fits
     everything = np.arange(10.0)[None, :].repeat(100, 0)
     assert (choice.choose(everything, seeded(6)) >= 0).all()
+
+
+def test_the_rounding_of_weights_is_paid_for() -> None:
+    """The stated epsilon leaves room for what rounding e^w to integers can add."""
+    for mechanism in (selection.Exponential(1.0), selection.PermuteAndFlip(1.0)):
+        here = np.array([[-60.0, 0.0]])
+        ratio = mechanism.distribution(np.add(here, [[1.0, -1.0]]))[0, 0] / mechanism.distribution(here)[0, 0]
+        assert 1.0 - math.log(ratio) > selection.ROUNDING_LOSS / 2
+        assert mechanism.event.epsilon == 1.0
 
 
 @given(st.lists(st.lists(st.floats(width=32), min_size=4, max_size=4), min_size=1, max_size=5))

@@ -89,14 +89,16 @@ def test_uniform_below_a_bound_that_must_reject() -> None:
 def test_bernoulli_exp(numerator: int, denominator: int) -> None:
     hits = randomness.bernoulli_exp(np.full(N, numerator, np.uint64), denominator, seeded(7)).sum()
     assert stats.binomtest(int(hits), N, math.exp(-numerator / denominator)).pvalue > FALSE_ALARM
-    if numerator:
-        assert stats.binomtest(int(hits), N, math.exp(-1.5 * numerator / denominator)).pvalue < FALSE_ALARM
+    for factor in (2 / 3, 3 / 2) if numerator else ():
+        assert stats.binomtest(int(hits), N, math.exp(-factor * numerator / denominator)).pvalue < FALSE_ALARM
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.3, 1.0, 2.75])
 def test_bernoulli_exp_minus(exponent: float) -> None:
     hits = randomness.bernoulli_exp_minus(exponent, N, seeded(8)).sum()
     assert stats.binomtest(int(hits), N, math.exp(-exponent)).pvalue > FALSE_ALARM
+    for factor in (2 / 3, 3 / 2) if exponent else ():
+        assert stats.binomtest(int(hits), N, math.exp(-factor * exponent)).pvalue < FALSE_ALARM
 
 
 def test_bernoulli_of_a_vanishing_probability_is_false_not_an_error() -> None:
@@ -174,6 +176,29 @@ def test_radial_laplace_radius_is_gamma(dim: int) -> None:
     assert fits_continuous(radius, stats.gamma(dim, scale=0.25).cdf)
     assert not fits_continuous(radius * 1.5, stats.gamma(dim, scale=0.25).cdf)
     assert not fits_continuous(radius / 1.5, stats.gamma(dim, scale=0.25).cdf)
+
+
+def test_l2_laplace_has_its_radius() -> None:
+    mechanism = noise.L2Laplace(epsilon=3.0, dim=4, clip_norm=1.0)
+    x = np.tile([0.5, 0.0, -0.5, 0.1], (N // 2, 1))
+    radius = np.linalg.norm(mechanism.release(x, seeded(20)) - x, axis=1)
+    assert fits_continuous(radius, stats.gamma(4, scale=2 / 3).cdf)
+    assert not fits_continuous(radius * 1.5, stats.gamma(4, scale=2 / 3).cdf)
+    assert not fits_continuous(radius / 1.5, stats.gamma(4, scale=2 / 3).cdf)
+
+
+def test_metric_noise_has_its_radius() -> None:
+    radius = np.linalg.norm(noise.MetricNoise(6.0, 50, 10.0).draw(N // 4, seeded(21)), axis=1)
+    assert fits_continuous(radius, stats.gamma(50, scale=1 / 6).cdf)
+    for wrong in (4.0, 9.0):
+        assert not fits_continuous(radius, stats.gamma(50, scale=1 / wrong).cdf)
+
+
+def test_coordinate_laplace_has_its_scale() -> None:
+    draws = noise.coordinate_laplace(N // 3, 3, 6.0, seeded(22)).ravel() / math.sqrt(3.0)
+    assert fits_continuous(draws, stats.laplace.cdf)
+    assert not fits_continuous(draws * 1.5, stats.laplace.cdf)
+    assert not fits_continuous(draws / 1.5, stats.laplace.cdf)
 
 
 def test_grid_laplace_has_its_scale() -> None:

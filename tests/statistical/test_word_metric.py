@@ -126,7 +126,7 @@ def test_outputs_of_two_words_obey_the_metric_bound(vectors: Path, noise: str) -
 def test_guarantees_by_unit(vectors: Path) -> None:
     token = spec(vectors).guarantee()
     assert (token.unit, token.epsilon, token.basis) == (Unit.TOKEN, 3.0, Basis.CONDITIONAL)
-    assert token.metric == f"Euclidean distance of word vectors ({vectors})"
+    assert token.metric == f"Euclidean distance of word vectors ({vectors}, first 300 words)"
     assert 0 < token.delta < 1e-6
     assert token.reveals == ("the number of tokens", "the line structure")
     assert spec(vectors, noise="tem").guarantee().delta == 0
@@ -141,6 +141,25 @@ def test_guarantees_by_unit(vectors: Path) -> None:
     calibrated = spec(vectors, noise="tem", max_tokens=10, diameter=20.0).calibrate(5.0, unit=Unit.DOCUMENT)
     assert 5.0 * (1 - 1e-6) <= calibrated.guarantee(Unit.DOCUMENT).epsilon <= 5.0
     assert spec(vectors).calibrate(7.0).epsilon == 7.0
+
+
+def test_calibrating_a_document_refuses_what_the_slack_forbids(vectors: Path) -> None:
+    long = spec(vectors, max_tokens=10, diameter=20.0)
+    with pytest.raises(ConfigError, match="slack"):
+        long.calibrate(5.0, unit=Unit.DOCUMENT, delta=1e-30)
+    with pytest.raises(ConfigError, match="slack"):
+        spec(vectors, max_tokens=10**8, diameter=20.0).calibrate(5.0, unit=Unit.DOCUMENT)
+    assert long.calibrate(5.0, unit=Unit.DOCUMENT, delta=1e-3).guarantee(Unit.DOCUMENT, 1e-3).epsilon <= 5.0
+
+
+def test_metrics_of_other_vectors_do_not_mix() -> None:
+    from dptext import accounting
+
+    one = WordMetric(epsilon=1.0, noise="mahalanobis", n_words=100).guarantee()
+    for other in ({"n_words": 101}, {"mahalanobis_lambda": 0.20000001}, {"vectors": "x.txt"}):
+        changed = WordMetric(**{"epsilon": 1.0, "noise": "mahalanobis", "n_words": 100, **other}).guarantee()
+        with pytest.raises(IncomparableError):
+            accounting.add(one, changed)
 
 
 def test_a_diameter_that_is_too_small_is_refused(vectors: Path) -> None:

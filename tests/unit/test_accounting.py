@@ -401,3 +401,40 @@ def test_for_author_adds_up_documents() -> None:
     assert "no author has more than 5" in author.explain() or author.assumptions
     with pytest.raises(IncomparableError):
         accounting.for_author(author, max_per_author=5)
+
+
+def test_mixed_events_use_their_loss_distributions() -> None:
+    """Top-k beside a Gaussian, beside another top-k, and in great number: no cliff, no sum of pure epsilons."""
+    twenty, alone = TopKEvent(4.0, 5, 20_000, 20), epsilon([TopKEvent(4.0, 5, 20_000, 20)], 1e-5)
+    with_noise = epsilon([twenty, GaussianEvent(1.0)], 1e-5)
+    assert alone < with_noise < 18.0
+    assert alone <= epsilon([twenty, TopKEvent(4.0, 6, 20_000)], 1e-5) < 16.1
+    many = [epsilon([TopKEvent(0.5, 5, 20_000, count)], 1e-5) for count in (4096, 4097, 16_384, 16_385)]
+    assert many == sorted(many)
+    assert many[3] < many[2] + 2.0
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        PureEvent(1e308, 100),
+        PureEvent(1e200),
+        ExponentialEvent(1e200, 20),
+        ExponentialEvent(1e308, 20),
+        GaussianEvent(1e200),
+        GaussianEvent(1e-200),
+        ZcdpEvent(1e308, 9),
+        ApproximateEvent(1e308, 1e-9, 5),
+        TopKEvent(1e308, 2, 9, 3),
+    ],
+)
+def test_beyond_all_floats_is_infinite_not_an_error(event) -> None:
+    for delta in (0.0, 1e-5):
+        assert epsilon([event], delta) >= 0
+        found = guarantee([event], delta, unit=Unit.DOCUMENT)
+        assert found.explain()
+        assert (found.basis is Basis.NONE) == math.isinf(found.epsilon)
+        if found.basis is not Basis.NONE:
+            assert accounting.for_author(found, max_per_author=10**6).explain()
+    with pytest.raises(ConfigError):
+        PureEvent(10**400)

@@ -25,6 +25,7 @@ from dptext.guarantee import (
     ZcdpEvent,
     event_from_dict,
     event_to_dict,
+    format_delta,
     format_epsilon,
     weakest,
 )
@@ -152,6 +153,21 @@ def test_shown_epsilon_is_rounded_up() -> None:
     assert format_epsilon(1.00001) == "1.001"
     assert format_epsilon(2.0) == "2"
     assert format_epsilon(math.inf) == "infinity"
+
+
+def test_shown_delta_is_rounded_up() -> None:
+    assert [format_delta(delta) for delta in (1e-5, 1.2349e-5, 9.999e-4, 1.0, 0.0)] == [
+        "1e-05",
+        "1.24e-05",
+        "0.001",
+        "1",
+        "0",
+    ]
+
+
+def test_an_infinite_epsilon_guarantees_nothing() -> None:
+    with pytest.raises(ConfigError, match="infinite"):
+        made(epsilon=math.inf)
 
 
 def test_the_weakest_basis_wins() -> None:
