@@ -26,7 +26,7 @@ from dptext.formats import Format, file_error, file_format, is_compressed
 from dptext.guarantee import Basis, Guarantee, Json, Unit
 from dptext.mechanism import Mechanism, Spec, settings
 from dptext.randomness import Randomness, secure
-from dptext.records import Fields, OnError, Record, Release, read_records
+from dptext.records import Fields, OnError, Record, Release, batches, read_records
 from dptext.releases import APPENDABLE, create_private, open_writer, publish, refuse_existing, release_columns
 
 Output = TypeVar("Output")
@@ -82,16 +82,7 @@ def _limited(records: Iterable[Record], max_per_author: int) -> Iterator[Record]
 
 
 def _batches(records: Iterable[Record], size: int) -> Iterator[list[Record]]:
-    batch: list[Record] = []
-    characters = 0
-    for record in records:
-        batch.append(record)
-        characters += len(record.text)
-        if len(batch) >= size or characters >= _BATCH_CHARACTERS:
-            yield batch
-            batch, characters = [], 0
-    if batch:
-        yield batch
+    return batches(records, lambda record: len(record.text), size=size, characters=_BATCH_CHARACTERS)
 
 
 def _release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: Randomness) -> list[Release[Output]]:

@@ -40,6 +40,7 @@ from dptext.formats import (
 )
 
 Output_co = TypeVar("Output_co", covariant=True)
+Item = TypeVar("Item")
 
 ID_FIELD: Final = "id"
 TEXT_FIELD: Final = "text"
@@ -330,3 +331,19 @@ def needed(fields: Fields) -> list[str]:
     """The names of all fields, the text first, each once."""
     names = (fields.text, fields.id, fields.label, fields.author, *fields.keep)
     return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def batches(
+    items: Iterable[Item], length: Callable[[Item], int], *, size: int, characters: int
+) -> Iterator[list[Item]]:
+    """Batches of at most `size` items, each ended by the item that brings it to so many characters."""
+    batch: list[Item] = []
+    total = 0
+    for item in items:
+        batch.append(item)
+        total += length(item)
+        if len(batch) >= size or total >= characters:
+            yield batch
+            batch, total = [], 0
+    if batch:
+        yield batch

@@ -30,7 +30,7 @@ from dptext.formats import (
     load_pyarrow,
     string_fault,
 )
-from dptext.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Release
+from dptext.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Release, batches
 
 _WRITE_BATCH: Final = 1024
 _WRITE_CHARACTERS: Final = 8_000_000
@@ -346,8 +346,8 @@ def write_releases(
 
 
 def _write_all(file: BinaryIO, target: Path, releases: Iterable[Release[str]], kind: Format) -> None:
-    batches = _batches(releases)
-    first = next(batches, [])
+    every = batches(releases, lambda release: len(release.output), size=_WRITE_BATCH, characters=_WRITE_CHARACTERS)
+    first = next(every, [])
     writer = open_writer(
         file,
         kind,
@@ -355,17 +355,20 @@ def _write_all(file: BinaryIO, target: Path, releases: Iterable[Release[str]], k
         label=bool(first) and first[0].label is not None,
         keep=tuple(first[0].kept) if first else (),
     )
-    try:
-        for batch in itertools.chain([first] if first else [], batches):
+    with contextlib.ExitStack() as failing:
+        # Where the writing fails, pyarrow would try to complete the file after it is closed; nobody reads that.
+        failing.callback(_close_quietly, writer)
+        for batch in itertools.chain([first] if first else [], every):
             # Only our own writing is watched: an OSError of whoever makes the releases is not about this file.
             with _writing(target):
                 writer.write(batch)
-    except BaseException:
-        # pyarrow would otherwise try to complete the file after it is closed. Nobody will read what it writes here.
-        with contextlib.suppress(OSError):
-            writer.close()
-        raise
+        failing.pop_all()
     with _writing(target):
+        writer.close()
+
+
+def _close_quietly(writer: ReleaseWriter) -> None:
+    with contextlib.suppress(OSError):
         writer.close()
 
 
@@ -378,18 +381,3 @@ def _writing(path: Path) -> Iterator[None]:
     else:
         return
     raise problem
-
-
-def _batches(releases: Iterable[Release[str]]) -> Iterator[list[Release[str]]]:
-    """Batches bounded in number and in characters."""
-    batch: list[Release[str]] = []
-    characters = 0
-    for release in releases:
-        batch.append(release)
-        characters += len(release.output)
-        if len(batch) >= _WRITE_BATCH or characters >= _WRITE_CHARACTERS:
-            yield batch
-            batch = []
-            characters = 0
-    if batch:
-        yield batch
