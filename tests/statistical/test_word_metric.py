@@ -49,6 +49,14 @@ def test_unknown_words_are_indistinguishable(vectors: Path) -> None:
     assert outputs(mechanism, "zebra", 200) == outputs(mechanism, "4711", 200)
 
 
+def test_unknown_words_stand_for_the_mean_of_all_vectors(vectors: Path) -> None:
+    public = load_word_vectors(str(vectors), 300).vectors.astype(float)
+    nearest = WORDS[int(np.linalg.norm(public - public.mean(axis=0), axis=1).argmin())]
+    assert outputs(spec(vectors, epsilon=1e4).fit(), "zebra", 20) == [nearest] * 20
+    # TEM finds no word within gamma of it, and draws from the whole vocabulary
+    assert len(set(outputs(spec(vectors, noise="tem", epsilon=1e4).fit(), "zebra", 200))) > 50
+
+
 def test_capitals_are_looked_up_in_lower_case(vectors: Path) -> None:
     mechanism = spec(vectors, epsilon=500.0).fit()
     assert outputs(mechanism, "Bababa COCOCO", 5) == ["bababa cococo"] * 5
