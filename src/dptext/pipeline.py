@@ -350,22 +350,21 @@ class _Run:
     def _begin(self, digest: str) -> _State:
         if self._part.exists() or self._state.exists():
             if not self.plan.force:
-                raise ConfigError(
-                    f"An unfinished run lies beside {self.target}: go on with --resume, or begin anew with --force."
-                )
+                how = "go on with --resume, or begin" if self._state.exists() else "nothing of it is done: begin"
+                raise ConfigError(f"An unfinished run lies beside {self.target}: {how} anew with --force.")
             if self._part.exists():
                 with self._opened():  # refused while another run is writing it
                     self._clean()
             self._clean()
         key = secrets.token_hex(32)
         state = _State(key, _fingerprint(self.source, key), digest, force=self.plan.force)
+        create_private(self._part).close()  # refused where another run has just begun: what lies here is not ours
         begun = False
         try:
             self._save(state)
-            create_private(self._part).close()
             begun = True
         finally:
-            if not begun:  # leave nothing that could be neither resumed nor begun again
+            if not begun:
                 self._clean()
         return state
 
@@ -379,8 +378,6 @@ class _Run:
             raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
         if not hmac.compare_digest(state.input, _fingerprint(self.source, state.key)):
             raise ConfigError(f"Expected the input of the run to resume: {self.source} has changed. Use --force.")
-        if not state.certificate and state.bytes == 0 and not self._part.exists():
-            create_private(self._part).close()  # killed between the state and the part
         if not state.certificate and (not self._part.exists() or self._part.stat().st_size < state.bytes):
             raise ConfigError(f"{self._part} is shorter than the run left it. Begin anew with --force.")
         return state

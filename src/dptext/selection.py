@@ -48,7 +48,7 @@ _FLOOR = -54.0
 _TOP_BITS = 119
 #: What rounding weights to integers can add to the log ratio of two outputs (four roundings of 2^-40 each).
 ROUNDING_LOSS = 2.0**-37
-_ROWS_AT_ONCE = 1 << 20  # options a block: bounds the memory of the wide integers
+_ROWS_AT_ONCE = 1 << 17  # options a block: bounds the memory of the wide integers, some 900 bytes an option
 
 
 def _checked(scores: Scores, size: int | None = None) -> Floats:
@@ -227,6 +227,12 @@ class TruncatedExponential:
         Returns:
             Columns `(rows,)`.
         """
+        result = np.empty(len(near), np.int64)
+        for block in _blocks(*near.shape):
+            result[block] = self._choose_block(near[block], source)
+        return result
+
+    def _choose_block(self, near: Floats, source: Randomness) -> Indices:
         listed = np.isfinite(near)
         others = self.size - listed.sum(axis=1)
         scale = _scale(self.epsilon, 1.0)

@@ -162,6 +162,24 @@ def test_force_does_not_disturb_a_run_that_is_writing(tmp_path: Path, source: Pa
     assert target.read_bytes().count(b"\n") == certificate.records == 30
 
 
+def test_a_run_that_begins_at_the_same_moment_is_left_alone(
+    tmp_path: Path, source: Path, mechanism, monkeypatch
+) -> None:
+    part = tmp_path / ".out.jsonl.part"
+    fingerprint = pipeline._fingerprint
+
+    def meanwhile(path: Path, key: str) -> str:
+        part.write_text("another run's", "utf-8")
+        return fingerprint(path, key)
+
+    monkeypatch.setattr(pipeline, "_fingerprint", meanwhile)
+    with pytest.raises(ConfigError, match="Cannot write"):
+        privatize_file(source, tmp_path / "out.jsonl", mechanism)
+    assert part.read_text("utf-8") == "another run's"
+    with pytest.raises(ConfigError, match="nothing of it is done: begin anew with --force"):
+        privatize_file(source, tmp_path / "out.jsonl", mechanism)
+
+
 def test_a_part_that_was_replaced_is_not_released(tmp_path: Path, source: Path, mechanism) -> None:
     target, part = tmp_path / "out.jsonl", tmp_path / ".out.jsonl.part"
 

@@ -42,7 +42,8 @@ REVEALS = ("the number of tokens", "the line structure")
 PUBLIC_VECTORS = "the word vectors and their vocabulary were made from public text only"
 
 _TOKENS_AT_ONCE = 8192
-_TEM_ENTRIES_AT_ONCE = 1 << 24
+_TEM_ENTRIES_AT_ONCE = 1 << 21
+_PAIRS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +281,10 @@ class WordMetricMechanism:
         squared = _squared_distances(points, self._points)
         room = 1e-4 * float(np.square(points).sum(axis=1).max(initial=0.0) + np.square(self._points).sum(axis=1).max())
         rows, columns = np.nonzero(squared <= choice.threshold**2 + room)
-        distances = np.linalg.norm(points[rows] - self._points[columns], axis=1)
+        distances = np.empty(len(rows))
+        for start in range(0, len(rows), _PAIRS_AT_ONCE):
+            pairs = slice(start, start + _PAIRS_AT_ONCE)
+            distances[pairs] = np.linalg.norm(points[rows[pairs]] - self._points[columns[pairs]], axis=1)
         counts = np.bincount(rows, minlength=len(points))
         place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         near = np.full((len(points), max(int(counts.max(initial=0)), 1)), np.inf)
