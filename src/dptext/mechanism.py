@@ -13,11 +13,17 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Protocol, Self
+from pathlib import Path
+from typing import Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dptext.guarantee import Event, Guarantee, Json, Unit
 from dptext.randomness import Randomness
 from dptext.records import Output_co, Record, Release
+
+Floats = NDArray[np.float64]
 
 
 class Spec(Protocol):
@@ -49,6 +55,15 @@ class Spec(Protocol):
         """The mechanism, made from public data only; `seed` fixes what is random in the making."""
         ...
 
+    def load(self, folder: Path) -> Mechanism[str]:
+        """The mechanism that `Mechanism.save` wrote into the folder, under the same spec."""
+        ...
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Public settings that fit in seconds, one for each way of working: what the contract is tried on."""
+        ...
+
 
 class Mechanism(Protocol[Output_co]):
     """A fitted mechanism: immutable, and the output of a record depends on that record and fresh bits alone."""
@@ -70,6 +85,64 @@ class Mechanism(Protocol[Output_co]):
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Sequence[Release[Output_co]]:
         """One release a record, in order. A record's output distribution is the same in any batch."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write what was fitted into an existing folder, for `Spec.load`: public data only, as JSON and plain arrays."""
+        ...
+
+
+# ------------------------------------------------- optional seams, for audits that see more than outputs
+
+
+@runtime_checkable
+class HasDistribution(Protocol):
+    """A mechanism whose outputs can be enumerated."""
+
+    def output_distribution(self, record: Record, /) -> Mapping[str, float]:
+        """The exact probability of every possible output for this record; they sum to 1.
+
+        Raises:
+            ConfigError: the outputs cannot be enumerated with these settings, or are too many for this record.
+        """
+        ...
+
+
+@runtime_checkable
+class VectorNoise(Protocol):
+    """A vector mechanism whose density is known, such as those of `dptext.noise`."""
+
+    def release(self, vectors: Floats, randomness: Randomness, /) -> Floats:
+        """One noisy vector a row, `(rows, dim)`."""
+        ...
+
+    def log_density(self, released: Floats, vectors: Floats, /) -> Floats:
+        """Log density, `(rows,)`, of each released row given the vector in the same row.
+
+        Up to a term that depends on the released row alone: audits read only differences between vectors.
+        """
+        ...
+
+
+@runtime_checkable
+class HasLatent(VectorNoise, Protocol):
+    """A mechanism that releases a noisy latent, or something made from it."""
+
+    def latent(self, records: Sequence[Record], /) -> Floats:
+        """The latents `(n_records, dim)` before the noise.
+
+        Raises:
+            ConfigError: these settings have no latent, or the latents of the records have several sizes.
+        """
+        ...
+
+
+@runtime_checkable
+class HasMetric(Protocol):
+    """A mechanism whose guarantee is a multiple of a public distance."""
+
+    def distance(self, first: Record, second: Record, /) -> float:
+        """The distance of two neighbours in the guarantee's metric, rounded up."""
         ...
 
 

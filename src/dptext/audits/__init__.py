@@ -1,0 +1,1 @@
+"""Attacks on guarantees. An audit can refute a claim, never prove one."""
