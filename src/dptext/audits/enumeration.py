@@ -1,0 +1,190 @@
+"""The exact trial: where all outputs can be listed, epsilon and delta of two inputs are sums, not estimates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate
+from dptext.audits.distinguishing import chosen_pairs, unclaimed
+from dptext.audits.fit import SIGNIFICANT, distribution_p_value
+from dptext.audits.pairs import Pair
+from dptext.audits.report import Report
+from dptext.audits.subjects import Choice, Progress, Subject, Value, as_record, as_vector, claim_of, sample
+from dptext.errors import ConfigError
+from dptext.estimates import Estimate
+from dptext.guarantee import Basis, Guarantee
+from dptext.mechanism import HasDistribution
+from dptext.randomness import Randomness, secure
+
+Floats = NDArray[np.float64]
+
+#: Probabilities computed in floats may err by this much, relatively: bounds are lowered by it.
+_FLOAT_SLACK = 1e-11
+
+
+def exact_delta(first: Floats, second: Floats, epsilon: float) -> float:
+    """max over both directions of sum (p - e^epsilon q)_+, for two distributions `(outputs,)`.
+
+    Raises:
+        ConfigError: the arrays are no two distributions over the same outputs.
+    """
+    p, q = _checked(first, second)
+    _validate.not_negative(epsilon=epsilon)
+    factor = math.exp(-epsilon)  # e^-epsilon p - q, times e^epsilon, would overflow
+    return max(
+        float(np.maximum(one - other / factor, 0.0).sum()) if factor > 0 else float(one[other == 0].sum())
+        for one, other in ((p, q), (q, p))
+    )
+
+
+def exact_epsilon(first: Floats, second: Floats, delta: float = 0.0) -> float:
+    """The smallest epsilon with `exact_delta` <= delta; infinite where there is none.
+
+    Raises:
+        ConfigError: as `exact_delta`, or a delta out of its range.
+    """
+    p, q = _checked(first, second)
+    _validate.probability(delta=delta)
+    return max(_one_way(p, q, delta), _one_way(q, p, delta))
+
+
+def _one_way(p: Floats, q: Floats, delta: float) -> float:
+    """The smallest epsilon >= 0 with sum (p - e^epsilon q)_+ <= delta."""
+    possible = p > 0
+    p, q = p[possible], q[possible]
+    with np.errstate(divide="ignore"):
+        ratio = np.log(p) - np.log(q)
+    order = np.argsort(-ratio)
+    ratio, p, q = ratio[order], p[order], q[order]
+    if delta == 0:
+        return max(0.0, float(ratio[0]))
+    # With the k largest ratios above epsilon, the sum is linear in e^epsilon: find the k whose solution fits.
+    mass, others = np.cumsum(p), np.cumsum(q)
+    if mass[-1] <= delta:
+        return 0.0
+    next_ratio = np.append(ratio[1:], -math.inf)
+    for k in np.flatnonzero(mass > delta).tolist():
+        if others[k] == 0:
+            if k == len(p) - 1 or math.isinf(next_ratio[k]):
+                continue
+            return math.inf
+        solution = math.log((mass[k] - delta) / others[k])
+        if solution >= next_ratio[k]:
+            return max(0.0, float(min(solution, ratio[k])))
+    return math.inf
+
+
+def _checked(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    p, q = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if p.ndim != 1 or p.shape != q.shape or not len(p):
+        raise ConfigError(f"Expected two distributions over the same outputs, found shapes {p.shape} and {q.shape}.")
+    for values in (p, q):
+        if not np.isfinite(values).all() or values.min() < 0 or abs(values.sum() - 1) > 1e-6:
+            raise ConfigError("Expected probabilities of at least 0 that sum to 1.")
+    return p, q
+
+
+def exact(
+    subject: Subject,
+    first: Value | None = None,
+    second: Value | None = None,
+    *,
+    pairs: Sequence[Pair] = (),
+    claim: Guarantee | None = None,
+    distance: float | None = None,
+    delta: float | None = None,
+    trials: int = 20_000,
+    randomness: Randomness | None = None,
+    on_progress: Progress | None = None,
+) -> Report:
+    """Exact epsilon of two neighbouring inputs by enumeration, and a test that the sampler keeps to the distribution.
+
+    Args:
+        subject: a mechanism with `output_distribution`, or a choice with `distribution` (the inputs are then scores).
+        first: one of two inputs, texts, records or vectors; without them `pairs`.
+        second: the other one.
+        pairs: neighbours to try; without them and without inputs, the worst ones that are known.
+        claim: what the subject claims; by default what it states itself.
+        distance: of the two inputs where the claim is a multiple of a metric and the subject does not know it.
+        delta: the bound is for this delta; by default the claim's.
+        trials: runs on each input for the test of the sampler; the bound needs none.
+        randomness: handed to the subject; `randomness.secure()` by default.
+        on_progress: called with runs done and runs in all.
+
+    Raises:
+        ConfigError: the outputs cannot be enumerated, or a setting is out of its range.
+        IncomparableError: inputs that are no neighbours under the claim.
+    """
+    _validate.count(trials=trials)
+    claim = claim or claim_of(subject) or unclaimed()
+    chosen = chosen_pairs(subject, first, second, pairs=pairs, claim=claim, distance=distance)
+    delta = claim.delta if delta is None else delta
+    randomness = randomness or secure()
+    total, done, tested = 2 * trials * len(chosen), 0, 0
+    best: tuple[float, float, Pair] | None = None
+    smallest_p = 1.0
+    for pair in chosen:
+        distributions = [_distribution(subject, value) for value in (pair.first, pair.second)]
+        outputs = sorted(set(distributions[0]) | set(distributions[1]))
+        p, q = (np.array([found.get(output, 0.0) for output in outputs]) for found in distributions)
+        bound = exact_epsilon(p, q, delta) * (1 - _FLOAT_SLACK) - _FLOAT_SLACK
+        bound = max(0.0, bound) / pair.distance if pair.distance > 0 else (math.inf if bound > 0 else 0.0)
+        claimed = 0.0 if claim.basis is Basis.NONE else claim.epsilon * pair.distance
+        if best is None or bound > best[0]:
+            best = bound, exact_delta(p, q, claimed), pair
+        for value, declared in zip((pair.first, pair.second), distributions, strict=True):
+            released = sample(subject, value, trials, randomness, position=done)
+            smallest_p = min(smallest_p, distribution_p_value(declared, _keys(released)))
+            done, tested = done + trials, tested + 1
+            if on_progress is not None:
+                on_progress(done, total)
+    assert best is not None  # noqa: S101  # chosen_pairs never gives none
+    bound, at_claim, pair = best
+    p_value = min(1.0, smallest_p * tested)
+    at = "0" if claim.basis is Basis.NONE else f"{claim.epsilon:.6g}" + (" x distance" if claim.metric else "")
+    return Report(
+        attack="exact",
+        main=Estimate(min(1.0, at_claim), min(1.0, at_claim), min(1.0, at_claim), 0.95),
+        baseline=Estimate(claim.delta, claim.delta, claim.delta, 0.95),
+        control=Estimate(p_value, p_value, p_value, 0.95),
+        measures=f"delta at epsilon {at}; beside the delta allowed; control: p-value of the declared distribution",
+        epsilon_lower_bound=bound,
+        delta=delta,
+        confidence=1.0,
+        ceiling=math.inf,
+        unit=claim.unit,
+        relation=claim.relation,
+        metric=claim.metric,
+        reveals=claim.reveals,
+        signature={
+            "pair": pair.name,
+            "pairs": len(chosen),
+            "trials": trials,
+            "delta": delta,
+            "distance": pair.distance,
+            "randomness": randomness.fingerprint[:12],
+        },
+        defects=(
+            (f"the sampler does not draw from the distribution it declares (p = {p_value:.2g})",)
+            if p_value < SIGNIFICANT
+            else ()
+        ),
+    )
+
+
+def _distribution(subject: Subject, value: Value) -> dict[str, float]:
+    if isinstance(subject, HasDistribution):
+        return dict(subject.output_distribution(as_record(value)))
+    if isinstance(subject, Choice):
+        return {str(i): float(p) for i, p in enumerate(subject.distribution(as_vector(value)[None])[0])}
+    raise ConfigError(
+        "Expected a subject with output_distribution, or a choice with distribution: outputs to enumerate."
+    )
+
+
+def _keys(released: list[str] | Floats) -> list[str]:
+    return [str(int(row[0])) for row in released] if isinstance(released, np.ndarray) else released

@@ -1,0 +1,158 @@
+"""What an audit found, and whether that refutes a guarantee."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dptext.errors import ConfigError, IncomparableError
+from dptext.estimates import Estimate
+from dptext.guarantee import Basis, Guarantee, Json, Relation, Unit, format_delta, format_epsilon
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome of one trial.
+
+    Attributes:
+        attack: which audit this was.
+        main: how well the attack did; what is measured is said in `measures`.
+        baseline: the same number for an attacker who does not look at the output, or what the claim allows.
+        control: the same attack where there is nothing to find, or the p-value that the sampler draws from what it
+            declares: a fault of the audit or of the declaration would show here.
+        measures: what the three numbers are.
+        epsilon_lower_bound: no smaller epsilon can be true at this delta, with probability `confidence`; per unit of
+            distance where there is a metric. 0 says nothing.
+        delta: the delta that the bound is for.
+        confidence: of the bound; 1 where nothing is estimated.
+        ceiling: the largest bound that this number of runs can show; infinite for audits that read densities.
+        unit, relation, metric, reveals: which inputs are neighbours; the trial compared two of them.
+        signature: the settings that made the numbers.
+        defects: findings that take the ground from under any claim, such as a sampler that does not draw from the
+            density that its guarantee was derived from.
+    """
+
+    attack: str
+    main: Estimate
+    baseline: Estimate
+    control: Estimate
+    measures: str
+    epsilon_lower_bound: float
+    delta: float
+    confidence: float
+    ceiling: float
+    unit: Unit
+    relation: Relation
+    metric: str | None
+    reveals: tuple[str, ...]
+    signature: Mapping[str, Json] = field(hash=False)
+    defects: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.epsilon_lower_bound) or self.epsilon_lower_bound < 0:
+            raise ConfigError(f"Expected epsilon_lower_bound={self.epsilon_lower_bound!r} >= 0.")
+
+    def refutes(self, guarantee: Guarantee) -> bool:
+        """Whether the guarantee cannot be true, given this trial.
+
+        A guarantee of basis NONE claims nothing, so nothing refutes it. False is no proof of the guarantee.
+
+        Raises:
+            IncomparableError: the guarantee speaks of other neighbours (unit, relation, metric, `reveals`), or has a
+                larger delta than the bound is for.
+        """
+        meaning = (self.unit, self.relation, self.metric)
+        if meaning != guarantee.meaning and guarantee.basis is not Basis.NONE:
+            raise IncomparableError(
+                f"Expected a guarantee for unit, relation and metric {meaning}, found {guarantee.meaning}: audit with "
+                "neighbours of the guarantee's own kind."
+            )
+        if set(self.reveals) != set(guarantee.reveals):
+            raise IncomparableError(
+                f"Expected a guarantee that reveals {list(self.reveals)}, found {list(guarantee.reveals)}: neighbours "
+                "must agree on exactly what the guarantee reveals."
+            )
+        if guarantee.basis is Basis.NONE:
+            return False
+        if guarantee.delta > self.delta:
+            raise IncomparableError(
+                f"Expected a guarantee with delta <= {self.delta!r}, found {guarantee.delta!r}: audit at its delta."
+            )
+        return bool(self.defects) or self.epsilon_lower_bound > guarantee.epsilon
+
+    def to_dict(self) -> dict[str, Json]:
+        """The report as JSON-able data; infinite numbers are written as the string "inf"."""
+        return {
+            "attack": self.attack,
+            "measures": self.measures,
+            "main": {**self.main.to_dict()},
+            "baseline": {**self.baseline.to_dict()},
+            "control": {**self.control.to_dict()},
+            "epsilon_lower_bound": _number(self.epsilon_lower_bound),
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "ceiling": _number(self.ceiling),
+            "unit": str(self.unit),
+            "relation": str(self.relation),
+            "metric": self.metric,
+            "reveals": list(self.reveals),
+            "defects": list(self.defects),
+            "signature": dict(self.signature),
+        }
+
+    @property
+    def signed(self) -> str:
+        """The signature in one line, `key:value|key:value`."""
+        return "|".join(
+            f"{key}:{value if isinstance(value, str) else json.dumps(value)}" for key, value in self.signature.items()
+        )
+
+    def explain(self, guarantee: Guarantee | None = None) -> str:
+        """The report in plain words; with a guarantee also whether it is refuted.
+
+        Raises:
+            IncomparableError: as `refutes`.
+        """
+        per = f" per unit of {self.metric}" if self.metric else ""
+        at = f" at delta {format_delta(self.delta)}" if self.delta else ""
+        lines = [
+            f"{self.attack}: {self.measures}",
+            f"  found     {_shown(self.main)}",
+            f"  baseline  {_shown(self.baseline)}",
+            f"  control   {_shown(self.control)}",
+            f"Epsilon is at least {self._bound}{per}{at}, for {self.relation} of one {self.unit}"
+            + (f" (confidence {100 * self.confidence:.6g}%)." if self.confidence < 1 else " (exact)."),
+        ]
+        if not math.isinf(self.ceiling):
+            lines.append(
+                f"So many runs can show no more than {self.ceiling:.3g}: a larger epsilon cannot be refuted so."
+            )
+        lines += [f"Defect: {defect}." for defect in self.defects]
+        if guarantee is not None:
+            lines.append(self._verdict(guarantee))
+        lines.append(f"[{self.signed}]")
+        return "\n".join(lines)
+
+    @property
+    def _bound(self) -> str:
+        return "infinite" if math.isinf(self.epsilon_lower_bound) else f"{self.epsilon_lower_bound:.4g}"
+
+    def _verdict(self, guarantee: Guarantee) -> str:
+        if guarantee.basis is Basis.NONE:
+            return f"Nothing is guaranteed ({guarantee.reason}), so there is nothing to refute."
+        claim = f"epsilon {format_epsilon(guarantee.epsilon)}" + (
+            f", delta {format_delta(guarantee.delta)}" if guarantee.delta else ""
+        )
+        if self.refutes(guarantee):
+            return f"REFUTED: the claim of {claim} is false."
+        return f"Not refuted: the claim of {claim} survives this trial, which proves nothing more."
+
+
+def _number(value: float) -> float | str:
+    return "inf" if math.isinf(value) else value
+
+
+def _shown(estimate: Estimate) -> str:
+    return f"{estimate.value:.3g}" if estimate.low == estimate.high else str(estimate)
