@@ -1,35 +1,47 @@
 """The contract that every mechanism must keep, as one function that third parties can call in their tests::
 
-check_mechanism(spec.fit(public=...), records)
+    for spec in MySpec.tiny():
+        check_mechanism(spec.fit(public=...))
+
+Every check is a function of its own (`CHECKS`), and each is shown to fail on a fault planted for it. The contract
+cannot show that a mechanism is private; its last check attacks the stated guarantee with the audits.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import io
+import itertools
 import json
-from collections.abc import Sequence
-from dataclasses import FrozenInstanceError, fields, is_dataclass
-from typing import TypeVar
+import logging
+import secrets
+import string
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
-from dptext.errors import DPTextError
+from dptext import audits
+from dptext.audits.distinguishing import separation
+from dptext.certificate import certificate_path
+from dptext.errors import ConfigError, DPTextError
 from dptext.guarantee import Basis, Guarantee, event_from_dict, event_to_dict
-from dptext.mechanism import Mechanism, settings
+from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Mechanism, settings
+from dptext.pipeline import Plan, privatize_file
 from dptext.randomness import secure, seeded
 from dptext.records import Record, Release
 
-Output = TypeVar("Output")
-
-CANARY = "zq9canaryxv"
-_ODD_TEXTS = (
-    "",
-    " \n\t ",
-    CANARY,
-    f"{CANARY} {CANARY}\n{CANARY}",
-    "\u00e9\u4e16\u754c \U0001f600 a\u0301 \u202e",
-    "a" * 5000,
-    "!?" * 200,
-    "The same text.",
-    "The same text.",
-)
+_LONG = 10_000
+_COPIES = 32
+_TRIALS = 2_000
+_FEW = 400
+_SURE = 1 - 1e-5  # a sound mechanism fails a statistical check less than once in 10,000 runs of the contract
+_REACHABLE = 200_000
+_LARGEST_LEFT_FILE = 50_000_000
 
 
 class ContractError(DPTextError, AssertionError):
@@ -41,49 +53,106 @@ def _require(condition: bool, broken: str) -> None:
         raise ContractError(broken)
 
 
-def check_mechanism(mechanism: Mechanism[Output], records: Sequence[Record] = (), *, seed: int = 0) -> None:
+def _new_canary() -> str:
+    """A word that no vocabulary has and no mechanism can draw: of letters only, so that no tokenizer splits it."""
+    return "zq" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(14))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a check is given.
+
+    Attributes:
+        mechanism: the mechanism on trial.
+        records: records of the caller.
+        words: known words of its vocabulary, at least two.
+        seed: of the seeded runs.
+        canary: a word that stands for private text.
+    """
+
+    mechanism: Mechanism[str]
+    records: tuple[Record, ...] = field(repr=False)
+    words: tuple[str, ...]
+    seed: int
+    canary: str = field(default_factory=_new_canary, repr=False)
+
+    @property
+    def odd(self) -> list[Record]:
+        """Records that break what was not built for them."""
+        word, canary = self.words[0], self.canary
+        texts = (
+            "",
+            " \n\t ",
+            canary,
+            f"{canary} {canary}\n{canary.upper()} {word}",
+            f"{word} {canary}, {canary.capitalize()}!",
+            "\u00e9\u4e16\u754c \U0001f600 a\u0301 \u202e",
+            "\u0645\u0631\u062d\u0628\u0627 \u043f\u0440\u0438\u0432\u0435\u0442",
+            "\U0001f468\u200d\U0001f469\u200d\U0001f467" * 3,
+            "a" * 5000,
+            "!?" * 200,
+            f"{word} " * _LONG,
+            f"{word}\r\n{word}\x0b{word}\x00",
+            "The same text.",
+            "The same text.",
+        )
+        # Labels and authors that no training saw.
+        return [Record(f"odd{i}", text, label=canary, author=canary) for i, text in enumerate(texts)]
+
+    @property
+    def batch(self) -> list[Record]:
+        """Odd records, then the caller's, then plain ones."""
+        plain = [Record(f"plain{i}", f"{word} {self.words[0]}") for i, word in enumerate(self.words)]
+        return [*self.odd, *self.records, *plain]
+
+    def leaks(self, text: str) -> bool:
+        """Whether the canary shows, in any case."""
+        return self.canary in text.lower()
+
+
+def check_mechanism(
+    mechanism: Mechanism[str],
+    records: Sequence[Record] = (),
+    *,
+    words: Sequence[str] = ("good", "bad", "the", "paris"),
+    seed: int = 0,
+    checks: Sequence[str] | None = None,
+) -> tuple[str, ...]:
     """Raise ContractError unless the mechanism keeps the contract, on the given records and on odd ones.
 
-    It answers each record with one release of the same id, in order, whatever the text; with a seeded stream a
-    record's output depends on its position and the seed alone, not on the batch; labels are not passed through; the
-    spec is a frozen dataclass of JSON-able settings, the event survives JSON, the guarantee explains itself; and no
-    text shows in any `repr`.
+    Args:
+        mechanism: at an epsilon where audits have power, about 1 to 3 between the inputs that they compare.
+        records: some records of the caller's own.
+        words: words that the mechanism knows; audits make neighbours of them.
+        seed: of the runs that must repeat themselves.
+        checks: names of `CHECKS`; all by default.
 
-    This cannot show that the mechanism is private: audits attack that.
+    Returns:
+        The names of the checks that ran.
+
+    Raises:
+        ContractError: the mechanism breaks a part of the contract, which is named.
+        ConfigError: a name that is no check.
+        MissingExtraError: scikit-learn, which the audit needs, is absent.
     """
-    odd = [Record(f"odd{i}", text, label=CANARY, author=CANARY) for i, text in enumerate(_ODD_TEXTS)]
-    batch = [*odd, *records]
-    _check_spec(mechanism)
-    released = list(mechanism.privatize(batch, seeded(seed)))
-    _require([r.id for r in released] == [r.id for r in batch], "one release a record, with its id, in order")
-    _require(all(isinstance(release, Release) for release in released), "every answer is a Release")
-    _require(all(release.label != CANARY for release in released), "a private label is not passed through")
-    _require(list(mechanism.privatize([], secure())) == [], "an empty batch gives no releases")
-    for i in sorted({0, 1, len(batch) // 2, len(batch) - 1}):
-        alone = mechanism.privatize([batch[i]], seeded(seed).at(i))[0]
-        _require(_same(alone, released[i]), f"record {i} alone gives what it gives in the batch")
-    half = len(batch) // 2
-    pieces = [
-        *mechanism.privatize(batch[:half], seeded(seed)),
-        *mechanism.privatize(batch[half:], seeded(seed).at(half)),
-    ]
-    _require(all(map(_same, pieces, released)), "two half batches give what one batch gives")
-    _require(CANARY not in repr(mechanism), "no text shows in the repr of the mechanism")
-    _require(all(CANARY not in repr(record) for record in batch), "no text shows in the repr of a record")
+    names = tuple(CHECKS) if checks is None else tuple(checks)
+    if unknown := [name for name in names if name not in CHECKS]:
+        raise ConfigError(f"Expected checks among {', '.join(CHECKS)}, found {', '.join(unknown)}.")
+    case = Case(mechanism, tuple(records), tuple(words), seed)
+    for name in names:
+        CHECKS[name](case)
+    return names
 
 
-def _same(left: Release[Output], right: Release[Output]) -> bool:
-    return left.id == right.id and repr(left.output) == repr(right.output) and left.label == right.label
+# ------------------------------------------------------------------------------- settings and statements
 
 
-def _check_spec(mechanism: Mechanism[Output]) -> None:
-    spec = mechanism.spec
+def _check_settings(case: Case) -> None:
+    """The spec is a frozen dataclass of JSON-able settings, with tiny ones to try."""
+    spec = case.mechanism.spec
     _require(is_dataclass(spec), "the spec is a dataclass")
     values = settings(spec)
     _require(json.loads(json.dumps(values)) == values, "the settings survive JSON")
-    _require(
-        event_from_dict(json.loads(json.dumps(event_to_dict(mechanism.event)))) == mechanism.event, "event in JSON"
-    )
     first = fields(spec)[0].name  # type: ignore[arg-type]  # is_dataclass was required above
     try:
         setattr(spec, first, getattr(spec, first))
@@ -91,6 +160,16 @@ def _check_spec(mechanism: Mechanism[Output]) -> None:
         pass
     else:
         raise ContractError("the spec is frozen")
+    tiny = type(spec).tiny()
+    _require(bool(tiny) and all(type(small) is type(spec) for small in tiny), "the spec has tiny settings")
+    _require(all(len(digest) == 64 for digest in case.mechanism.digests.values()), "digests are sha256 in hex")
+
+
+def _check_statements(case: Case) -> None:
+    """Event and guarantee survive JSON and explain themselves; calibrate never overshoots."""
+    mechanism, spec = case.mechanism, case.mechanism.spec
+    written = json.loads(json.dumps(event_to_dict(mechanism.event)))
+    _require(event_from_dict(written) == mechanism.event, "the event survives JSON")
     for unit in spec.units:
         guarantee = spec.guarantee(unit)
         _require(guarantee.unit is unit, "the guarantee speaks of the unit that was asked for")
@@ -99,4 +178,269 @@ def _check_spec(mechanism: Mechanism[Output]) -> None:
         if guarantee.basis is not Basis.NONE:
             half = spec.calibrate(guarantee.epsilon / 2, unit=unit)
             _require(half.guarantee(unit).epsilon <= guarantee.epsilon / 2, "calibrate never overshoots")
-    _require(all(len(digest) == 64 for digest in mechanism.digests.values()), "digests are sha256 in hex")
+
+
+def _check_event(case: Case) -> None:
+    """Neither the event nor the guarantee depends on the text."""
+    mechanism = case.mechanism
+
+    def stated() -> tuple[object, ...]:
+        spec = mechanism.spec
+        return mechanism.event, settings(spec), dict(mechanism.digests), [spec.guarantee(unit) for unit in spec.units]
+
+    before = stated()
+    for record in case.batch:
+        mechanism.privatize([record], seeded(case.seed))
+        _require(stated() == before, "event, settings, digests and guarantee do not depend on the text")
+
+
+# ------------------------------------------------------------------------------------- one release a record
+
+
+def _check_order(case: Case) -> None:
+    """One release a record, with its id, in order; an empty batch gives none."""
+    released = list(case.mechanism.privatize(case.batch, secure()))
+    _require([r.id for r in released] == [r.id for r in case.batch], "one release a record, with its id, in order")
+    _require(all(isinstance(release, Release) for release in released), "every answer is a Release")
+    _require(list(case.mechanism.privatize([], secure())) == [], "an empty batch gives no releases")
+
+
+def _check_batches(case: Case) -> None:
+    """With a seeded stream a record's output depends on its position and the seed alone, not on the batch."""
+    mechanism, batch, seed = case.mechanism, case.batch, case.seed
+    released = list(mechanism.privatize(batch, seeded(seed)))
+    for i in sorted({0, 1, len(batch) // 2, len(batch) - 1}):
+        alone = mechanism.privatize([batch[i]], seeded(seed).at(i))[0]
+        _require(_same(alone, released[i]), f"record {i} alone gives what it gives in the batch")
+    for size in (1, 3, len(batch) // 2):
+        pieces: list[Release[str]] = []
+        for start in range(0, len(batch), size):
+            pieces += mechanism.privatize(batch[start : start + size], seeded(seed).at(start))
+        _require(all(map(_same, pieces, released)), f"batches of {size} give what one batch gives")
+
+
+def _same(left: Release[str], right: Release[str]) -> bool:
+    return left.id == right.id and left.output == right.output and left.label == right.label
+
+
+def _check_distribution(case: Case) -> None:
+    """Under real randomness a record has one output distribution: alone, among others, at any position."""
+    mechanism, source = case.mechanism, secure()
+    record = Record("0", f"{case.words[0]} {case.words[1]}")
+    alone = [_seen(mechanism.privatize([record], source)[0]) for _ in range(_FEW)]
+    others = [*(r for r in case.odd if len(r.text) < 30), *([Record("1", case.words[1])] * 4)]
+    within, first, last = [], [], []
+    for i in range(_FEW):
+        place = i % (len(others) + 1)
+        released = mechanism.privatize([*others[:place], record, *others[place:]], source)
+        within.append(_seen(released[place]))
+        pair = mechanism.privatize([record, record], source)
+        first.append(_seen(pair[0]))
+        last.append(_seen(pair[1]))
+    for where, outputs in {"among others": within, "as the first": first, "as the last": last}.items():
+        _require(
+            separation(alone, outputs, confidence=_SURE) == 0, f"a record's distribution is the same {where} as alone"
+        )
+    together = [f"{a} {b}" for a, b in zip(first, last, strict=True)]
+    apart = [f"{a} {b}" for a, b in zip(first, [*last[1:], last[0]], strict=True)]
+    _require(separation(together, apart, confidence=_SURE) == 0, "the records of a batch are drawn independently")
+
+
+def _seen(release: Release[str]) -> str:
+    return release.output if release.label is None else f"{release.label}\x1f{release.output}"
+
+
+def _check_fresh(case: Case) -> None:
+    """Secure runs do not repeat themselves, and what never varies does not depend on the text."""
+    text = " ".join(case.words * 3)
+    batch = [Record(str(i), text) for i in range(_COPIES)]
+    outputs = [_seen(release) for release in case.mechanism.privatize(batch, secure())]
+    again = [_seen(release) for release in case.mechanism.privatize(batch, secure())]
+    if len({*outputs, *again}) > 1:
+        _require(outputs != again, "two secure runs draw different noise")
+    elif case.mechanism.spec.guarantee().basis is not Basis.NONE:
+        other = case.mechanism.privatize([Record("0", " ".join(case.words[::-1] * 3))], secure())[0]
+        _require(_seen(other) == outputs[0], "an output that never varies does not depend on the text")
+
+
+# ------------------------------------------------------------------------------------------------- silence
+
+
+def _check_verbatim(case: Case) -> None:
+    """No fallback: unknown words, odd texts and labels out of range are answered, and never come back."""
+    for record in case.odd:
+        for release in case.mechanism.privatize([record] * (1 if len(record.text) > 1000 else 20), secure()):
+            _require(not case.leaks(release.output), "an unknown word never comes back")
+            _require(release.label is None or not case.leaks(str(release.label)), "a private label never comes back")
+
+
+def _check_silence(case: Case) -> None:
+    """No private text in what is printed, logged, warned, raised, shown by repr, or kept."""
+    canary, mechanism = case.canary, case.mechanism
+    broken = [Record("0", f"{canary} \ud800"), Record("1", canary, label="\ud800" + canary)]
+    with _listening() as heard:
+        mechanism.privatize(case.odd, secure())
+        for record in broken:
+            try:
+                mechanism.privatize([record], secure())
+            except Exception as error:  # noqa: BLE001  # whatever it is, it must not hold the text
+                told = "".join(traceback.format_exception(error, limit=0))
+                _require(not case.leaks(told + repr(error)), "no private text in an error")
+        mechanism.spec.guarantee().explain()
+    _require(not case.leaks(heard()), "no private text is printed, logged or warned about")
+    _require(not case.leaks(repr(mechanism) + str(mechanism) + repr(mechanism.spec)), "no text shows in any repr")
+    _require(not any(case.leaks(text) for text in _strings_held_by(mechanism)), "no private text is kept")
+
+
+@contextlib.contextmanager
+def _listening() -> Iterator[Callable[[], str]]:
+    """Collect what is printed, logged and warned."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with (
+            contextlib.redirect_stdout(stream),
+            contextlib.redirect_stderr(stream),
+            warnings.catch_warnings(record=True) as caught,
+        ):
+            warnings.simplefilter("always")
+            yield lambda: stream.getvalue() + "".join(str(warning.message) for warning in caught)
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+
+
+def _strings_held_by(thing: object) -> Iterator[str]:
+    """Texts that can be reached from an object's own data."""
+    seen: set[int] = set()
+    waiting: list[object] = [thing]
+    skipped = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+    while waiting and len(seen) < _REACHABLE:
+        found = waiting.pop()
+        if id(found) in seen or isinstance(found, skipped):
+            continue
+        seen.add(id(found))
+        if isinstance(found, str):
+            yield found
+        elif isinstance(found, bytes | bytearray):
+            yield found.decode("utf-8", "replace")
+        else:
+            waiting += gc.get_referents(found)
+
+
+def _check_files(case: Case) -> None:
+    """From file to file: no private text in the output or its certificate, and nothing else is left behind."""
+    before = set(_files_around())
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source, target = folder / "in.jsonl", folder / "out.jsonl"
+        texts = [record.text for record in case.odd if "\x00" not in record.text]
+        source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
+        privatize_file(source, target, case.mechanism, plan=Plan(without_guarantee=True))
+        left = {path for path in folder.rglob("*") if path.is_file()} - {source}
+        _require(left == {target, certificate_path(target)}, "only the output and its certificate are left behind")
+        for path in left:
+            _require(not case.leaks(path.read_text("utf-8")), "no private text in the output or the certificate")
+    for path in set(_files_around()) - before:
+        with contextlib.suppress(OSError):  # another program's file, or gone by now
+            if path.stat().st_size <= _LARGEST_LEFT_FILE:
+                _require(not case.leaks(path.read_bytes().decode("utf-8", "replace")), "no private text in a file")
+
+
+def _files_around() -> Iterator[Path]:
+    """Files in the working folder and the folder for temporary files, and one folder deeper."""
+    for folder in {Path.cwd(), Path(tempfile.gettempdir())}:
+        for path in itertools.chain(_listed(folder), *(_listed(below) for below in _listed(folder) if below.is_dir())):
+            if path.is_file():
+                yield path
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+# ------------------------------------------------------------------------------------------ models, audits
+
+
+def _check_model(case: Case) -> None:
+    """A fitted model that is saved and loaded gives the same outputs, and what is saved holds no private text."""
+    mechanism = case.mechanism
+    mechanism.privatize(case.odd, secure())
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        mechanism.save(folder)
+        for path in folder.rglob("*"):
+            if path.is_file():
+                _require(not case.leaks(path.read_bytes().decode("utf-8", "replace")), "no private text in a model")
+        loaded = mechanism.spec.load(folder)
+    _require(settings(loaded.spec) == settings(mechanism.spec), "a loaded model has the same settings")
+    _require(dict(loaded.digests) == dict(mechanism.digests), "a loaded model has the same digests")
+    _require(loaded.event == mechanism.event, "a loaded model has the same event")
+    outputs = mechanism.privatize(case.batch, seeded(case.seed))
+    _require(
+        all(map(_same, loaded.privatize(case.batch, seeded(case.seed)), outputs)),
+        "a loaded model gives the same outputs",
+    )
+
+
+def _check_guarantee(case: Case) -> None:
+    """The stated guarantees survive the audits: counting, and where they can be read, densities and distributions."""
+    mechanism, spec = case.mechanism, case.mechanism.spec
+    for unit in spec.units:
+        claim = spec.guarantee(unit)
+        if claim.basis is Basis.NONE:
+            continue  # nothing is stated
+        pairs = audits.worst_pairs(
+            unit,
+            claim.relation,
+            claim.reveals,
+            words=case.words,
+            max_tokens=int(getattr(spec, "max_tokens", None) or 50),
+        )
+        _require(bool(pairs), "there are neighbours to try")
+        if claim.metric is not None:
+            _require(isinstance(mechanism, HasMetric), "a mechanism with a metric knows the distance of two records")
+        report = audits.distinguish(mechanism, pairs=pairs, claim=claim, trials=_TRIALS, confidence=_SURE)
+        _require(not report.refutes(claim), f"the guarantee per {unit} survives distinguish")
+        if isinstance(mechanism, HasLatent):
+            report = audits.whitebox(mechanism, pairs=pairs, claim=claim, trials=4 * _TRIALS, confidence=_SURE)
+            _require(not report.refutes(claim), f"the guarantee per {unit} survives whitebox")
+        if isinstance(mechanism, HasDistribution):
+            listed = [pair for pair in pairs if _enumerable(mechanism, pair)]
+            _require(bool(listed), "the outputs of short texts can be enumerated")
+            report = audits.exact(mechanism, pairs=listed, claim=claim, trials=4 * _TRIALS)
+            _require(not report.refutes(claim), f"the guarantee per {unit} survives enumeration")
+
+
+def _enumerable(mechanism: HasDistribution, pair: audits.Pair) -> bool:
+    try:
+        for text in (pair.first, pair.second):
+            mechanism.output_distribution(Record("0", str(text)))
+    except ConfigError:
+        return False
+    return True
+
+
+#: Every check by name, in the order in which they run.
+CHECKS: dict[str, Callable[[Case], None]] = {
+    "settings": _check_settings,
+    "statements": _check_statements,
+    "order": _check_order,
+    "batches": _check_batches,
+    "distribution": _check_distribution,
+    "fresh": _check_fresh,
+    "event": _check_event,
+    "verbatim": _check_verbatim,
+    "silence": _check_silence,
+    "files": _check_files,
+    "model": _check_model,
+    "guarantee": _check_guarantee,
+}

@@ -87,7 +87,6 @@ def whitebox(
     alpha = bonferroni(confidence, 2 * len(chosen))
     total, done = 2 * trials * len(chosen), 0
     best: _Finding | None = None
-    smallest_p = 1.0
     for pair in chosen:
         one, other = _latents(subject, pair)
         for start, end in ((one, other), (other, one)):
@@ -100,12 +99,10 @@ def whitebox(
                 best = finding
             if on_progress is not None:
                 on_progress(done, total)
-        runs = min(_FIT_RUNS, max(_FEWEST_TRIALS, trials // 4))
-        smallest_p = min(
-            smallest_p, density_p_value(subject, one, other, runs=runs, randomness=randomness.at(total + done))
-        )
     assert best is not None  # noqa: S101  # chosen_pairs never gives none
-    p_value = min(1.0, smallest_p * len(chosen))
+    one, other = _latents(subject, best.pair)
+    runs = min(_FIT_RUNS, max(_FEWEST_TRIALS, trials // 4))
+    p_value = density_p_value(subject, one, other, runs=runs, randomness=randomness.at(done))
     return _report(best, claim, delta, confidence, trials, len(chosen), p_value, randomness)
 
 
@@ -126,11 +123,9 @@ class _Finding:
 
 
 def _finding(found: Floats, pair: Pair, claim: Guarantee, *, delta: float, alpha: float) -> _Finding:
-    claimed = 0.0 if claim.basis is Basis.NONE else claim.epsilon * pair.distance
+    claimed = 0.0 if claim.basis is Basis.NONE else claim.epsilon * pair.gap
     bound = max(0.0, float(found.max())) if delta == 0 else _largest_refuted(found, delta, alpha)
-    if pair.distance != 1.0:
-        bound = bound / pair.distance * (1 - 1e-12) if pair.distance > 0 else (math.inf if bound > 0 else 0.0)
-    return _Finding(pair, bound, _delta_at(found, claimed, alpha))
+    return _Finding(pair, pair.per_distance(bound), _delta_at(found, claimed, alpha))
 
 
 def _excess(found: Floats, epsilon: float) -> float:
@@ -218,7 +213,7 @@ def _report(
             "trials": trials,
             "confidence": confidence,
             "delta": delta,
-            "distance": best.pair.distance,
+            "distance": best.pair.gap,
             "randomness": randomness.fingerprint[:12],
         },
         defects=defects,

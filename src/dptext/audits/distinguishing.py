@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from dptext import _validate, accounting
 from dptext.audits.features import Score, learned_scores
-from dptext.audits.pairs import Pair, given_pair, worst_latents, worst_pairs
+from dptext.audits.pairs import Pair, checked_pair, worst_latents, worst_pairs
 from dptext.audits.report import Report
 from dptext.audits.subjects import Outputs, Privatizer, Progress, Subject, Value, as_vector, claim_of, sample
 from dptext.bounds import EpsilonLowerBound, epsilon_ceiling, epsilon_from_rates
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.guarantee import Guarantee, Json, NoEvent, Unit
-from dptext.mechanism import HasMetric, VectorNoise
+from dptext.mechanism import VectorNoise
 from dptext.randomness import Randomness, secure
 from dptext.records import Record
 
@@ -123,25 +123,16 @@ def chosen_pairs(
     if (first is None) != (second is None) or (first is not None and pairs):
         raise ConfigError("Expected two inputs, or pairs, or neither.")
     if first is not None and second is not None:
-        return [given_pair(subject, first, second, claim, distance)]
-    if pairs:
-        return [
-            replace(
-                given_pair(subject, p.first, p.second, claim, p.distance if distance is None else distance), name=p.name
-            )
-            for p in pairs
-        ]
-    if hasattr(subject, "dim"):
-        return worst_latents(int(subject.dim), float(getattr(subject, "clip_norm", 1.0)))
-    if not isinstance(subject, Privatizer):
+        found = [Pair(first, second, distance=distance)]
+    elif pairs:
+        found = list(pairs)
+    elif hasattr(subject, "dim"):
+        found = worst_latents(int(subject.dim), float(getattr(subject, "clip_norm", 1.0)))
+    elif isinstance(subject, Privatizer):
+        found = worst_pairs(claim.unit, claim.relation, claim.reveals)
+    else:
         raise ConfigError("Expected two inputs: none can be proposed for this subject.")
-    proposed = worst_pairs(claim.unit, claim.relation, claim.reveals)
-    if claim.metric is None or not isinstance(subject, HasMetric):
-        return proposed
-    return [
-        replace(pair, distance=subject.distance(Record("0", str(pair.first)), Record("0", str(pair.second))))
-        for pair in proposed
-    ]
+    return [checked_pair(subject, pair, claim) for pair in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +163,50 @@ class _Outcome:
     control: Estimate
 
 
+def separation(first: Outputs, second: Outputs, *, delta: float = 0.0, confidence: float = 0.95) -> float:
+    """Lower bound on the epsilon between the distributions that two samples of outputs were drawn from.
+
+    0 unless they differ; a positive bound says that they do, with this confidence.
+
+    Args:
+        first: independent outputs, `(n, dim)` or n texts.
+        second: as many of the other distribution; the longer sample is cut.
+        delta: the bound is for this delta.
+        confidence: of the bound.
+
+    Raises:
+        ConfigError: fewer than 200 outputs, or a setting out of its range.
+    """
+    trials = min(len(first), len(second))
+    if trials < _FEWEST_TRIALS:
+        raise ConfigError(f"Expected at least {_FEWEST_TRIALS} outputs of each distribution, found {trials}.")
+    settings = _Settings(trials, confidence, delta, 2, secure())
+    learn = settings.parts[0]
+    first, second = first[:trials], second[:trials]
+    return _events(learned_scores(first[learn], second[learn]), first, second, settings)[0]
+
+
 def _try_pair(subject: Subject, pair: Pair, first: Outputs, second: Outputs, settings: _Settings) -> _Outcome:
-    learn, choose, count = settings.parts
+    learn = settings.parts[0]
     scores = dict(learned_scores(first[learn], second[learn]))
     known = _likelihood_ratio(subject, pair)
     if known is not None:
         scores["likelihood ratio"] = known
+    bound, event = _events(scores, first, second, settings)
+    bound = pair.per_distance(bound)
+    half = settings.trials // 2
+    apart = replace(settings, trials=half)
+    main = _accuracy(scores, first, second, settings)
+    none = learned_scores(first[:half][apart.parts[0]], first[half : 2 * half][apart.parts[0]])
+    if known is not None:
+        none["likelihood ratio"] = known
+    control = _accuracy(none, first[:half], first[half : 2 * half], apart)
+    return _Outcome(pair, bound, event, main, control)
+
+
+def _events(scores: Mapping[str, Score], first: Outputs, second: Outputs, settings: _Settings) -> tuple[float, str]:
+    """The larger bound of both directions, with the name of its event."""
+    _, choose, count = settings.parts
     bound, event = 0.0, "none"
     for direction, (one, other) in {"first": (first, second), "second": (second, first)}.items():
         sign = 1.0 if direction == "first" else -1.0
@@ -187,16 +216,7 @@ def _try_pair(subject: Subject, pair: Pair, first: Outputs, second: Outputs, set
         found = _bound(tp, fp, settings.counted, settings).epsilon
         if found > bound:
             bound, event = found, f"{name}, towards the {direction}"
-    if pair.distance != 1.0:
-        bound = (bound / pair.distance) * (1 - 1e-12) if pair.distance > 0 else (math.inf if bound > 0 else 0.0)
-    half = settings.trials // 2
-    apart = replace(settings, trials=half)
-    main = _accuracy(scores, first, second, settings)
-    none = learned_scores(first[:half][apart.parts[0]], first[half : 2 * half][apart.parts[0]])
-    if known is not None:
-        none["likelihood ratio"] = known
-    control = _accuracy(none, first[:half], first[half : 2 * half], apart)
-    return _Outcome(pair, bound, event, main, control)
+    return bound, event
 
 
 def _likelihood_ratio(subject: Subject, pair: Pair) -> Score | None:
@@ -274,7 +294,7 @@ def _report(outcome: _Outcome, claim: Guarantee, settings: _Settings) -> Report:
     ceiling = epsilon_ceiling(
         settings.counted, delta=settings.delta, confidence=settings.confidence, tests=settings.tests
     )
-    distance = outcome.pair.distance
+    distance = outcome.pair.gap
     signature: dict[str, Json] = {
         "pair": outcome.pair.name,
         "pairs": settings.tests // 2,

@@ -132,8 +132,8 @@ def exact(
         outputs = sorted(set(distributions[0]) | set(distributions[1]))
         p, q = (np.array([found.get(output, 0.0) for output in outputs]) for found in distributions)
         bound = exact_epsilon(p, q, delta) * (1 - _FLOAT_SLACK) - _FLOAT_SLACK
-        bound = max(0.0, bound) / pair.distance if pair.distance > 0 else (math.inf if bound > 0 else 0.0)
-        claimed = 0.0 if claim.basis is Basis.NONE else claim.epsilon * pair.distance
+        bound = pair.per_distance(max(0.0, bound))
+        claimed = 0.0 if claim.basis is Basis.NONE else claim.epsilon * pair.gap
         if best is None or bound > best[0]:
             best = bound, exact_delta(p, q, claimed), pair
         for value, declared in zip((pair.first, pair.second), distributions, strict=True):
@@ -165,7 +165,7 @@ def exact(
             "pairs": len(chosen),
             "trials": trials,
             "delta": delta,
-            "distance": pair.distance,
+            "distance": pair.gap,
             "randomness": randomness.fingerprint[:12],
         },
         defects=(

@@ -21,7 +21,7 @@ from dptext.errors import MissingExtraError
 Floats = NDArray[np.float64]
 Score = Callable[[Outputs], Floats]
 
-_HASHED = 1 << 16
+_MOST_FEATURES = 4096
 _POSITIONS = 50
 #: A coordinate beyond this many standard deviations is not told from one at it: squares stay finite.
 _WIDEST = 30.0
@@ -75,12 +75,12 @@ def learn_coordinates(first: Floats, second: Floats) -> Score:
 
 
 def learn_ngrams(first: list[str], second: list[str]) -> Score:
-    """Logistic regression on hashed words, pairs of words, words at their place, and the shape of the text."""
-    hasher = load_sklearn().feature_extraction.text.HashingVectorizer(
-        n_features=_HASHED, analyzer=_features_of_text, alternate_sign=False, norm=None, binary=True
+    """Logistic regression on frequent words, pairs of words, words at their place, and the shape of the text."""
+    counter = load_sklearn().feature_extraction.text.CountVectorizer(
+        analyzer=_features_of_text, max_features=_MOST_FEATURES, binary=True
     )
-    model = _fitted(hasher.transform([*first, *second]), len(first))
-    return lambda outputs: np.asarray(model(hasher.transform(outputs)))
+    model = _fitted(counter.fit_transform([*first, *second]), len(first))
+    return lambda outputs: np.asarray(model(counter.transform(outputs)))
 
 
 def _features_of_text(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,16 +37,28 @@ class Pair:
     Attributes:
         first, second: texts, records or vectors.
         name: what kind of pair it is; public.
-        distance: between the two in the guarantee's metric; 1 where there is none.
+        distance: between the two in the guarantee's metric; None asks the mechanism.
     """
 
     first: Value = field(repr=False)
     second: Value = field(repr=False)
     name: str = "given"
-    distance: float = 1.0
+    distance: float | None = None
 
     def __post_init__(self) -> None:
-        _validate.not_negative(distance=self.distance)
+        if self.distance is not None:
+            _validate.not_negative(distance=self.distance)
+
+    @property
+    def gap(self) -> float:
+        """The distance, 1 where there is no metric."""
+        return 1.0 if self.distance is None else self.distance
+
+    def per_distance(self, bound: float) -> float:
+        """A lower bound on epsilon times the distance as one on epsilon: at distance 0 any difference is too much."""
+        if self.gap == 0:
+            return math.inf if bound > 0 else 0.0
+        return bound if self.gap == 1 else bound / self.gap * (1 - 1e-12)
 
 
 def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relation, reveals: Sequence[str]) -> None:
@@ -90,25 +102,21 @@ def _differing(first: list[str], second: list[str]) -> float:
     return sum(a != b for a, b in zip(first, second, strict=True))
 
 
-def given_pair(subject: Subject, first: Value, second: Value, claim: Guarantee, distance: float | None = None) -> Pair:
-    """The caller's two inputs as a checked pair.
+def checked_pair(subject: Subject, pair: Pair, claim: Guarantee) -> Pair:
+    """The pair, known to be neighbours under the claim, with its distance where the claim has a metric.
 
     Raises:
         IncomparableError: they are no neighbours, or there is a metric and nobody knows the distance.
     """
-    if isinstance(first, str | Record) and isinstance(second, str | Record):
-        check_neighbours(as_record(first), as_record(second), claim.unit, claim.relation, claim.reveals)
-    return Pair(first, second, "given", _distance(subject, first, second, claim, distance))
-
-
-def _distance(subject: Subject, first: Value, second: Value, claim: Guarantee, distance: float | None) -> float:
+    if isinstance(pair.first, str | Record) and isinstance(pair.second, str | Record):
+        check_neighbours(as_record(pair.first), as_record(pair.second), claim.unit, claim.relation, claim.reveals)
     if claim.metric is None:
-        return 1.0
-    if distance is not None:
-        return distance
+        return replace(pair, distance=None)
+    if pair.distance is not None:
+        return pair
     if not isinstance(subject, HasMetric):
         raise IncomparableError(f"Expected distance=, as the guarantee is a multiple of the {claim.metric}.")
-    return subject.distance(as_record(first), as_record(second))
+    return replace(pair, distance=subject.distance(as_record(pair.first), as_record(pair.second)))
 
 
 def worst_pairs(

@@ -1,0 +1,63 @@
+"""What no black box can tell: whether the assumptions of a guarantee are true.
+
+A model trained on the very texts that it rewrites answers every single input as its noise promises, so counting finds
+nothing; the leak is in the model itself. Its guarantee says that the training text is public. That is compared here
+with what is known of the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from dptext.guarantee import Guarantee
+from dptext.records import Record
+
+
+class HasDigests(Protocol):
+    """Names the public data that it was made from by their digests, as every mechanism does."""
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """sha256 digests, by name."""
+        ...
+
+
+def records_digest(records: Iterable[Record]) -> str:
+    """sha256 of a set of labelled texts, whatever their order, ids and repetitions."""
+    lines = {hashlib.sha256(f"{r.label or ''}\x1f{r.text}".encode("utf-8", "surrogatepass")).digest() for r in records}
+    return hashlib.sha256(b"".join(sorted(lines))).hexdigest()
+
+
+def broken_assumptions(
+    claim: Guarantee,
+    mechanism: HasDigests,
+    *,
+    private: Iterable[Record] = (),
+    true: Sequence[str] | None = None,
+) -> tuple[str, ...]:
+    """Why the guarantee does not apply; empty where nothing speaks against it.
+
+    Args:
+        claim: the guarantee.
+        mechanism: the fitted mechanism; digests of the text that it was fitted on are `records_digest`s.
+        private: the records that are to be protected. The very same set as training text is found; a part of it, or a
+            paraphrase, is not.
+        true: the assumptions that are known to hold; every other assumption of the claim is then broken. None asks
+            for the comparison of digests only.
+
+    Returns:
+        One sentence for each finding. Whoever finds one treats the guarantee as `claim.voided(...)`.
+    """
+    found = []
+    digest = records_digest(private)
+    if digest != records_digest(()):
+        found += [
+            f"the private records are the data that the mechanism calls {name!r} and takes for public"
+            for name, other in mechanism.digests.items()
+            if other == digest
+        ]
+    if true is not None:
+        found += [f"nobody says that this is true: {text}" for text in claim.assumptions if text not in true]
+    return tuple(found)
