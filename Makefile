@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .venv/stamps
-SOURCES := $(shell find src tests benchmarks -name '*.py' 2>/dev/null)
+SOURCES := $(shell find src tests benchmarks experiments -name '*.py' 2>/dev/null)
 
 .PHONY: install demo format lint type imports dependencies test test-all bench docs constraints check clean
 

@@ -16,9 +16,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from dptext import accounting, bounds, curves, errors, noise, privunit, randomness, selection, testing
+    from dptext import (
+        accounting,
+        audits,
+        bounds,
+        curves,
+        errors,
+        noise,
+        privunit,
+        published,
+        randomness,
+        report,
+        selection,
+        testing,
+    )
     from dptext.certificate import Certificate
-    from dptext.config import read_spec, spec_from_settings
+    from dptext.config import load_model, read_spec, save_model, spec_from_settings
     from dptext.embeddings import WordVectors, load_word_vectors
     from dptext.estimates import Estimate
     from dptext.guarantee import Basis, Guarantee, Relation, Trust, Unit
@@ -45,18 +58,23 @@ __all__ = [
     "WordMetric",
     "WordVectors",
     "accounting",
+    "audits",
     "bounds",
     "curves",
     "errors",
+    "load_model",
     "load_word_vectors",
     "noise",
     "privatize",
     "privatize_file",
     "privunit",
+    "published",
     "randomness",
     "read_records",
     "read_spec",
+    "report",
     "sample_records",
+    "save_model",
     "selection",
     "spec_from_settings",
     "testing",
@@ -78,12 +96,14 @@ _HOMES = {
     "Unit": "guarantee",
     "WordMetric": "mechanisms.word_metric",
     "WordVectors": "embeddings",
+    "load_model": "config",
     "load_word_vectors": "embeddings",
     "privatize": "pipeline",
     "privatize_file": "pipeline",
     "read_records": "records",
     "read_spec": "config",
     "sample_records": "samples",
+    "save_model": "config",
     "spec_from_settings": "config",
     "write_releases": "releases",
 }

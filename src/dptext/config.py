@@ -1,20 +1,38 @@
-"""The list of mechanisms, and the way from text (TOML, JSON, KEY=VALUE) to a spec and back."""
+"""The list of mechanisms, and the ways to one: from text (TOML, JSON, KEY=VALUE) to a spec, from a folder to a model.
+
+A saved model is a folder: what the mechanism writes, and `model.json` with the spec's settings, the digests and the
+sha256 of every file. Loading compares all of them, so that no file can be cut short, edited or mixed up unnoticed. It
+is not signed: whoever can replace every file can forge a model, and is known by its digests only.
+"""
 
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
+import secrets
+import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from dptext.certificate import sha256_of
 from dptext.errors import ConfigError
+from dptext.formats import file_error
 from dptext.guarantee import Json
+from dptext.mechanism import Mechanism, settings
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import WordMetric
+from dptext.releases import create_private
+
+MODEL_FILE = "model.json"
+MODEL_SCHEMA = 1
+_SAVE_AGAIN = "Fit and save it again."
 
 AnySpec = WordMetric | PrivatePhrases
 
@@ -89,3 +107,97 @@ def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> AnySpec:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not a TOML file: {error}.") from error
     return spec_from_settings({**values, **(changes or {})})
+
+
+def save_model(mechanism: Mechanism[str], folder: Path) -> None:
+    """Write a fitted mechanism into a new folder, for `load_model`.
+
+    The folder (mode 0700, files 0600) appears when it is complete. It holds public data only.
+
+    Raises:
+        ConfigError: there is something at the path that is not an empty folder, or the disk refuses.
+    """
+    folder = folder.resolve()
+    partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ConfigError(f"Expected folder={str(folder)!r} to be absent or empty. Choose another folder.")
+        partial.mkdir(mode=0o700)
+        mechanism.save(partial)
+        files = _files(partial)
+        for name in files:
+            (partial / name).chmod(0o600)
+        model: dict[str, Json] = {
+            "schema": MODEL_SCHEMA,
+            "settings": settings(mechanism.spec),
+            "digests": dict(mechanism.digests),
+            "files": {name: sha256_of(partial / name) for name in files},
+            "version": version("dptext"),
+        }
+        with create_private(partial / MODEL_FILE) as file:
+            file.write((json.dumps({**model, "sha256": _seal(model)}, indent=2, allow_nan=False) + "\n").encode())
+        if folder.exists():
+            folder.rmdir()
+        partial.rename(folder)
+    except OSError as error:
+        raise file_error(folder, "write", error) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def load_model(folder: Path) -> Mechanism[str]:
+    """The mechanism that `save_model` wrote; what it was fitted on need not be there any more.
+
+    Raises:
+        ConfigError: a file is absent, cut short or edited, the model is of a newer schema, or what is loaded has
+            other digests than what was saved; the message says which.
+    """
+    model = _read_model(folder / MODEL_FILE)
+    here = set(_files(folder))
+    for name, digest in _strings(model, "files", folder).items():
+        if name not in here:
+            raise ConfigError(f"Expected the file {name!r} of the model in {folder}: it is missing. {_SAVE_AGAIN}")
+        if sha256_of(folder / name) != digest:
+            raise ConfigError(f"The file {name!r} in {folder} is not the one that was saved. {_SAVE_AGAIN}")
+    mechanism = spec_from_settings(_mapping(model, "settings", folder)).load(folder)
+    saved, loaded = _strings(model, "digests", folder), dict(mechanism.digests)
+    for name in sorted(saved.keys() | loaded.keys()):
+        if saved.get(name) != loaded.get(name):
+            raise ConfigError(f"The digest {name!r} of the model in {folder} is not the one saved. {_SAVE_AGAIN}")
+    return mechanism
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def _seal(model: Mapping[str, Json]) -> str:
+    return hashlib.sha256(json.dumps(model, sort_keys=True).encode()).hexdigest()
+
+
+def _read_model(path: Path) -> dict[str, Json]:
+    try:
+        model = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"Cannot read the model {path}: {error.strerror}.") from error
+    except ValueError as error:
+        raise ConfigError(f"{path} is not a JSON file: it was cut short or edited. {_SAVE_AGAIN}") from error
+    schema = model.get("schema") if isinstance(model, dict) else None
+    if isinstance(schema, int) and schema > MODEL_SCHEMA:
+        raise ConfigError(
+            f"Expected schema={schema!r} of {path} to be at most {MODEL_SCHEMA}: update dptext to read it."
+        )
+    if schema != MODEL_SCHEMA or model.pop("sha256", None) != _seal(model):
+        raise ConfigError(f"{path} is not as dptext wrote it: it was edited. {_SAVE_AGAIN}")
+    return dict(model)
+
+
+def _mapping(model: Mapping[str, Json], key: str, folder: Path) -> dict[str, Json]:
+    value = model.get(key)
+    if not isinstance(value, dict):
+        raise ConfigError(f"Expected {key!r} in {folder / MODEL_FILE} to be an object. {_SAVE_AGAIN}")
+    return value
+
+
+def _strings(model: Mapping[str, Json], key: str, folder: Path) -> dict[str, str]:
+    return {name: str(value) for name, value in _mapping(model, key, folder).items()}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import hashlib
 import importlib.resources
+import json
 import os
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
+from tokenize import TokenError
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -18,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptext import _validate
 from dptext.errors import ConfigError, MissingExtraError
+from dptext.releases import create_private
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -25,6 +28,10 @@ Indices = NDArray[np.int32]
 Positions = NDArray[np.intp]
 Real = TypeVar("Real", np.float32, np.float64)
 
+#: The two files of saved vectors: the words with the digest, and the matrix.
+_WORDS_FILE, _VECTORS_FILE = "words.json", "vectors.npy"
+# numpy reads the header as a Python literal and lets these through when it is none (found by editing bytes of a file).
+_BROKEN_HEADER = (SyntaxError, TypeError, OverflowError, TokenError)
 _DIAMETER_WORDS = 60_000
 _ROWS = 1024  # at once
 _FLOAT32_EPS = float(np.finfo(np.float32).eps)
@@ -164,7 +171,7 @@ def load_glove(n_words: int = 50_000) -> WordVectors:
             f"GloVe vectors need the package {error.name}. Run: pip install 'dptext[glove]'"
         ) from error
     with importlib.resources.as_file(folder) as path:
-        rows = np.load(path / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)
+        rows = np.load(path / "glove_6B_50d_emb.npy", mmap_mode="r")
         _validate.within(2, len(rows), n_words=n_words)
         # Row i of the parquet file is the word of row i of the matrix; there is nothing to sort by.
         column = parquet.read_table(path / "glove_6B_index.parquet", columns=["index"]).column("index")
@@ -206,6 +213,45 @@ def load_word_vectors(source: str, n_words: int) -> WordVectors:
         MissingExtraError: If the package is absent.
     """
     return load_glove(n_words) if source == "glove" else load_vectors(source, n_words)
+
+
+def save_word_vectors(vectors: WordVectors, folder: Path) -> None:
+    """Write word vectors into an existing folder, as ``words.json`` and ``vectors.npy``, both of mode 0600.
+
+    Raises:
+        ConfigError: One of the files exists or cannot be written.
+    """
+    head = {"name": vectors.name, "digest": vectors.digest, "words": list(vectors.words)}
+    with create_private(folder / _WORDS_FILE) as file:
+        file.write(json.dumps(head).encode())  # escaped: a word may hold what UTF-8 cannot
+    with create_private(folder / _VECTORS_FILE) as file:
+        np.save(file, vectors.vectors.astype("<f4", copy=False))
+
+
+def load_saved_word_vectors(folder: Path, n_words: int) -> WordVectors:
+    """Read what ``save_word_vectors`` wrote; nothing else is needed.
+
+    Args:
+        folder: Where the two files lie.
+        n_words: How many words there must be.
+
+    Raises:
+        ConfigError: A file is absent, truncated or edited, or the number of words is another.
+    """
+    path = folder / _WORDS_FILE
+    try:
+        head = json.loads(path.read_bytes())
+        words, name, digest = tuple(head["words"]), str(head["name"]), head["digest"]
+    except OSError as error:
+        raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"Expected {path} to be a file of words that dptext saved. Fit and save again.") from error
+    vectors = WordVectors(words, _as_vectors(_read_matrix(folder / _VECTORS_FILE), name), name=name)
+    if vectors.digest != digest:
+        raise ConfigError(f"Expected the vectors in {folder} to have the digest in {path}. Fit and save again.")
+    if len(vectors) != n_words:
+        raise ConfigError(f"Expected n_words={n_words} to be the {len(vectors)} words in {folder}.")
+    return vectors
 
 
 def _as_vectors(vectors: ArrayLike, name: str) -> Floats:
@@ -291,10 +337,7 @@ def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Floats]:
 def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Floats]:
     """Read X.npy and X.words.txt."""
     words_path = path.with_suffix(".words.txt")
-    try:
-        array = np.lib.format.open_memmap(path, mode="r")  # refuses object arrays
-    except (ValueError, EOFError, OSError) as error:  # objects, truncated, not npy, absent
-        raise ConfigError(f"Cannot read {path} as a matrix of numbers: {error}.") from error
+    array = _read_matrix(path)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
         raise ConfigError(
             f"Expected {path} to hold numbers of shape (n_words, dim), got {array.dtype} of shape {array.shape}."
@@ -310,6 +353,13 @@ def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Floats]:
         raise ConfigError(f"Expected one word in {words_path} for each row of {path}, got {len(known)}, {len(array)}.")
     vectors = _as_vectors(array[:n_words], str(path))
     return list(known)[:n_words], vectors
+
+
+def _read_matrix(path: Path) -> NDArray[np.generic]:
+    try:
+        return np.lib.format.open_memmap(path, mode="r")  # refuses object arrays
+    except (ValueError, EOFError, OSError, *_BROKEN_HEADER) as error:  # objects, truncated, not npy, absent
+        raise ConfigError(f"Cannot read {path} as a matrix of numbers: {error}.") from error
 
 
 def relative_error(dim: int) -> float:

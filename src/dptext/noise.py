@@ -1,20 +1,23 @@
-"""Noise on vectors: clipping, sensitivities, Laplace and Gaussian on an integer grid, L2-Laplace.
+"""Noise on vectors: clipping, sensitivities, Laplace and Gaussian noise, on an integer grid or in floats.
 
 Vectors are `(rows, dim)` float arrays; each mechanism is a frozen dataclass of public settings with an
-`event` and a vectorized `release(vectors, source)`. Neighbours are any two vectors whatever: clipping (or the
-sphere) bounds their distance. A vector that is not finite becomes the zero vector, as any other input would.
+`event`, a vectorized `release(vectors, source)` and a `log_density(released, vectors)` for white-box audits: one
+number a row, of the released row given the vector in the same row. Neighbours are any two vectors whatever: clipping
+(or the sphere) bounds their distance. A vector that is not finite becomes the zero vector, as any other input would.
 
 Two kinds of sampler:
 
 * *On integers* (`GridLaplace`, `GridGaussian`): exact. Rounding to the grid moves two vectors
   apart by at most one grid step a coordinate, which is counted in the sensitivity.
-* *In floats* (`L2Laplace`, `MetricNoise`, and `PrivUnit` in dptext.privunit): the result is rounded to a coarse
-  grid of step h, far coarser than the error eta of the float computation. Couple the float sampler with the ideal
+* *In floats* (`L2Laplace`, `Gaussian`, `MetricNoise`, and `PrivUnit` in dptext.privunit): the result is rounded to
+  a grid of step h, far coarser than the error eta of the float computation. Couple the float sampler with the ideal
   one by letting both read the same uniform reals, of which the floats see the leading bits: coordinates then differ
   by at most eta. The float result can be in a set S of grid cells only if the ideal one is within eta of S, and it
   must be in S if the ideal one is inside by more than eta. So P~_x(S) <= e^loss * P~_x'(S) + delta, where delta is
   the ideal mass within eta of a cell wall, counted on both sides: at most 8 * dim * eta / h. This delta does not
-  grow with epsilon or with distance (docs/decisions/0004).
+  grow with epsilon or with distance (docs/decisions/0004). The densities of `L2Laplace`, `Gaussian` and `MetricNoise`
+  are those before rounding; the mean over a cell (h is 1/64 of a coordinate's standard deviation) differs from the
+  middle by h^2/24 of second derivatives, which changes the difference of two log densities by 2e-5 of itself.
 """
 
 from __future__ import annotations
@@ -22,11 +25,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
+from dptext.curves import gaussian_delta
 from dptext.errors import ConfigError
 from dptext.guarantee import ApproximateEvent, MetricEvent, PureEvent, ZcdpEvent
 from dptext.randomness import (
@@ -76,6 +81,13 @@ def clip(vectors: Vectors, clip_norm: float, *, norm: Norm = Norm.L2) -> Floats:
         lengths = clip_norm * np.linalg.norm(values / clip_norm, ord=1 if norm is Norm.L1 else 2, axis=1, keepdims=True)
     room = clip_norm * (1 - values.shape[1] * 2.0**-50)
     return np.asarray(np.where(lengths > room, values * (room / np.maximum(lengths, room)), values))
+
+
+def paired(released: Floats, vectors: Vectors) -> Floats:
+    """The released vectors in float64, one for each of the vectors; ConfigError where the shapes differ."""
+    if released.shape != vectors.shape:
+        raise ConfigError(f"Expected released vectors of shape {vectors.shape}, found {released.shape}.")
+    return np.asarray(released, np.float64)
 
 
 def sensitivity(clip_norm: float, *, dim: int, clipped: Norm, measured: Norm, grid: float = 0.0) -> float:
@@ -134,11 +146,21 @@ class GridLaplace:
         """The Laplace scale b; a coordinate has variance 2 b^2."""
         return self.grid * self._steps
 
+    def _on_grid(self, vectors: Vectors) -> Floats:
+        return np.asarray(np.rint(clip(finite(vectors, self.dim), self.clip_norm, norm=self.clipped) / self.grid))
+
     def release(self, vectors: Vectors, source: Randomness) -> Floats:
         """Noisy vectors `(rows, dim)`."""
-        steps = np.rint(clip(finite(vectors, self.dim), self.clip_norm, norm=self.clipped) / self.grid)
+        steps = self._on_grid(vectors)
         noise = discrete_laplace(self._steps, steps.size, source).reshape(steps.shape)
         return np.asarray((steps.astype(np.int64) + noise) * self.grid)
+
+    def log_density(self, released: Floats, vectors: Vectors) -> Floats:
+        """Log probability of each released point of the grid, `(rows,)`; the same formula between its points."""
+        steps = self._on_grid(vectors)
+        away = np.abs(paired(released, steps) / self.grid - steps).sum(axis=1)
+        # the weights e^(-|k| / steps) of all integers k add up to coth(1 / (2 steps))
+        return np.asarray(self.dim * math.log(math.tanh(0.5 / self._steps)) - away / self._steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +202,20 @@ class GridGaussian:
         """The standard deviation of a coordinate."""
         return self.grid * _SIGMA_ON_GRID
 
+    def _on_grid(self, vectors: Vectors) -> Floats:
+        return np.asarray(np.rint(clip(finite(vectors, self.dim), self.clip_norm) / self.grid))
+
     def release(self, vectors: Vectors, source: Randomness) -> Floats:
         """Noisy vectors `(rows, dim)`."""
-        steps = np.rint(clip(finite(vectors, self.dim), self.clip_norm) / self.grid)
+        steps = self._on_grid(vectors)
         noise = discrete_gaussian(_SIGMA_ON_GRID, steps.size, source).reshape(steps.shape)
         return np.asarray((steps.astype(np.int64) + noise) * self.grid)
+
+    def log_density(self, released: Floats, vectors: Vectors) -> Floats:
+        """Log probability of each released point of the grid, `(rows,)`; the same formula between its points."""
+        steps = self._on_grid(vectors)
+        # with so many steps the sum over the integers is the integral to far below float precision
+        return gaussian_log_density(paired(released, steps) / self.grid - steps, _SIGMA_ON_GRID)
 
 
 def unit(vectors: Vectors) -> Floats:
@@ -217,6 +248,20 @@ def radial_laplace(rows: int, dim: int, scale: float, source: Randomness) -> Flo
     """Rows with density proportional to exp(-|z|_2 / scale): a Gamma(dim) radius times a uniform direction."""
     radius = -np.log(uniform_open(rows * dim, source)).reshape(rows, dim).sum(axis=1, keepdims=True)
     return np.asarray(scale * radius * directions(rows, dim, source))
+
+
+def radial_log_density(noise: Floats, scale: float) -> Floats:
+    """Log density `(rows,)` of rows drawn by `radial_laplace`."""
+    n = noise.shape[1]
+    # e^(-|z| / b) integrates to b^n Gamma(n) times the area 2 pi^(n/2) / Gamma(n/2) of the sphere
+    log_area = math.log(2) + n / 2 * math.log(math.pi) - math.lgamma(n / 2)
+    return np.asarray(-np.linalg.norm(noise, axis=1) / scale - n * math.log(scale) - math.lgamma(n) - log_area)
+
+
+def gaussian_log_density(noise: Floats, sigma: float) -> Floats:
+    """Log density `(rows,)` of rows of independent normal coordinates."""
+    constant = noise.shape[1] * math.log(sigma * math.sqrt(2 * math.pi))
+    return np.asarray(-0.5 * np.square(noise / sigma).sum(axis=1) - constant)
 
 
 def slack(dim: int, length: float, grid: float) -> float:
@@ -273,6 +318,83 @@ class L2Laplace:
         clipped = clip(finite(vectors, self.dim), self.clip_norm)
         return rounded(clipped + radial_laplace(len(clipped), self.dim, self.scale, source), self.grid)
 
+    def log_density(self, released: Floats, vectors: Vectors) -> Floats:
+        """Log density of each released vector, `(rows,)`, before rounding."""
+        clipped = clip(finite(vectors, self.dim), self.clip_norm)
+        return radial_log_density(paired(released, clipped) - clipped, self.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """L2 clipping, then continuous Gaussian noise with the least sigma for (epsilon, delta) (Balle and Wang 2018).
+
+    Less noise than `GridGaussian` at the same (epsilon, delta), but composed only as what `event` says.
+
+    Guarantee:
+        `event`: (epsilon, delta). A float sampler, whose additive slack (1e-9 at 64 dimensions) is part of delta:
+        sigma comes from the analytic curve at delta - slack (MATHS 2.2). A smaller delta raises ConfigError.
+    """
+
+    epsilon: float
+    delta: float
+    dim: int
+    clip_norm: float
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon, delta=self.delta, clip_norm=self.clip_norm)
+        _validate.within(0, _LARGEST_EPSILON, epsilon=self.epsilon)
+        _validate.probability(delta=self.delta)
+        _validate.count(dim=self.dim)
+        _validate.within(1, 4096, dim=self.dim)
+        _ = self.sigma
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of a coordinate."""
+        distance = sensitivity(self.clip_norm, dim=self.dim, clipped=Norm.L2, measured=Norm.L2)
+        # The slack shrinks as sigma grows, so the one at too small a sigma is a bound for the final one. A Box-Muller
+        # pair errs by some 2^-49 of its own radius, which is at most the length of the whole noise vector.
+        least = distance * analytic_multiplier(self.epsilon, self.delta)
+        sure = slack(self.dim, math.sqrt(self.dim) * least + self.clip_norm, least / 64)
+        if self.delta <= sure:
+            raise ConfigError(f"Expected delta={self.delta!r} > {sure:.3g}, a float sampler's slack: see GridGaussian.")
+        return distance * analytic_multiplier(self.epsilon, self.delta - sure)
+
+    @property
+    def grid(self) -> float:
+        """Step of the released coordinates: 1/64 of a coordinate's standard deviation."""
+        return self.sigma / 64
+
+    @property
+    def event(self) -> ApproximateEvent:
+        """One release."""
+        return ApproximateEvent(self.epsilon, self.delta)
+
+    def release(self, vectors: Vectors, source: Randomness) -> Floats:
+        """Noisy vectors `(rows, dim)`."""
+        clipped = clip(finite(vectors, self.dim), self.clip_norm)
+        return rounded(clipped + self.sigma * normals(len(clipped), self.dim, source), self.grid)
+
+    def log_density(self, released: Floats, vectors: Vectors) -> Floats:
+        """Log density of each released vector, `(rows,)`, before rounding."""
+        clipped = clip(finite(vectors, self.dim), self.clip_norm)
+        return gaussian_log_density(paired(released, clipped) - clipped, self.sigma)
+
+
+@lru_cache(maxsize=256)
+def analytic_multiplier(epsilon: float, delta: float) -> float:
+    """The least sigma / sensitivity of continuous Gaussian noise for (epsilon, delta), rounded up.
+
+    Balle and Wang 2018, theorem 8 and algorithm 1; by bisection of `dptext.curves.gaussian_delta`.
+    """
+    low, high = 0.0, 1.0
+    while gaussian_delta(high, epsilon) > delta:
+        low, high = high, 2 * high
+    while high - low > 2.0**-45 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if gaussian_delta(middle, epsilon) <= delta else (middle, high)
+    return high
+
 
 @dataclass(frozen=True, slots=True)
 class MetricNoise:
@@ -310,6 +432,15 @@ class MetricNoise:
     def add(self, points: Vectors, noise: Floats) -> Floats:
         """Points plus noise, rounded to the grid, `(rows, dim)`."""
         return rounded(finite(points, self.dim) + noise, self.grid)
+
+    def release(self, points: Vectors, source: Randomness) -> Floats:
+        """Noisy points `(rows, dim)`: `draw`, then `add`."""
+        return self.add(points, self.draw(len(points), source))
+
+    def log_density(self, released: Floats, points: Vectors) -> Floats:
+        """Log density of each released point, `(rows,)`, before rounding."""
+        centres = finite(points, self.dim)
+        return radial_log_density(paired(released, centres) - centres, 1 / self.epsilon)
 
 
 def coordinate_laplace(rows: int, dim: int, variance: float, source: Randomness) -> Floats:

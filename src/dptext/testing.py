@@ -20,6 +20,7 @@ import string
 import tempfile
 import traceback
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -285,11 +286,21 @@ def _check_silence(case: Case) -> None:
                 mechanism.privatize([record], secure())
             except Exception as error:  # noqa: BLE001  # whatever it is, it must not hold the text
                 told = "".join(traceback.format_exception(error, limit=0))
-                _require(not case.leaks(told + repr(error)), "no private text in an error")
+                _require(not case.leaks(told + _arguments(error)), "no private text in an error")
         mechanism.spec.guarantee().explain()
     _require(not case.leaks(heard()), "no private text is printed, logged or warned about")
     _require(not case.leaks(repr(mechanism) + str(mechanism) + repr(mechanism.spec)), "no text shows in any repr")
     _require(not any(case.leaks(text) for text in _strings_held_by(mechanism)), "no private text is kept")
+
+
+def _arguments(error: BaseException) -> str:
+    """What an error and those behind it carry, also where they do not print it: a UnicodeError keeps the whole text."""
+    told = ""
+    behind: BaseException | None = error
+    while behind is not None:
+        told += repr(behind.args)
+        behind = behind.__cause__ or behind.__context__
+    return told
 
 
 @contextlib.contextmanager
@@ -318,10 +329,10 @@ def _listening() -> Iterator[Callable[[], str]]:
 def _strings_held_by(thing: object) -> Iterator[str]:
     """Texts that can be reached from an object's own data."""
     seen: set[int] = set()
-    waiting: list[object] = [thing]
+    waiting = deque([thing])  # what is near comes first, should there be more than can be looked at
     skipped = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
     while waiting and len(seen) < _REACHABLE:
-        found = waiting.pop()
+        found = waiting.popleft()
         if id(found) in seen or isinstance(found, skipped):
             continue
         seen.add(id(found))
@@ -331,6 +342,8 @@ def _strings_held_by(thing: object) -> Iterator[str]:
             yield found.decode("utf-8", "replace")
         else:
             waiting += gc.get_referents(found)
+            if isinstance(found, dict):
+                waiting += found  # its keys: those that are texts are no referents to the collector
 
 
 def _check_files(case: Case) -> None:

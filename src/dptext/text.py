@@ -11,12 +11,15 @@ Nothing but whitespace is dropped: the tokens, joined without a space, are the t
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from dptext._validate import count
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+#: Names, as guarantees list them in `reveals`, of two public functions of a text.
+TOKEN_COUNT: Final = "the number of tokens"  # noqa: S105 (no secret)
+LINE_STRUCTURE: Final = "the line structure"
 
 # A word character is a letter or a digit of any script. The underscore is punctuation: "_great_" is stress, not a name.
 _WORD = r"[^\W_]"
@@ -113,3 +116,23 @@ def cut(lines: Sequence[Sequence[str]], max_tokens: int) -> list[list[str]]:
         kept.append(head)
         left -= len(head)
     return kept
+
+
+def _line_structure(text: str) -> tuple[int, ...]:
+    return tuple(map(len, tokenize(text)))
+
+
+def _token_count(text: str) -> int:
+    return sum(_line_structure(text))
+
+
+REVEALED: Final[Mapping[str, Callable[[str], Hashable]]] = MappingProxyType(
+    {TOKEN_COUNT: _token_count, LINE_STRUCTURE: _line_structure}
+)
+r"""What mechanisms reveal of a text, as functions: neighbours are texts for which they are equal.
+
+A mechanism that cuts texts reveals these of the cut text only, which are functions of the line structure.
+
+>>> {name: function("It's fine.\n\nBye") for name, function in REVEALED.items()}
+{'the number of tokens': 5, 'the line structure': (4, 0, 1)}
+"""

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dptext import accounting, noise, privunit
+from dptext.curves import gaussian_delta
 from dptext.errors import ConfigError
-from dptext.guarantee import GaussianEvent, MetricEvent, PureEvent, TopKEvent, ZcdpEvent
+from dptext.guarantee import ApproximateEvent, GaussianEvent, MetricEvent, PureEvent, TopKEvent, ZcdpEvent
 from dptext.noise import Norm
 from dptext.randomness import seeded
 
@@ -90,8 +91,12 @@ def test_outputs_lie_on_the_grid() -> None:
     x = np.random.default_rng(0).normal(size=(50, 4))
     for mechanism in (noise.GridLaplace(1.0, 4, 1.0), noise.GridGaussian(1.0, 4, 1.0), noise.L2Laplace(1.0, 4, 1.0)):
         assert on_grid(mechanism.release(x, seeded(0)), mechanism.grid)
+    gaussian = noise.Gaussian(1.0, 1e-5, 4, 1.0)
+    assert on_grid(gaussian.release(x, seeded(0)), gaussian.grid)
+    assert gaussian.grid == gaussian.sigma / 64
     metric = noise.MetricNoise(3.0, 4, 10.0)
     assert on_grid(metric.add(x, metric.draw(50, seeded(0))), metric.grid)
+    assert np.array_equal(metric.release(x, seeded(0)), metric.add(x, metric.draw(50, seeded(0))))
     ball, sphere = privunit.PrivUnit(3.0, 4, clip_norm=2.0), privunit.PrivUnitSphere(3.0, 4)
     assert on_grid(ball.release(x, seeded(0)) * ball.cap.m / 2.0, ball.grid)
     assert on_grid(sphere.release(x, seeded(0)) * sphere.cap.m, sphere.grid)
@@ -123,6 +128,35 @@ def test_claimed_and_true_epsilon_of_published_laplace(variance: float) -> None:
         assert found == pytest.approx(epsilon, rel=0.006)
 
 
+@pytest.mark.parametrize(
+    ("variance", "epsilon"), [(0.25, 24.38), (0.5, 15.46), (0.6, 13.76), (0.75, 11.95), (0.85, 11.06), (1.0, 10.00)]
+)
+@pytest.mark.parametrize("dim", [1, 64])
+def test_gaussian_is_calibrated_by_the_analytic_curve(variance: float, epsilon: float, dim: int) -> None:
+    """MATHS 2.3: the epsilon of Gaussian noise of these variances at delta = 1e-5 and C = 1."""
+    mechanism = noise.Gaussian(epsilon, 1e-5, dim, 1.0)
+    assert mechanism.sigma**2 == pytest.approx(variance, rel=2e-3)
+    assert noise.Gaussian(epsilon, 1e-5, dim, 5.0).sigma == pytest.approx(5 * mechanism.sigma, rel=1e-9)
+    assert mechanism.event == ApproximateEvent(epsilon, 1e-5)
+
+
+@pytest.mark.parametrize("dim", [1, 64, 768, 4096])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 100.0, 1000.0])
+def test_the_delta_of_gaussian_noise_includes_the_slack(dim: int, epsilon: float) -> None:
+    """The curve's delta and the slack of the sampler add up to what the event says, and no noise is wasted."""
+    mechanism = noise.Gaussian(epsilon, 1e-5, dim, 3.0)
+    distance = noise.sensitivity(3.0, dim=dim, clipped=Norm.L2, measured=Norm.L2)
+    curve = gaussian_delta(mechanism.sigma / distance, epsilon)
+    slack = noise.slack(dim, math.sqrt(dim) * mechanism.sigma + 3.0, mechanism.grid)
+    assert curve + slack <= 1e-5
+    assert curve + slack == pytest.approx(1e-5, rel=1e-2)
+    assert gaussian_delta(mechanism.sigma * 0.99 / distance, epsilon) + slack > 1e-5
+    least = noise.Gaussian(epsilon, 2 * slack, dim, 3.0)
+    assert least.sigma > mechanism.sigma
+    with pytest.raises(ConfigError, match=r"Expected delta=.* slack"):
+        noise.Gaussian(epsilon, slack / 2, dim, 3.0)
+
+
 TABLE = [  # (epsilon, n): iid Laplace, L2-Laplace, analytic Gaussian at 1e-5, PrivUnit (MATHS 2.4)
     (10, 32, 9.05, 6.50, 5.66, 1.58),
     (10, 128, 36.2, 25.7, 11.3, 3.39),
@@ -146,6 +180,7 @@ def test_root_mean_square_noise(epsilon, n, laplace, l2, gaussian, unit) -> None
     assert rms(privunit.PrivUnit(epsilon, n)) == pytest.approx(unit, rel=0.03)
     multiplier = accounting.calibrate(GaussianEvent(1.0), epsilon, delta=1e-5).noise_multiplier
     assert 2 * multiplier * math.sqrt(n) == pytest.approx(gaussian, rel=0.005)
+    assert rms(noise.Gaussian(epsilon, 1e-5, n, 1.0)) == pytest.approx(gaussian, rel=0.03)
     rho = accounting.calibrate(ZcdpEvent(1.0), epsilon, delta=1e-5).rho
     discrete = rms(noise.GridGaussian(rho, n, 1.0))
     assert gaussian * 0.97 < discrete < gaussian * 1.1  # the price of a proof for the discrete sampler
@@ -271,8 +306,15 @@ def test_coordinate_laplace_has_its_variance() -> None:
         lambda: noise.GridLaplace(1.0, 0, 1.0),
         lambda: noise.GridGaussian(1e-12, 4096, 1.0),
         lambda: noise.L2Laplace(1.0, 5000, 1.0),
+        lambda: noise.Gaussian(1.0, 1e-5, 5000, 1.0),
+        lambda: noise.Gaussian(0.0, 1e-5, 3, 1.0),
+        lambda: noise.Gaussian(1.0, 0.0, 3, 1.0),
+        lambda: noise.Gaussian(1.0, 1.1, 3, 1.0),
+        lambda: noise.Gaussian(1.0, 1e-13, 3, 1.0),
         lambda: privunit.PrivUnitSphere(1.0, 1),
         lambda: privunit.PrivUnitSphere(1e-3, 3),
+        lambda: privunit.PrivUnitSphere(1.0, 5).release(np.ones((2, 4)), seeded(0)),
+        lambda: privunit.PrivUnitSphere(1.0, 2.5),  # type: ignore[arg-type]
         lambda: privunit.PrivUnit(2000.0, 3),
         lambda: privunit.Codebook(1.0, np.zeros((1, 3))),
         lambda: noise.GridLaplace(1.0, 3, 1.0).release(np.zeros((2, 4)), seeded(0)),

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Self
 
 import numpy as np
 
 from dptext import _validate, accounting, text
-from dptext.embeddings import WordVectors, load_word_vectors
+from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
 from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
 from dptext.nearest import NearestWords
@@ -68,7 +69,7 @@ class PrivatePhrases:
             delta,
             unit=unit or Unit.TOKEN,
             relation=Relation.REPLACE_ONE,
-            reveals=("every common word", "the number of tokens", "the line structure"),
+            reveals=("every common word", text.TOKEN_COUNT, text.LINE_STRUCTURE),
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> PrivatePhrases:
@@ -82,6 +83,19 @@ class PrivatePhrases:
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> PrivatePhrasesMechanism:
         """Load the public vectors; public records and a seed are not needed."""
         return PrivatePhrasesMechanism(self, load_word_vectors(self.vectors, self.n_words))
+
+    def load(self, folder: Path) -> PrivatePhrasesMechanism:
+        """The mechanism that was saved into the folder under this spec; the vectors are read from there alone.
+
+        Raises:
+            ConfigError: a file is absent, truncated or edited, or does not belong to this spec.
+        """
+        return PrivatePhrasesMechanism(self, load_saved_word_vectors(folder, self.n_words))
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Settings on the first words of GloVe, some of them common."""
+        return (cls(variance=6.0, n_words=300, common_words=50),)
 
 
 class PrivatePhrasesMechanism:
@@ -107,6 +121,14 @@ class PrivatePhrasesMechanism:
     def digests(self) -> Mapping[str, str]:
         """The digest of the public vectors."""
         return {"vectors": self._vectors.digest}
+
+    def save(self, folder: Path) -> None:
+        """Write the public vectors into an existing folder, for `PrivatePhrases.load`.
+
+        Raises:
+            ConfigError: a file of a model is there already, or cannot be written.
+        """
+        save_word_vectors(self._vectors, folder)
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
         """One text a record: rare and unknown words replaced, common ones as they are."""

@@ -7,21 +7,26 @@ Three choices of noise:
 * `tem` (Carvalho et al. 2021): a word v with probability proportional to exp(-epsilon min(d, gamma) / 2).
   Drawn with integers only, so without the float slack of the other two.
 
+`fit` gives a class for each way of working, with the seams for audits that it has: a mechanism that adds noise knows
+its latents and their density, TEM the exact probability of every output.
+
 Every token takes part: words, numbers, punctuation, capitals. A token that the vocabulary lacks, also in
 lower case, stands for the mean of all vectors; nothing passes verbatim because it was not understood.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate, accounting, text
-from dptext.embeddings import WordVectors, load_word_vectors
+from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, MetricEvent, Relation, Unit
 from dptext.nearest import NearestWords
@@ -29,6 +34,14 @@ from dptext.noise import MetricNoise
 from dptext.randomness import Randomness, seeded, uniform_below
 from dptext.records import Record, Release
 from dptext.selection import TruncatedExponential
+from dptext.vocabulary import (
+    Vocabulary,
+    covariance_root,
+    frequent_words,
+    sizes_of,
+    spread_words,
+    squared_distances,
+)
 
 _NO_DOCUMENT = (
     "Expected unit=token, found unit={unit}: the guarantee is a multiple of the distance between two words. For a "
@@ -38,12 +51,13 @@ _NO_DOCUMENT = (
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-REVEALS = ("the number of tokens", "the line structure")
+REVEALS = (text.TOKEN_COUNT, text.LINE_STRUCTURE)
 PUBLIC_VECTORS = "the word vectors and their vocabulary were made from public text only"
 
 _TOKENS_AT_ONCE = 8192
 _TEM_ENTRIES_AT_ONCE = 1 << 21
 _PAIRS_AT_ONCE = 1 << 16
+_MOST_OUTPUTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,48 +189,50 @@ class WordMetric:
             ConfigError: the vectors cannot be used, or two words are farther apart than `diameter`.
             MissingExtraError: `vectors="glove"` and the package is absent.
         """
-        return WordMetricMechanism(self, load_word_vectors(self.vectors, self.n_words))
+        return _mechanism(self, load_word_vectors(self.vectors, self.n_words))
 
+    def load(self, folder: Path) -> WordMetricMechanism:
+        """The mechanism that was saved into the folder under this spec; the vectors are read from there alone.
 
-class WordMetricMechanism:
-    """A `WordMetric` with its vectors. Immutable; `privatize` answers a batch with one search."""
+        Raises:
+            ConfigError: a file is absent, truncated or edited, or does not belong to this spec.
+        """
+        return _mechanism(self, load_saved_word_vectors(folder, self.n_words))
 
-    __slots__ = ("_gamma_choice", "_nearest", "_points", "_root", "_standin", "_vectors", "spec")
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Settings on the first words of GloVe, one for each way of working.
 
-    def __init__(self, spec: WordMetric, vectors: WordVectors) -> None:
-        self.spec = spec
-        self._vectors = vectors
-        self._nearest = NearestWords(vectors)
-        points = vectors.vectors.astype(np.float64)
-        self._root = _covariance_root(points, spec.mahalanobis_lambda) if spec.noise == "mahalanobis" else None
-        # Noise is added, and rounded, where it is round; going back is post-processing.
-        self._points = points if self._root is None else points @ np.linalg.inv(self._root)
-        self._standin = self._points.mean(axis=0)
-        self._gamma_choice = TruncatedExponential(
-            spec.epsilon,
-            TruncatedExponential.threshold_for(spec.epsilon, len(points), spec.tem_beta),
-            len(points),
+        At epsilon 0.3 a word and a typical other one, at distance 3 to 6, are 1 to 2 apart: what an audit of some
+        thousand runs can see. The last spec has a gamma (6.1) below its diameter (8.04), so that TEM's other words
+        take part, which needs a larger epsilon; with two tokens at most, every output can be enumerated.
+        """
+        return (
+            cls(epsilon=0.3, n_words=300),
+            cls(epsilon=0.3, n_words=300, max_tokens=2, diameter=10.0),
+            cls(epsilon=0.3, n_words=300, noise="mahalanobis"),
+            cls(epsilon=0.3, n_words=300, noise="tem"),
+            cls(epsilon=1.5, n_words=100, noise="tem", tem_beta=0.5, max_tokens=2, diameter=9.0),
         )
-        self._check()
 
-    def _check(self) -> None:
-        dim = self._points.shape[1]
-        largest = float(np.linalg.norm(self._points, axis=1).max())
-        largest_dim, largest_norm = self.spec.largest_vectors
-        if dim > largest_dim or largest > largest_norm:
-            raise ConfigError(
-                f"Expected vectors of at most {largest_dim} dimensions and norm {largest_norm:g}, found {dim} and "
-                f"{largest:.4g}: scale them down."
-            )
-        if self.spec.diameter is not None:
-            needed = _diameter(self._points, self._vectors, self._root)
-            if self.spec.diameter < needed:
-                raise ConfigError(
-                    f"Expected diameter={self.spec.diameter!r} >= {needed:.6g}, the largest distance of two words."
-                )
+
+class WordNoiseMechanism:
+    """A `WordMetric` of noise `multivariate` or `mahalanobis` with its vectors.
+
+    Immutable. It has a latent with a known density (`HasLatent`) and a metric (`HasMetric`).
+    """
+
+    __slots__ = ("_nearest", "_noise", "_root", "_words", "spec")
+
+    def __init__(self, spec: WordMetric, words: Vocabulary, root: Floats | None) -> None:
+        self.spec = spec
+        self._words = words
+        self._root = root
+        self._nearest = NearestWords(words.vectors)
+        self._noise = MetricNoise(spec.epsilon, words.points.shape[1], spec.largest_vectors[1])
 
     def __repr__(self) -> str:
-        return f"WordMetricMechanism({self.spec!r})"
+        return f"WordNoiseMechanism({self.spec!r})"
 
     @property
     def event(self) -> MetricEvent:
@@ -226,65 +242,167 @@ class WordMetricMechanism:
     @property
     def digests(self) -> Mapping[str, str]:
         """The digest of the public vectors."""
-        return {"vectors": self._vectors.digest}
+        return {"vectors": self._words.vectors.digest}
+
+    def save(self, folder: Path) -> None:
+        """Write the public vectors into an existing folder, for `WordMetric.load`.
+
+        Raises:
+            ConfigError: a file of a model is there already, or cannot be written.
+        """
+        save_word_vectors(self._words.vectors, folder)
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
         """One release a record; labels are dropped, as they are not privatized."""
-        lines = [text.tokenize(record.text) for record in records]
-        if self.spec.max_tokens is not None:
-            lines = [text.cut(tokens, self.spec.max_tokens) for tokens in lines]
-        sizes = [sum(map(len, tokens)) for tokens in lines]
-        indices = self._vectors.index_of([token for document in lines for line in document for token in line])
-        words = self._replace(np.asarray(indices, np.int64), sizes, randomness)
-        chosen = iter(self._vectors.words[i] for i in words.tolist())
-        return [
-            Release(record.id, text.detokenize([[next(chosen) for _ in line] for line in document]), kept=record.kept)
-            for record, document in zip(records, lines, strict=True)
-        ]
+        return self._words.rewrite(records, lambda indices, sizes: self._replace(indices, sizes, randomness))
 
     def _replace(self, indices: Indices, sizes: Sequence[int], randomness: Randomness) -> Indices:
         """A word for each token (-1 for an unknown one)."""
-        if self.spec.noise == "tem":
-            start = 0
-
-            def choose(source: Randomness, n: int) -> Indices:
-                nonlocal start
-                start += n
-                return self._choose_by_tem(indices[start - n : start], source)
-
-            return randomness.rows(sizes, choose)
-        adder = MetricNoise(self.spec.epsilon, self._points.shape[1], self.spec.largest_vectors[1])
         result = np.empty(len(indices), np.int64)
-        done = 0
-        for source, n in randomness.blocks(sizes, _TOKENS_AT_ONCE):
-            here = slice(done, done + n)
-            done += n
-            noisy = adder.add(self._at(indices[here]), adder.draw(n, source))
-            queries = noisy if self._root is None else noisy @ self._root
-            result[here] = self._nearest.search(queries)
+        for here, noisy in self._noisy(lambda tokens: self._words.at(indices[tokens]), sizes, randomness):
+            result[here] = self._nearest.search(noisy if self._root is None else noisy @ self._root)
         return result
 
-    def _at(self, indices: Indices) -> Floats:
-        points = self._points[indices]
-        points[indices < 0] = self._standin
-        return points
+    def _noisy(
+        self, points: Callable[[slice], Floats], sizes: Sequence[int], randomness: Randomness
+    ) -> Iterator[tuple[slice, Floats]]:
+        """Blocks of tokens and their noisy points: the one place where noise is added."""
+        start = 0
+        for source, n in randomness.blocks(sizes, _TOKENS_AT_ONCE):
+            here = slice(start, start + n)
+            start += n
+            yield here, self._noise.release(points(here), source)
 
-    def _choose_by_tem(self, indices: Indices, source: Randomness) -> Indices:
-        step = max(1, _TEM_ENTRIES_AT_ONCE // len(self._points))
-        blocks = [self._tem_block(indices[i : i + step], source) for i in range(0, len(indices), step)]
+    def latent(self, records: Sequence[Record]) -> Floats:
+        """The points of each record's tokens side by side, in the coordinates in which the noise is round.
+
+        Returns:
+            Points `(n_records, n_tokens * dim)`.
+
+        Raises:
+            ConfigError: the records differ in their number of tokens.
+        """
+        documents = self._words.lines(records)
+        if len(set(sizes_of(documents))) > 1:
+            raise ConfigError("Expected records with equally many tokens: others have latents of another size.")
+        return self._words.at(self._words.indices(documents)).reshape(len(records), -1 if records else 0)
+
+    def release(self, latents: Floats, randomness: Randomness) -> Floats:
+        """Latents `(rows, n_tokens * dim)` with the noise that `privatize` would add to them.
+
+        Raises:
+            ConfigError: the latents do not have dim coordinates a token.
+        """
+        points = self._tokens(latents)
+        released = np.empty_like(points)
+        n_tokens = latents.shape[1] // points.shape[1]
+        for here, noisy in self._noisy(lambda tokens: points[tokens], [n_tokens] * len(latents), randomness):
+            released[here] = noisy
+        return released.reshape(latents.shape)
+
+    def log_density(self, released: Floats, latents: Floats) -> Floats:
+        """Log density `(rows,)` of released latents given the latents, up to a term that `released` determines.
+
+        Raises:
+            ConfigError: the shapes differ, or are not those of latents.
+        """
+        if released.shape != latents.shape:
+            raise ConfigError(f"Expected released latents of shape {latents.shape}, found {released.shape}.")
+        tokens = self._noise.log_density(self._tokens(released), self._tokens(latents))
+        return np.asarray(tokens.reshape(len(latents), -1 if len(latents) else 0).sum(axis=1))
+
+    def _tokens(self, latents: Floats) -> Floats:
+        dim = self._words.points.shape[1]
+        if latents.ndim != 2 or latents.shape[1] % dim:
+            raise ConfigError(f"Expected latents of shape (rows, n_tokens * {dim}), found {latents.shape}.")
+        return np.asarray(latents, np.float64).reshape(-1, dim)
+
+    def distance(self, first: Record, second: Record) -> float:
+        """The guarantee's distance of two records: the sum over their tokens, rounded up a little.
+
+        Raises:
+            ConfigError: the records differ in their number of tokens or lines, so that they are no neighbours.
+        """
+        return self._words.distance(first, second)
+
+    def unchanged_share(self) -> float:
+        """Share of running words that come back unchanged at this epsilon: see `frequent_words`."""
+        return self._share(frequent_words(len(self._words.points)))
+
+    def unchanged_share_of_vocabulary(self) -> float:
+        """The same share among words spread evenly over the whole vocabulary, 2,000 of them at most."""
+        return self._share(spread_words(len(self._words.points)))
+
+    def _share(self, indices: Indices) -> float:
+        return float(np.mean(self._replace(indices, [len(indices)], seeded(0)) == indices))
+
+
+class WordChoiceMechanism:
+    """A `WordMetric` of noise `tem` with its vectors.
+
+    Immutable. It knows the probability of every output (`HasDistribution`) and has a metric (`HasMetric`).
+    """
+
+    __slots__ = ("_choice", "_words", "spec")
+
+    def __init__(self, spec: WordMetric, words: Vocabulary) -> None:
+        self.spec = spec
+        self._words = words
+        threshold = TruncatedExponential.threshold_for(spec.epsilon, len(words.points), spec.tem_beta)
+        self._choice = TruncatedExponential(spec.epsilon, threshold, len(words.points))
+
+    def __repr__(self) -> str:
+        return f"WordChoiceMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> MetricEvent:
+        """What happens to one token."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """The digest of the public vectors."""
+        return {"vectors": self._words.vectors.digest}
+
+    def save(self, folder: Path) -> None:
+        """Write the public vectors into an existing folder, for `WordMetric.load`.
+
+        Raises:
+            ConfigError: a file of a model is there already, or cannot be written.
+        """
+        save_word_vectors(self._words.vectors, folder)
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One release a record; labels are dropped, as they are not privatized."""
+        return self._words.rewrite(records, lambda indices, sizes: self._replace(indices, sizes, randomness))
+
+    def _replace(self, indices: Indices, sizes: Sequence[int], randomness: Randomness) -> Indices:
+        """A word for each token (-1 for an unknown one)."""
+        start = 0
+
+        def choose(source: Randomness, n: int) -> Indices:
+            nonlocal start
+            start += n
+            return self._choose(indices[start - n : start], source)
+
+        return randomness.rows(sizes, choose)
+
+    def _choose(self, indices: Indices, source: Randomness) -> Indices:
+        step = max(1, _TEM_ENTRIES_AT_ONCE // len(self._words.points))
+        blocks = [self._choose_block(indices[i : i + step], source) for i in range(0, len(indices), step)]
         return np.concatenate(blocks) if blocks else np.empty(0, np.int64)
 
-    def _tem_block(self, indices: Indices, source: Randomness) -> Indices:
-        choice = self._gamma_choice
-        points = self._at(indices)
+    def _choose_block(self, indices: Indices, source: Randomness) -> Indices:
+        choice, every = self._choice, self._words.points
+        points = self._words.at(indices)
         # float32 finds a superset of the near words; their distances are then computed in float64
-        squared = _squared_distances(points, self._points)
-        room = 1e-4 * float(np.square(points).sum(axis=1).max(initial=0.0) + np.square(self._points).sum(axis=1).max())
+        squared = squared_distances(points, every)
+        room = 1e-4 * float(np.square(points).sum(axis=1).max(initial=0.0) + np.square(every).sum(axis=1).max())
         rows, columns = np.nonzero(squared <= choice.threshold**2 + room)
         distances = np.empty(len(rows))
         for start in range(0, len(rows), _PAIRS_AT_ONCE):
             pairs = slice(start, start + _PAIRS_AT_ONCE)
-            distances[pairs] = np.linalg.norm(points[rows[pairs]] - self._points[columns[pairs]], axis=1)
+            distances[pairs] = np.linalg.norm(points[rows[pairs]] - every[columns[pairs]], axis=1)
         counts = np.bincount(rows, minlength=len(points))
         place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         near = np.full((len(points), max(int(counts.max(initial=0)), 1)), np.inf)
@@ -300,43 +418,77 @@ class WordMetricMechanism:
             pending = pending[~far]
         return result
 
-    def unchanged_share(self) -> float:
-        """Share of running words that come back unchanged at this epsilon.
+    def output_distribution(self, record: Record) -> Mapping[str, float]:
+        """The probability of every output text: the product over tokens of `TruncatedExponential.distribution`.
 
-        Measured on the 200 most frequent words of the public vocabulary (its first ones), weighted by
-        1 / (rank + 2.7) as in running text (Zipf and Mandelbrot), 4,000 draws with a fixed seed. No private
-        text takes part.
+        `privatize` draws with integer weights, which are these probabilities rounded: a token's two probabilities of a
+        word differ by less than 2^-40 of themselves. Different words never make the same text, because no word has
+        whitespace, so each key has one origin.
+
+        Raises:
+            ConfigError: there are more than a million outputs.
         """
-        ranks = np.arange(min(200, len(self._vectors.words)))
-        cumulated = np.cumsum(1 / (ranks + 2.7))
-        return self._share(np.searchsorted(cumulated / cumulated[-1], (np.arange(4000) + 0.5) / 4000))
+        [lines] = self._words.lines([record])
+        indices = self._words.indices([lines])
+        words = self._words.vectors.words
+        if len(indices) * math.log(len(words)) > math.log(_MOST_OUTPUTS) + 1e-9:
+            raise ConfigError(
+                f"Expected a record with at most {_MOST_OUTPUTS:,} possible outputs to enumerate, where a token has "
+                f"n_words={len(words)}: give a shorter record, or lower n_words or max_tokens."
+            )
+        # What stands before, between and after the words: every output has the lines of the input.
+        between = text.detokenize([["\0"] * len(line) for line in lines]).split("\0")
+        texts, probabilities = between[:1], np.ones(1)
+        for point, gap in zip(self._words.at(indices), between[1:], strict=True):
+            distances = np.linalg.norm(point - self._words.points, axis=1)
+            texts = [f"{begun}{word}{gap}" for begun in texts for word in words]
+            probabilities = np.multiply.outer(probabilities, self._choice.distribution(distances[None])[0]).ravel()
+        return dict(zip(texts, probabilities.tolist(), strict=True))
+
+    def distance(self, first: Record, second: Record) -> float:
+        """The guarantee's distance of two records: the sum over their tokens, rounded up a little.
+
+        Raises:
+            ConfigError: the records differ in their number of tokens or lines, so that they are no neighbours.
+        """
+        return self._words.distance(first, second)
+
+    def unchanged_share(self) -> float:
+        """Share of running words that come back unchanged at this epsilon: see `frequent_words`."""
+        return self._share(frequent_words(len(self._words.points)))
 
     def unchanged_share_of_vocabulary(self) -> float:
         """The same share among words spread evenly over the whole vocabulary, 2,000 of them at most."""
-        count = min(2000, len(self._vectors.words))
-        return self._share(np.linspace(0, len(self._vectors.words) - 1, count).round().astype(np.int64))
+        return self._share(spread_words(len(self._words.points)))
 
     def _share(self, indices: Indices) -> float:
         return float(np.mean(self._replace(indices, [len(indices)], seeded(0)) == indices))
 
 
-def _squared_distances(left: Floats, right: Floats) -> NDArray[np.float32]:
-    a, b = left.astype(np.float32), right.astype(np.float32)
-    result = a @ b.T
-    result *= -2
-    result += np.square(a).sum(axis=1)[:, None]
-    result += np.square(b).sum(axis=1)
-    return result
+WordMetricMechanism = WordNoiseMechanism | WordChoiceMechanism
 
 
-def _covariance_root(points: Floats, mix: float) -> Floats:
-    """(lambda * Sigma + (1 - lambda) I)^(1/2), Sigma the covariance scaled to trace dim (Xu et al. 2020)."""
-    covariance = np.cov(points, rowvar=False).reshape(points.shape[1], -1)
-    covariance *= points.shape[1] / np.trace(covariance)
-    values, axes = np.linalg.eigh(mix * covariance + (1 - mix) * np.eye(points.shape[1]))
-    if values.min() < 1e-6:
-        raise ConfigError(f"Expected mahalanobis_lambda={mix!r} < 1: these vectors do not fill their space.")
-    return np.asarray((axes * np.sqrt(values)) @ axes.T)
+def _mechanism(spec: WordMetric, vectors: WordVectors) -> WordMetricMechanism:
+    """The mechanism of a spec, with vectors that keep to its bounds."""
+    points = vectors.vectors.astype(np.float64)
+    root = covariance_root(points, spec.mahalanobis_lambda) if spec.noise == "mahalanobis" else None
+    # Noise is added, and rounded, where it is round; going back is post-processing.
+    points = points if root is None else points @ np.linalg.inv(root)
+    largest = float(np.linalg.norm(points, axis=1).max())
+    largest_dim, largest_norm = spec.largest_vectors
+    if points.shape[1] > largest_dim or largest > largest_norm:
+        raise ConfigError(
+            f"Expected vectors of at most {largest_dim} dimensions and norm {largest_norm:g}, found {points.shape[1]} "
+            f"and {largest:.4g}: scale them down."
+        )
+    if spec.diameter is not None:
+        needed = _diameter(points, vectors, root)
+        if spec.diameter < needed:
+            raise ConfigError(
+                f"Expected diameter={spec.diameter!r} >= {needed:.6g}, the largest distance of two words."
+            )
+    words = Vocabulary(vectors, points, points.mean(axis=0), spec.max_tokens)
+    return WordChoiceMechanism(spec, words) if spec.noise == "tem" else WordNoiseMechanism(spec, words, root)
 
 
 def _diameter(points: Floats, vectors: WordVectors, root: Floats | None) -> float:

@@ -1,0 +1,158 @@
+"""Noise as published, with claims that are false; for audits and for published systems; event is NoEvent.
+
+The sound counterparts are in `dptext.noise`: `GridLaplace` and `Gaussian`. `claimed` is what the authors state,
+`true_epsilon` the least epsilon that their noise has for any two vectors::
+
+    >>> from dptext.published import PublishedLaplace
+    >>> adept = PublishedLaplace(epsilon=5.0, dim=64, clip_norm=1.0)
+    >>> adept.claimed.epsilon, round(adept.true_epsilon, 3)
+    (5.0, 40.0)
+
+As in `dptext.noise`, releases lie on a grid, so that the only fault of the noise is its scale.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dptext import _validate
+from dptext.curves import gaussian_epsilon
+from dptext.guarantee import ApproximateEvent, NoEvent, PureEvent
+from dptext.noise import (
+    Floats,
+    Norm,
+    Vectors,
+    clip,
+    coordinate_laplace,
+    finite,
+    gaussian_log_density,
+    normals,
+    paired,
+    rounded,
+    sensitivity,
+)
+from dptext.randomness import Randomness
+
+_LARGEST_EPSILON = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedLaplace:
+    """ADePT's noise as printed: L2 clipping, then independent Laplace noise of scale 2C / epsilon.
+
+    Krishna, Gupta and Dupuy 2021 (EACL). The scale is the one for an L1 distance of 2C, but L2-clipped vectors are
+    up to 2C sqrt(dim) apart in L1 (Habernal 2021, EMNLP): the claim holds in one dimension only.
+
+    Guarantee:
+        None. `claimed` says pure epsilon; the noise has `true_epsilon`.
+    """
+
+    epsilon: float
+    dim: int
+    clip_norm: float
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon, clip_norm=self.clip_norm)
+        _validate.within(0, _LARGEST_EPSILON, epsilon=self.epsilon)
+        _validate.count(dim=self.dim)
+
+    @property
+    def scale(self) -> float:
+        """The Laplace scale b; a coordinate has variance 2 b^2."""
+        return 2 * self.clip_norm / self.epsilon
+
+    @property
+    def grid(self) -> float:
+        """Step of the released coordinates."""
+        return self.scale * 2.0**-20
+
+    @property
+    def claimed(self) -> PureEvent:
+        """What the authors state about one release."""
+        return PureEvent(self.epsilon)
+
+    @property
+    def true_epsilon(self) -> float:
+        """epsilon * sqrt(dim), attained by (C, ..., C) / sqrt(dim) and its negative; rounding adds some 2^-20 dim."""
+        distance = sensitivity(self.clip_norm, dim=self.dim, clipped=Norm.L2, measured=Norm.L1, grid=self.grid)
+        return distance / self.scale
+
+    @property
+    def event(self) -> NoEvent:
+        """One release."""
+        return NoEvent("Laplace noise for an L1 distance of 2C, on vectors up to 2C sqrt(dim) apart (Habernal 2021)")
+
+    def _on_grid(self, vectors: Vectors) -> Floats:
+        return rounded(clip(finite(vectors, self.dim), self.clip_norm), self.grid)
+
+    def release(self, vectors: Vectors, source: Randomness) -> Floats:
+        """Noisy vectors `(rows, dim)`."""
+        clipped = self._on_grid(vectors)
+        return np.asarray(clipped + coordinate_laplace(len(clipped), self.dim, 2 * self.scale**2, source))
+
+    def log_density(self, released: Floats, vectors: Vectors) -> Floats:
+        """Log density of each released vector, `(rows,)`: log probability on the grid over the volume of its cells."""
+        clipped = self._on_grid(vectors)
+        away = np.abs(paired(released, clipped) - clipped).sum(axis=1)
+        return np.asarray(-away / self.scale - self.dim * math.log(2 * self.scale))
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicalGaussian:
+    """L2 clipping, then Gaussian noise of sigma = 2C sqrt(2 ln(1.25 / delta)) / epsilon, at any epsilon.
+
+    The formula is proven for epsilon <= 1 (Dwork and Roth 2014, theorem A.1) and false for large ones: above some
+    8.4 at delta = 1e-5 (MATHS 2.3), which systems that use it at epsilon 10 to 500 overlook.
+
+    Guarantee:
+        None. `claimed` says (epsilon, delta); the noise has `true_epsilon` at delta.
+    """
+
+    epsilon: float
+    delta: float
+    dim: int
+    clip_norm: float
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon, delta=self.delta, clip_norm=self.clip_norm)
+        _validate.within(0, _LARGEST_EPSILON, epsilon=self.epsilon)
+        _validate.probability(delta=self.delta)
+        _validate.count(dim=self.dim)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of a coordinate."""
+        return 2 * self.clip_norm * math.sqrt(2 * math.log(1.25 / self.delta)) / self.epsilon
+
+    @property
+    def grid(self) -> float:
+        """Step of the released coordinates: 1/64 of a coordinate's standard deviation."""
+        return self.sigma / 64
+
+    @property
+    def claimed(self) -> ApproximateEvent:
+        """What is stated about one release."""
+        return ApproximateEvent(self.epsilon, self.delta)
+
+    @property
+    def true_epsilon(self) -> float:
+        """The least epsilon at delta, by the analytic curve (Balle and Wang 2018), attained by antipodal vectors."""
+        return gaussian_epsilon(self.sigma / (2 * self.clip_norm), self.delta)
+
+    @property
+    def event(self) -> NoEvent:
+        """One release."""
+        return NoEvent("Gaussian noise by a formula that is proven for epsilon <= 1 only (Dwork and Roth 2014)")
+
+    def release(self, vectors: Vectors, source: Randomness) -> Floats:
+        """Noisy vectors `(rows, dim)`."""
+        clipped = clip(finite(vectors, self.dim), self.clip_norm)
+        return rounded(clipped + self.sigma * normals(len(clipped), self.dim, source), self.grid)
+
+    def log_density(self, released: Floats, vectors: Vectors) -> Floats:
+        """Log density of each released vector, `(rows,)`, before rounding (see dptext.noise)."""
+        clipped = clip(finite(vectors, self.dim), self.clip_norm)
+        return gaussian_log_density(paired(released, clipped) - clipped, self.sigma)

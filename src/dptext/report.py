@@ -1,0 +1,252 @@
+"""Figures as SVG, the same bytes for the same numbers. Needs matplotlib: pip install "dptext[report]".
+
+A figure is drawn on what `drawing` yields and saved when its block ends::
+
+    with drawing("violations.svg", title="...") as figure:
+        axes = figure.subplots()
+        axes.plot(xs, ys)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+from dptext.audits.sensitivity import Law, Violations
+from dptext.errors import ConfigError, MissingExtraError
+from dptext.estimates import Estimate
+from dptext.formats import file_error
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Distinct for colour-blind readers too (Okabe and Ito 2008), and for all by their dashes.
+LINES: Final = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#CC79A7", ":"))
+
+_STYLE: Final = {
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "figure.figsize": (7.2, 4.0),
+    "figure.constrained_layout.use": True,
+    "font.family": ["DejaVu Sans"],  # comes with matplotlib, so that text is as wide everywhere
+    "font.size": 9.5,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "dptext",  # ids are otherwise random
+}
+
+
+def load_matplotlib() -> ModuleType:
+    """The module matplotlib, loaded when first needed.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        import matplotlib as mpl  # noqa: PLC0415
+        import matplotlib.figure  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError('Figures need matplotlib. Install it: pip install "dptext[report]"') from error
+    return mpl
+
+
+@contextlib.contextmanager
+def drawing(path: str | os.PathLike[str], *, title: str) -> Iterator[Figure]:
+    """An empty figure in the style of the house; saved as SVG when the block ends without an error.
+
+    Args:
+        path: of the SVG file, which is overwritten.
+        title: what a screen reader says of the file; not drawn.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        ConfigError: the file cannot be written.
+    """
+    mpl = load_matplotlib()
+    with mpl.rc_context(_STYLE):
+        figure: Figure = mpl.figure.Figure()  # not by pyplot, which keeps figures and looks for a screen
+        yield figure
+        save(figure, path, title=title)
+
+
+def save(figure: Figure, path: str | os.PathLike[str], *, title: str) -> None:
+    """Write a figure as SVG without a date or a version, so that equal figures are equal files.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    load_matplotlib()
+    try:
+        figure.savefig(path, format="svg", metadata={"Title": title, "Date": None, "Creator": None})
+    except OSError as error:
+        problem = file_error(path, "write", error)
+    else:
+        return
+    raise problem
+
+
+def violations_figure(rows: Sequence[Violations], path: str | os.PathLike[str]) -> None:
+    """The share of pairs of vectors that violate a claimed sensitivity, against their size, a curve a law.
+
+    As figure 1 of Habernal 2021. The bands are the intervals of the shares.
+
+    Args:
+        rows: of one claim, which only the number of coordinates may tell apart.
+        path: of the SVG file, which is overwritten.
+
+    Raises:
+        ConfigError: no rows, rows of different claims or of too many laws, or a file that cannot be written.
+        MissingExtraError: matplotlib is not installed.
+    """
+    if len({str(row.claim) for row in rows}) != 1:
+        raise ConfigError("Expected rows of one claim, found none or several.")
+    curves: dict[Law, list[Violations]] = {}
+    for row in sorted(rows, key=lambda row: row.claim.dim):
+        curves.setdefault(row.law, []).append(row)
+    if len(curves) > len(LINES):
+        raise ConfigError(f"Expected rows of at most {len(LINES)} laws, found {len(curves)}.")
+    pairs = sorted({row.pairs for row in rows})
+    claim = str(rows[0].claim)
+    with drawing(path, title=f"Pairs of vectors that violate the claim: {claim}") as figure:
+        axes = figure.subplots()
+        for (law, curve), (color, dashes) in zip(curves.items(), LINES, strict=False):
+            dims = [row.claim.dim for row in curve]
+            percent = [[100 * x for x in (r.share.value, r.share.low, r.share.high)] for r in curve]
+            values, lows, highs = zip(*percent, strict=True)
+            axes.fill_between(dims, lows, highs, color=color, alpha=0.2, linewidth=0)
+            marker = "o" if len(dims) <= 20 else None
+            axes.plot(dims, values, dashes, color=color, label=str(law), marker=marker, markersize=4)
+        largest = max(row.claim.dim for row in rows)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks([2**i for i in range((largest - 1).bit_length() + 1)])
+        axes.xaxis.set_major_formatter("{x:.0f}")
+        axes.set_ylim(-2, 102)
+        axes.set_xlabel("coordinates of a vector, n (log scale)")
+        axes.set_ylabel("pairs that violate the claim (%)")
+        axes.set_title(f"Claim: {claim}\nShare of random pairs that violate it ({_counts(pairs)} for each n)")
+        axes.legend(title="coordinates before clipping", loc="upper left", bbox_to_anchor=(0, 0.97), alignment="left")
+
+
+def _counts(pairs: Sequence[int]) -> str:
+    return f"{pairs[0]:,} pairs" if len(pairs) == 1 else f"{pairs[0]:,} to {pairs[-1]:,} pairs"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Lower bounds on epsilon of one mechanism, by the number of runs.
+
+    Attributes:
+        name: of the mechanism.
+        trials: runs on each input.
+        bounds: the bound that so many runs gave.
+        ceilings: the largest bound that so many runs can give.
+        claimed: epsilon; infinite where nothing is claimed.
+    """
+
+    name: str
+    trials: tuple[int, ...]
+    bounds: tuple[float, ...]
+    ceilings: tuple[float, ...]
+    claimed: float
+
+
+def bounds_figure(curves: Sequence[Bounds], path: str | os.PathLike[str]) -> None:
+    """What counting shows, against the number of runs: a panel for each claimed epsilon.
+
+    A curve above the claim refutes it; none can rise above the ceiling.
+
+    Args:
+        curves: of mechanisms under the same or other claims.
+        path: of the SVG file, which is overwritten.
+
+    Raises:
+        ConfigError: no curves, too many for one panel, or a file that cannot be written.
+        MissingExtraError: matplotlib is not installed.
+    """
+    panels: dict[float, list[Bounds]] = {}
+    for curve in curves:
+        panels.setdefault(curve.claimed, []).append(curve)
+    if not panels or max(map(len, panels.values())) > len(LINES):
+        raise ConfigError(f"Expected 1 to {len(LINES)} curves for each claim, found {len(curves)} in all.")
+    with drawing(path, title="Lower bound on epsilon against the number of runs") as figure:
+        for axes, (claimed, group) in zip(
+            figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
+        ):
+            for curve, (color, dashes) in zip(group, LINES, strict=False):
+                axes.plot(curve.trials, curve.bounds, dashes, color=color, marker="o", markersize=4, label=curve.name)
+            axes.plot(group[0].trials, group[0].ceilings, ":", color="#888888", label="ceiling of so many runs")
+            if not math.isinf(claimed):
+                axes.axhline(claimed, color="black", linewidth=1.0, label=f"claimed epsilon {claimed:g}")
+            axes.set_xscale("log")
+            axes.set_ylim(bottom=-0.15)
+            axes.set_xlabel("runs on each of two inputs (log scale)")
+            axes.set_ylabel("lower bound on epsilon (95%)")
+            axes.legend(loc="upper left", fontsize=8)
+        if len(panels) > 1:
+            figure.set_size_inches(9.0, 4.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """How often an attacker's j guesses held the input, by epsilon, for one mechanism and size.
+
+    Attributes:
+        name: of the mechanism.
+        epsilons: claimed.
+        shares: found, with their intervals.
+        bounds: the most that the claim allows.
+    """
+
+    name: str
+    epsilons: tuple[float, ...]
+    shares: tuple[Estimate, ...]
+    bounds: tuple[float, ...]
+
+
+def reconstruction_figure(panels: Mapping[str, Sequence[Success]], path: str | os.PathLike[str]) -> None:
+    """Success of the informed adversary against the bound of the claim, a panel for each title.
+
+    Args:
+        panels: curves by the title of their panel, such as "n = 64".
+        path: of the SVG file, which is overwritten.
+
+    Raises:
+        ConfigError: no panels, too many curves for one, or a file that cannot be written.
+        MissingExtraError: matplotlib is not installed.
+    """
+    if not panels or max(map(len, panels.values())) > len(LINES):
+        raise ConfigError(f"Expected panels of 1 to {len(LINES)} curves.")
+    with drawing(path, title="Reconstruction by an informed adversary against the bound") as figure:
+        figure.set_size_inches(3.4 * len(panels) + 0.6, 3.8)
+        all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        for axes, (title, group) in zip(all_axes, panels.items(), strict=True):
+            for curve, (color, dashes) in zip(group, LINES, strict=False):
+                values = [100 * share.value for share in curve.shares]
+                errors = [
+                    [100 * (share.value - share.low) for share in curve.shares],
+                    [100 * (share.high - share.value) for share in curve.shares],
+                ]
+                axes.errorbar(
+                    curve.epsilons, values, errors, fmt=f"o{dashes}", color=color, markersize=4, label=curve.name
+                )
+            widest = max(group, key=lambda curve: curve.bounds)
+            axes.plot(widest.epsilons, [100 * bound for bound in widest.bounds], color="black", label="bound")
+            axes.set_xscale("log")
+            axes.set_xticks(widest.epsilons, [f"{epsilon:g}" for epsilon in widest.epsilons])
+            axes.minorticks_off()
+            axes.set_title(title)
+            axes.set_xlabel("claimed epsilon (log scale)")
+        all_axes[0].set_ylabel("first guess is right (%)")
+        all_axes[0].legend(loc="upper left", fontsize=8)

@@ -1,0 +1,126 @@
+"""Records as positions in a public vocabulary, for mechanisms that replace words: tokens, points, distances.
+
+Nothing private is kept: records are arguments, and what is stored is public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import text
+from dptext.embeddings import WordVectors
+from dptext.errors import ConfigError
+from dptext.records import Record, Release
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Lines = list[list[str]]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Vocabulary:
+    """Public words as points, and the way from records to tokens and back.
+
+    Attributes:
+        vectors: the public vectors.
+        points: float64 `(n_words, dim)`, in coordinates of the mechanism's choice.
+        standin: `(dim,)`, what an unknown token stands for.
+        max_tokens: texts are cut to this public length; None keeps them whole.
+    """
+
+    vectors: WordVectors
+    points: Floats
+    standin: Floats
+    max_tokens: int | None
+
+    def lines(self, records: Iterable[Record]) -> list[Lines]:
+        """The tokens of each line of each record."""
+        found = [text.tokenize(record.text) for record in records]
+        return found if self.max_tokens is None else [text.cut(lines, self.max_tokens) for lines in found]
+
+    def indices(self, documents: Iterable[Lines]) -> Indices:
+        """The position of each token in the vocabulary, or -1, over all documents."""
+        tokens = [token for lines in documents for line in lines for token in line]
+        return np.asarray(self.vectors.index_of(tokens), np.int64)
+
+    def at(self, indices: Indices) -> Floats:
+        """The points `(n_tokens, dim)`, the stand-in where the index is -1."""
+        points = self.points[indices]
+        points[indices < 0] = self.standin
+        return points
+
+    def rewrite(
+        self, records: Sequence[Record], words: Callable[[Indices, Sequence[int]], Indices]
+    ) -> list[Release[str]]:
+        """One release a record, with the words that `words(indices, tokens of each record)` chooses."""
+        documents = self.lines(records)
+        indices = self.indices(documents)
+        chosen = iter(self.vectors.words[i] for i in words(indices, sizes_of(documents)).tolist())
+        return [
+            Release(record.id, text.detokenize([[next(chosen) for _ in line] for line in lines]), kept=record.kept)
+            for record, lines in zip(records, documents, strict=True)
+        ]
+
+    def distance(self, first: Record, second: Record) -> float:
+        """The sum over tokens of the Euclidean distance of their points, rounded up by 2^-40 of itself.
+
+        Raises:
+            ConfigError: the records differ in their lines or in a line's number of tokens.
+        """
+        one, two = self.lines([first, second])
+        if list(map(len, one)) != list(map(len, two)):
+            raise ConfigError(
+                "Expected two records with equally many tokens in each line: others are no neighbours where these "
+                "numbers are revealed."
+            )
+        gaps = self.at(self.indices([one])) - self.at(self.indices([two]))
+        return math.fsum(np.linalg.norm(gaps, axis=1)) * (1 + 2.0**-40)
+
+
+def sizes_of(documents: Iterable[Lines]) -> list[int]:
+    """The number of tokens of each document."""
+    return [sum(map(len, lines)) for lines in documents]
+
+
+def frequent_words(n_words: int) -> Indices:
+    """4,000 running words, as positions in the vocabulary: what an unchanged share is measured on.
+
+    They are the 200 most frequent words of the public vocabulary (its first ones), weighted by 1 / (rank + 2.7) as in
+    running text (Zipf and Mandelbrot). The measurement has a fixed seed and no private text takes part.
+    """
+    cumulated = np.cumsum(1 / (np.arange(min(200, n_words)) + 2.7))
+    return np.searchsorted(cumulated / cumulated[-1], (np.arange(4000) + 0.5) / 4000)
+
+
+def spread_words(n_words: int) -> Indices:
+    """At most 2,000 words, as positions spread evenly over the vocabulary."""
+    return np.linspace(0, n_words - 1, min(2000, n_words)).round().astype(np.int64)
+
+
+def squared_distances(left: Floats, right: Floats) -> NDArray[np.float32]:
+    """Squared Euclidean distances `(n_left, n_right)` in float32: good for a shortlist, not for a result."""
+    a, b = left.astype(np.float32), right.astype(np.float32)
+    result = a @ b.T
+    result *= -2
+    result += np.square(a).sum(axis=1)[:, None]
+    result += np.square(b).sum(axis=1)
+    return result
+
+
+def covariance_root(points: Floats, mix: float) -> Floats:
+    """(lambda * Sigma + (1 - lambda) I)^(1/2), Sigma the covariance scaled to trace dim (Xu et al. 2020).
+
+    Raises:
+        ConfigError: lambda is 1 and the points lie in fewer dimensions than they have coordinates.
+    """
+    covariance = np.cov(points, rowvar=False).reshape(points.shape[1], -1)
+    covariance *= points.shape[1] / np.trace(covariance)
+    values, axes = np.linalg.eigh(mix * covariance + (1 - mix) * np.eye(points.shape[1]))
+    if values.min() < 1e-6:
+        raise ConfigError(f"Expected mahalanobis_lambda={mix!r} < 1: these vectors do not fill their space.")
+    return np.asarray((axes * np.sqrt(values)) @ axes.T)

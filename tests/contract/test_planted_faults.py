@@ -1,0 +1,221 @@
+"""Each check of the contract fails on the fault planted for it, and not on a sound mechanism."""
+
+import logging
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, make_dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from dptext.errors import ConfigError, DPTextError
+from dptext.guarantee import Event, MetricEvent
+from dptext.mechanisms.word_metric import WordMetric
+from dptext.randomness import Randomness, seeded
+from dptext.records import Record, Release
+from dptext.testing import CHECKS, ContractError, check_mechanism
+from vectors import WORDS
+
+KEPT: list[str] = []
+
+
+@dataclass
+class Planted:
+    """The word mechanism with one fault."""
+
+    inner: object = field(repr=False)
+    fault: str
+    last: str = ""
+    cache: dict[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def spec(self):
+        match self.fault:
+            case "overshoots":
+                return Overshooting(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
+            case "no tiny settings":
+                return Large(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
+            case "loads another":
+                return LoadsAnother(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
+            case "thawed spec":
+                return make_dataclass("Thawed", ["epsilon", "kind"])(1.0, "thawed")
+        return self.inner.spec
+
+    @property
+    def event(self) -> Event:
+        if self.fault == "event from text":
+            return MetricEvent(1.0 + len(self.last) / 100, self.inner.event.metric)
+        return self.inner.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        return {"vectors": "short"} if self.fault == "short digest" else self.inner.digests
+
+    def __repr__(self) -> str:
+        return f"Planted({self.last})" if self.fault == "repr" else "Planted(...)"
+
+    def distance(self, first: Record, second: Record) -> float:
+        return self.inner.distance(first, second)
+
+    def output_distribution(self, record: Record) -> Mapping[str, float]:
+        return self.inner.output_distribution(record)
+
+    def save(self, folder: Path) -> None:
+        self.inner.save(folder)
+        if self.fault == "saves text":
+            (folder / "notes.txt").write_text(self.last, "utf-8")
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        if records:
+            self.last = records[-1].text if self.fault == "event from text" else self.last
+        text = " ".join(record.text[:200] for record in records)
+        match self.fault:
+            case "repr" | "saves text":
+                self.last += text
+            case "cache":
+                self.cache[text] = "seen"
+            case "prints":
+                print(text)
+            case "logs":
+                logging.getLogger("planted").debug("working on %s", text)
+            case "warns":
+                warnings.warn(f"odd text: {text!r}", stacklevel=2)
+            case "raises" if "\ud800" in text:
+                raise DPTextError(f"cannot read {text!r}")
+            case "raises from" if "\ud800" in text:
+                try:
+                    text.encode()
+                except UnicodeEncodeError as error:
+                    raise DPTextError("cannot read a record") from error
+            case "stderr":
+                sys.stderr.write(text)
+            case "crashes" if not text.isascii():
+                raise KeyError("not in the vocabulary")
+            case "temporary file":
+                with tempfile.NamedTemporaryFile("w", delete=False, suffix=".planted", encoding="utf-8") as file:
+                    file.write(text.encode("utf-8", "replace").decode())
+                KEPT.append(file.name)
+            case "file beside":
+                Path("planted.cache").write_text(text.encode("utf-8", "replace").decode(), "utf-8")
+                KEPT.append("planted.cache")
+            case "fixed seed":
+                return self.inner.privatize(records, seeded(7))
+            case "more epsilon":
+                louder = replace(self.inner.spec, epsilon=4 * self.inner.spec.epsilon)
+                return _fitted(louder).privatize(records, randomness)
+        released = self.inner.privatize(records, randomness)
+        match self.fault:
+            case "drops":
+                return [r for r, record in zip(released, records, strict=True) if record.text]
+            case "reorders":
+                return released[::-1]
+            case "bare texts":
+                return [type("Bare", (), {"id": r.id, "output": r.output, "label": None})() for r in released]
+            case "fills an empty batch":
+                return released or [Release("0", "filler")]
+            case "labels":
+                return [replace(r, label=record.label) for r, record in zip(released, records, strict=True)]
+            case "by place":  # noise depends on the place in the batch, not on the record's position
+                return self.inner.privatize(records, randomness.at(0)) if len(records) > 3 else released
+            case "by neighbours":
+                return [replace(r, output=f"{r.output} {len(records)}") for r in released]
+            case "shared in a batch":  # under secure randomness only: the seeded path is innocent
+                return [replace(r, output=released[0].output) for r in released] if randomness.is_secure else released
+            case "first is louder":
+                if randomness.is_secure and records:
+                    return [replace(released[0], output=records[0].text.split(" ")[0] or "-"), *released[1:]]
+            case "unknown raw":
+                return [
+                    replace(r, output=record.text) if record.text and record.text.split()[:1] != [WORDS[0]] else r
+                    for r, record in zip(released, records, strict=True)
+                ]
+            case "constant by text":
+                return [
+                    replace(r, output=" ".join(record.text.split()[:1]))
+                    for r, record in zip(released, records, strict=True)
+                ]
+            case "counts tokens":
+                return [
+                    replace(r, output=f"{r.output} {len(record.text)}")
+                    for r, record in zip(released, records, strict=True)
+                ]
+        return released
+
+
+class Overshooting(WordMetric):
+    def calibrate(self, epsilon, *, unit=None, delta=0.0):
+        return replace(self, epsilon=epsilon * 1.01)
+
+
+class Large(WordMetric):
+    @classmethod
+    def tiny(cls):
+        return ()
+
+
+class LoadsAnother(WordMetric):
+    def load(self, folder):
+        return replace(self, epsilon=2 * self.epsilon).fit()
+
+
+_MADE: dict[object, object] = {}
+
+
+def _fitted(spec: WordMetric):
+    if spec not in _MADE:
+        _MADE[spec] = spec.fit()
+    return _MADE[spec]
+
+
+FAULTS = {
+    "settings": ["thawed spec", "no tiny settings", "short digest"],
+    "statements": ["overshoots"],
+    "order": ["drops", "reorders", "bare texts", "fills an empty batch"],
+    "batches": ["by place", "by neighbours"],
+    "distribution": ["by neighbours", "shared in a batch", "first is louder"],
+    "fresh": ["fixed seed", "constant by text"],
+    "event": ["event from text"],
+    "verbatim": ["unknown raw", "labels"],
+    "silence": ["repr", "cache", "prints", "logs", "warns", "raises", "raises from", "stderr"],
+    "files": ["temporary file", "file beside", "unknown raw"],
+    "model": ["saves text", "loads another"],
+    "guarantee": ["more epsilon", "constant by text"],
+}
+
+
+@pytest.fixture
+def tem(vectors: Path):
+    return _fitted(WordMetric(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=300))
+
+
+@pytest.mark.parametrize("check", list(CHECKS))
+def test_a_sound_mechanism_passes(tem, check: str) -> None:
+    assert check_mechanism(Planted(tem, "none"), words=WORDS[:4], checks=[check]) == (check,)
+
+
+@pytest.mark.parametrize(("check", "fault"), [(check, fault) for check in FAULTS for fault in FAULTS[check]])
+def test_a_planted_fault_is_caught(tem, check: str, fault: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    try:
+        with pytest.raises(ContractError):
+            check_mechanism(Planted(tem, fault), words=WORDS[:4], checks=[check])
+    finally:
+        for name in KEPT:
+            Path(name).unlink(missing_ok=True)
+        KEPT.clear()
+
+
+def test_a_mechanism_that_crashes_is_not_forgiven(tem) -> None:
+    with pytest.raises(KeyError):
+        check_mechanism(Planted(tem, "crashes"), words=WORDS[:4], checks=["verbatim"])
+
+
+def test_every_check_has_its_fault() -> None:
+    assert set(FAULTS) == set(CHECKS)
+
+
+def test_an_unknown_check_is_refused(tem) -> None:
+    with pytest.raises(ConfigError, match="Expected checks among"):
+        check_mechanism(tem, checks=["order", "everything"])

@@ -1,0 +1,107 @@
+import subprocess
+import sys
+from xml.etree import ElementTree as ET
+
+import matplotlib as mpl
+import pytest
+
+from dptext import report
+from dptext.audits.sensitivity import Claim, Normal, Uniform, Violations, simulate
+from dptext.errors import ConfigError, MissingExtraError
+from dptext.noise import Norm
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Violations]:
+    laws = (Uniform(), Normal(0.1), Normal(0.01))
+    return [simulate(Claim(dim=dim), law, pairs=300) for dim in (1, 2, 4, 8, 16, 24) for law in laws]
+
+
+def test_a_figure_says_what_it_shows(rows, tmp_path) -> None:
+    path = tmp_path / "violations.svg"
+    report.violations_figure(rows, path)
+    text = path.read_text("utf-8")
+    assert ET.fromstring(text).tag.endswith("svg")  # noqa: S314
+    # Text is drawn as paths; matplotlib keeps it in a comment for readers and searches.
+    for words in (
+        "<title>Pairs of vectors that violate the claim: no two L2-clipped vectors are more than 2C apart in L1 norm",
+        "<!-- Claim: no two L2-clipped vectors are more than 2C apart in L1 norm -->",
+        "(300 pairs for each n)",
+        "<!-- uniform in (-C, C) -->",
+        "<!-- normal, sd 0.1 C -->",
+        "<!-- normal, sd 0.01 C -->",
+        "<!-- coordinates of a vector, n (log scale) -->",
+        "<!-- pairs that violate the claim (%) -->",
+        "<!-- 16 -->",
+    ):
+        assert words in text, words
+
+
+def test_equal_numbers_make_equal_files(rows, tmp_path) -> None:
+    first, second, other = tmp_path / "1.svg", tmp_path / "2.svg", tmp_path / "3.svg"
+    report.violations_figure(rows, first)
+    report.violations_figure(rows, second)
+    report.violations_figure(rows[:-3], other)
+    assert first.read_bytes() == second.read_bytes()
+    assert first.read_bytes() != other.read_bytes()
+    assert "dc:date" not in first.read_text("utf-8")
+    assert mpl.__version__ not in first.read_text("utf-8")
+
+
+def test_another_process_writes_the_same_file(tmp_path) -> None:
+    code = (
+        "import sys; from dptext import report; from dptext.audits.sensitivity import *\n"
+        "report.violations_figure([simulate(Claim(dim=n), Uniform(), pairs=50) for n in (1, 2, 3)], sys.argv[1])"
+    )
+    theirs, ours = tmp_path / "theirs.svg", tmp_path / "ours.svg"
+    subprocess.run([sys.executable, "-c", code, str(theirs)], check=True, timeout=60)
+    report.violations_figure([simulate(Claim(dim=n), Uniform(), pairs=50) for n in (1, 2, 3)], ours)
+    assert theirs.read_bytes() == ours.read_bytes()
+
+
+def test_a_curve_a_law_and_a_mark_a_point_where_there_are_few(rows, tmp_path) -> None:
+    path = tmp_path / "v.svg"
+    report.violations_figure(rows, path)
+    text = path.read_text("utf-8")
+    for color, _ in report.LINES[:3]:
+        assert f"stroke: {color.lower()}" in text
+    assert f"stroke: {report.LINES[3][0].lower()}" not in text
+
+
+def test_the_style_does_not_leak(rows, tmp_path) -> None:
+    before = dict(mpl.rcParams)
+    report.violations_figure(rows, tmp_path / "v.svg")
+    assert dict(mpl.rcParams) == before
+
+
+def test_nothing_is_written_where_drawing_fails(tmp_path) -> None:
+    path = tmp_path / "v.svg"
+    with pytest.raises(RuntimeError), report.drawing(path, title="never"):
+        raise RuntimeError
+    assert not path.exists()
+
+
+def test_rows_that_are_not_of_one_claim_are_refused(rows, tmp_path) -> None:
+    path = tmp_path / "v.svg"
+    other = simulate(Claim(dim=3, clipped=Norm.L1), Uniform(), pairs=10)
+    many = [simulate(Claim(dim=3), Normal(0.1 * i), pairs=10) for i in range(1, 6)]
+    for wrong in ([], [*rows, other], many):
+        with pytest.raises(ConfigError, match="Expected rows"):
+            report.violations_figure(wrong, path)
+    assert not path.exists()
+
+
+def test_a_file_that_cannot_be_written(rows, tmp_path) -> None:
+    with pytest.raises(ConfigError, match="Cannot write"):
+        report.violations_figure(rows, tmp_path / "absent" / "v.svg")
+
+
+def test_without_matplotlib_the_install_line_is_named(rows, tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "dptext\[report\]"'):
+        report.violations_figure(rows, tmp_path / "v.svg")
+
+
+def test_importing_the_module_does_not_import_matplotlib() -> None:
+    code = "import sys, dptext.report, dptext.cli.audit_sensitivity; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
