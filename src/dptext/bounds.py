@@ -248,31 +248,31 @@ def renyi_from_rates(
 def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta: float = 0.0) -> float:
     """The most often that any attacker's `top` guesses can contain the input, of equally likely candidates.
 
-    The guarantee must hold between any two of the N candidates (MATHS 7). Pure: an output is at most e^eps
-    times as likely under one candidate as under another, so the j best carry at most j e^eps / (j e^eps + N - j)
-    of the posterior. With delta and one guess: sum P_i(guess i) <= e^eps P_k(guess i) + delta over all k != i,
-    then over i, and get (e^eps + (N - 1) delta) / (e^eps + N - 1).
+    The guarantee must hold between any two of the N candidates (MATHS 7). Let S be the j guesses, padded to exactly j,
+    and s the success. For i != k the event "i is in S, k is not" gives P_i(i in S, k not) <= e^eps P_k(i in S, k not)
+    + delta. Summed over all ordered pairs the left side is (N - j) N s, because N - j candidates are missing from S;
+    the right side is e^eps j N (1 - s) + N (N - 1) delta, because S holds j others wherever it lacks the truth. So
+    s <= (j e^eps + (N - 1) delta) / (j e^eps + N - j). It is attained, by the mechanism that puts the truth into S
+    with probability s and fills S up uniformly.
 
     Args:
         epsilon: of the guarantee, finite.
         candidates: N, how many inputs the attacker knows to be equally likely.
         top: j, how many different guesses the attacker has.
-        delta: of the guarantee; only with top=1, where the bound is proved.
+        delta: of the guarantee.
 
     Returns:
         A probability, rounded up.
 
     Raises:
-        ConfigError: a setting out of its range, or delta > 0 with top > 1.
+        ConfigError: a setting out of its range.
     """
     _validate.not_negative(epsilon=epsilon)
     _validate.count(candidates=candidates, top=top)
     _validate.within(1, candidates, top=top)
     _validate.probability(delta=delta)
-    if top > 1 and delta > 0:
-        raise ConfigError(f"Expected top={top!r} = 1 with delta={delta!r} > 0: no bound is proved for more guesses.")
     shrink = math.exp(-epsilon)  # divided by e^epsilon, which overflows
-    bound = (1 + (candidates - 1) * delta * shrink) / (1 + (candidates - top) / top * shrink)
+    bound = (1 + (candidates - 1) / top * delta * shrink) / (1 + (candidates - top) / top * shrink)
     return min(1.0, bound * (1 + _FLOAT_SLACK))
 
 

@@ -38,8 +38,10 @@ def test_every_command_and_option_has_help() -> None:
     import typer.main
 
     group = typer.main.get_command(dptext_app())
-    assert sorted(group.commands) == ["demo", "explain", "mechanisms", "privatize"]
-    for command in group.commands.values():
+    assert sorted(group.commands) == ["audit", "demo", "explain", "mechanisms", "privatize"]
+    audits = group.commands["audit"].commands
+    assert sorted(audits) == ["distinguish", "exact", "reconstruction", "sensitivity", "whitebox"]
+    for command in [*group.commands.values(), *audits.values()]:
         assert command.help
         for parameter in command.params:
             assert getattr(parameter, "help", None), (command.name, parameter.name)
