@@ -70,6 +70,7 @@ docs: $(STAMPS)/dev
 bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks/nearest.py
 	$(BIN)/python benchmarks/samplers.py
+	$(BIN)/python benchmarks/audits.py
 	$(BIN)/python benchmarks/startup.py
 
 check: lint type imports dependencies test

@@ -62,7 +62,9 @@ def test_the_readme_names_the_two_commands_and_every_command_it_shows_exists() -
         assert f"\n{target}:" in makefile
     import typer.main
 
-    options = {o for c in typer.main.get_command(dptext_app()).commands.values() for p in c.params for o in p.opts}
+    group = typer.main.get_command(dptext_app())
+    commands = [*group.commands.values(), *group.commands["audit"].commands.values()]
+    options = {o for c in commands for p in c.params for o in p.opts}
     shown = {
         word
         for line in readme.splitlines()
@@ -87,6 +89,19 @@ def test_the_shell_lines_of_the_readme_run(tmp_path: Path) -> None:
     assert (tmp_path / "notes.private.jsonl").read_text("utf-8").count('"year": "2024"') == 1
 
 
+def test_the_audits_of_the_readme_end_as_it_says(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    block = readme.partition("## Attack it")[2].partition("```sh\n")[2].partition("```")[0]
+    lines = [line for line in block.splitlines() if not line.startswith("pip install")]
+    assert len(lines) == 2
+    script = "\n".join(
+        [f'dptext() {{ "{sys.executable}" -c "from dptext.cli.app import main; main()" "$@"; }}', *lines]
+    )
+    done = subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert "\nrefuted\n" in done.stdout, done.stderr
+    assert done.stdout.endswith("survives\n"), done.stderr
+
+
 def test_torch_is_pinned_and_the_pins_cover_what_we_depend_on() -> None:
     pins = {
         line.partition("==")[0].strip().lower(): line
@@ -99,6 +114,8 @@ def test_torch_is_pinned_and_the_pins_cover_what_we_depend_on() -> None:
         *project["dependencies"],
         *project["optional-dependencies"]["dev"],
         *project["optional-dependencies"]["glove"],
+        *project["optional-dependencies"]["audit"],
+        *project["optional-dependencies"]["report"],
     ]
     for requirement in wanted:
         name = requirement.partition(">=")[0].partition("==")[0].partition("[")[0].strip().lower()

@@ -9,7 +9,8 @@
     (2.0, False)
 
 `distinguish` counts runs (black box), `whitebox` reads declared densities, `exact` sums over all outputs,
-`reconstruct` guesses inputs, `sensitivity` looks at norms, `broken_assumptions` compares what no box can show. `worst_pairs` and `worst_latents` propose neighbours.
+`reconstruct` guesses inputs, `sensitivity` looks at norms, `broken_assumptions` compares what no box can show.
+`worst_pairs` and `worst_latents` propose neighbours.
 """
 
 from dptext.audits.density import whitebox

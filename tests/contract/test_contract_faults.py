@@ -71,17 +71,18 @@ class Planted:
         if records:
             self.last = records[-1].text if self.fault == "event from text" else self.last
         text = " ".join(record.text[:200] for record in records)
+        safe = text.encode("utf-8", "replace").decode()
         match self.fault:
             case "repr" | "saves text":
                 self.last += text
             case "cache":
                 self.cache[text] = "seen"
             case "prints":
-                print(text)
+                print(safe)
             case "logs":
-                logging.getLogger("planted").debug("working on %s", text)
+                logging.getLogger("planted").debug("working on %s", safe)
             case "warns":
-                warnings.warn(f"odd text: {text!r}", stacklevel=2)
+                warnings.warn(f"odd text: {safe!r}", stacklevel=2)
             case "raises" if "\ud800" in text:
                 raise DPTextError(f"cannot read {text!r}")
             case "raises from" if "\ud800" in text:
@@ -90,15 +91,15 @@ class Planted:
                 except UnicodeEncodeError as error:
                     raise DPTextError("cannot read a record") from error
             case "stderr":
-                sys.stderr.write(text)
+                sys.stderr.write(safe)
             case "crashes" if not text.isascii():
                 raise KeyError("not in the vocabulary")
             case "temporary file":
                 with tempfile.NamedTemporaryFile("w", delete=False, suffix=".planted", encoding="utf-8") as file:
-                    file.write(text.encode("utf-8", "replace").decode())
+                    file.write(safe)
                 KEPT.append(file.name)
             case "file beside":
-                Path("planted.cache").write_text(text.encode("utf-8", "replace").decode(), "utf-8")
+                Path("planted.cache").write_text(safe, "utf-8")
                 KEPT.append("planted.cache")
             case "fixed seed":
                 return self.inner.privatize(records, seeded(7))

@@ -1,0 +1,144 @@
+"""`dptext audit`: exit codes, JSON, figures, and no text of the inputs in anything that is printed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vectors import WORDS
+
+CANARY = "zqxcanaryxv"
+QUICK = ("--trials", "2000", "--seed", "1")
+
+
+def dptext(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from dptext.cli.app import main; main()", *map(str, arguments)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def words(tmp_path: Path, vectors: Path) -> tuple[str, ...]:
+    path = tmp_path / "spec.toml"
+    path.write_text(
+        f'kind = "word_metric"\nepsilon = 1.0\nnoise = "tem"\nvectors = "{vectors}"\nn_words = 300\n', "utf-8"
+    )
+    return ("--spec", str(path))
+
+
+@pytest.mark.parametrize("attack", ["distinguish", "whitebox"])
+@pytest.mark.parametrize(("noise", "code"), [("published_laplace", 1), ("laplace", 0)])
+def test_exit_codes(attack: str, noise: str, code: int) -> None:
+    done = dptext("audit", attack, "--noise", noise, "--epsilon", "5", "--dim", "64", "--trials", "4000", "--seed", "1")
+    assert done.returncode == code, done.stderr
+    assert ("REFUTED" in done.stdout) is (code == 1)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("noise", "more"),
+    [
+        ("laplace_l1", ()),
+        ("l2_laplace", ()),
+        ("gaussian", ("--delta", "1e-5")),
+        ("privunit", ()),
+        ("privunit_sphere", ()),
+    ],
+)
+def test_sound_noises_survive_the_white_box(noise: str, more: tuple[str, ...]) -> None:
+    done = dptext("audit", "whitebox", "--noise", noise, "--epsilon", "4", "--dim", "16", *QUICK, *more)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_classical_gaussian_falls_at_epsilon_50() -> None:
+    settings = ("--noise", "classical_gaussian", "--epsilon", "50", "--delta", "1e-5", "--dim", "8")
+    assert dptext("audit", "whitebox", *settings, *QUICK).returncode == 1
+    assert dptext("audit", "distinguish", *settings, *QUICK).returncode == 0  # beyond what counting can show
+
+
+def test_json_is_one_object_that_says_everything() -> None:
+    done = dptext("audit", "distinguish", "--noise", "published_laplace", "--epsilon", "5", *QUICK, "--json")
+    data = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert data["refuted"] is True
+    assert data["claim"]["basis"] == "claimed"
+    assert data["claim"]["epsilon"] == 5.0
+    report = data["report"]
+    assert report["epsilon_lower_bound"] > 5
+    assert report["ceiling"] > report["epsilon_lower_bound"]
+    assert report["signature"]["trials"] == 2000
+    assert report["unit"] == "document"
+
+
+def test_mechanisms_and_texts(words: tuple[str, ...]) -> None:
+    done = dptext("audit", "exact", *words, "--first", WORDS[0], "--second", WORDS[40], *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "(exact)" in done.stdout
+    smaller = dptext("audit", "exact", *words, "--first", WORDS[0], "--second", WORDS[40], *QUICK, "--claim", "0.3")
+    assert smaller.returncode == 1
+    known = dptext("audit", "distinguish", *words, "--first", WORDS[0], "--second", CANARY, *QUICK)
+    assert known.returncode == 0, known.stderr
+    assert CANARY not in known.stdout + known.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (("distinguish", "--noise", "lapalce"), "to be one of"),
+        (("distinguish", "--noise", "laplace", "--mechanism", "word_metric"), "Expected one of --noise"),
+        (("distinguish",), "Expected one of --mechanism"),
+        (("distinguish", "--noise", "laplace", "--trials", "10"), "trials=10"),
+        (("distinguish", "--noise", "laplace", "--epsilon", "-1"), "epsilon=-1"),
+        (("whitebox", "--noise", "gaussian", "--dim", "4"), "delta"),
+        (("exact", "--noise", "laplace"), "enumerate"),
+        (("reconstruction", "--noise", "laplace", "--candidates", "1"), "candidates"),
+        (("sensitivity", "--clip", "l7"), "--clip"),
+    ],
+)
+def test_bad_usage_ends_with_2_and_one_line(arguments: tuple[str, ...], wanted: str) -> None:
+    done = dptext("audit", *arguments)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert wanted in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_no_neighbours_are_refused_without_their_text(words: tuple[str, ...]) -> None:
+    done = dptext("audit", "distinguish", *words, "--first", f"{CANARY} a", "--second", f"b c {CANARY}", *QUICK)
+    assert done.returncode == 2
+    assert "exactly one token" in done.stderr
+    assert CANARY not in done.stdout + done.stderr
+
+
+def test_figures(tmp_path: Path) -> None:
+    curve, shares = tmp_path / "curve.svg", tmp_path / "shares.svg"
+    done = dptext("audit", "distinguish", "--noise", "published_laplace", "--epsilon", "5", *QUICK, "--figure", curve)
+    assert done.returncode == 1, done.stderr
+    assert "claimed epsilon 5" in curve.read_text("utf-8") or curve.stat().st_size > 5000
+    done = dptext("audit", "sensitivity", "--dims", "1,2,4,8", "--figure", shares)
+    assert done.returncode == 1, done.stderr
+    for path in (curve, shares):
+        assert path.read_text("utf-8").startswith("<?xml")
+    done = dptext("audit", "whitebox", "--noise", "laplace", *QUICK, "--figure", curve)
+    assert done.returncode == 2
+
+
+def test_sensitivity_of_real_vectors(tmp_path: Path) -> None:
+    latents = tmp_path / "latents.npy"
+    np.save(latents, np.random.default_rng(0).normal(size=(200, 64)))
+    assert dptext("audit", "sensitivity", "--latents", latents, "--clip-norm", "1").returncode == 1
+    assert dptext("audit", "sensitivity", "--latents", latents, "--clip-norm", "1", "--clip", "l1").returncode == 0
+
+
+def test_reconstruction(tmp_path: Path) -> None:
+    common = ("audit", "reconstruction", "--epsilon", "5", "--dim", "64", "--trials", "2000", "--seed", "1")
+    published = dptext(*common, "--noise", "published_laplace")
+    assert published.returncode == 1, published.stderr
+    corrected = dptext(*common, "--noise", "laplace", "--json")
+    assert corrected.returncode == 0, corrected.stderr
+    assert json.loads(corrected.stdout)
+    large = dptext("audit", "reconstruction", "--noise", "published_laplace", "--epsilon", "20", "--dim", "64", *QUICK)
+    assert large.returncode == 0
+    assert "whitebox" in large.stdout
