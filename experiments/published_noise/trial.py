@@ -95,6 +95,7 @@ def guessing(out: Path, *, quick: bool) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
     ]
     panels: dict[str, list[Success]] = {}
+    (out / "reconstruction.jsonl").unlink(missing_ok=True)
     for dim in (16, 64) if quick else (16, 64, 256):
         pool = audits.random_candidates(1000, dim=dim, clip_norm=1.0, randomness=seeded(SEED))
         for name, make in MECHANISMS.items():
@@ -129,17 +130,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--quick", action="store_true", help="fewer runs")
+    parser.add_argument("--only", choices=("counting", "reading", "guessing"), help="one of the three")
     arguments = parser.parse_args()
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
-    (out / "reconstruction.jsonl").unlink(missing_ok=True)
-    for name, rows in (
-        ("counting", counting(out, quick=arguments.quick)),
-        ("reading", reading(quick=arguments.quick)),
-        ("guessing", guessing(out, quick=arguments.quick)),
-    ):
-        (out / f"{name}.md").write_text("\n".join(rows) + "\n", "utf-8")
-        print(f"{name}: {out / name}.md")
+    parts = {
+        "counting": lambda: counting(out, quick=arguments.quick),
+        "reading": lambda: reading(quick=arguments.quick),
+        "guessing": lambda: guessing(out, quick=arguments.quick),
+    }
+    for name in [arguments.only] if arguments.only else list(parts):
+        (out / f"{name}.md").write_text("\n".join(parts[name]()) + "\n", "utf-8")
+        print(f"written: {out / name}.md")
 
 
 if __name__ == "__main__":

@@ -188,14 +188,14 @@ def bounds_figure(curves: Sequence[Bounds], path: str | os.PathLike[str]) -> Non
                 axes.plot(curve.trials, curve.bounds, dashes, color=color, marker="o", markersize=4, label=curve.name)
             axes.plot(group[0].trials, group[0].ceilings, ":", color="#888888", label="ceiling of so many runs")
             if not math.isinf(claimed):
-                axes.axhline(claimed, color="black", linewidth=1.0, label=f"claimed epsilon {claimed:g}")
+                axes.axhline(claimed, color="black", linewidth=1.0, label="claim")
             axes.set_xscale("log")
             axes.set_ylim(bottom=-0.15)
             axes.set_xlabel("runs on each of two inputs (log scale)")
             axes.set_ylabel("lower bound on epsilon (95%)")
-            axes.legend(loc="upper left", fontsize=8)
-        if len(panels) > 1:
-            figure.set_size_inches(9.0, 4.0)
+            axes.set_title(f"claimed epsilon {claimed:g}" if not math.isinf(claimed) else "nothing claimed")
+        figure.set_size_inches(4.5 * max(len(panels), 1.4), 4.4)
+        _legend_below(figure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ def reconstruction_figure(panels: Mapping[str, Sequence[Success]], path: str | o
     if not panels or max(map(len, panels.values())) > len(LINES):
         raise ConfigError(f"Expected panels of 1 to {len(LINES)} curves.")
     with drawing(path, title="Reconstruction by an informed adversary against the bound") as figure:
-        figure.set_size_inches(3.4 * len(panels) + 0.6, 3.8)
+        figure.set_size_inches(3.4 * len(panels) + 0.6, 4.3)
         all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for axes, (title, group) in zip(all_axes, panels.items(), strict=True):
             for curve, (color, dashes) in zip(group, LINES, strict=False):
@@ -249,4 +249,10 @@ def reconstruction_figure(panels: Mapping[str, Sequence[Success]], path: str | o
             axes.set_title(title)
             axes.set_xlabel("claimed epsilon (log scale)")
         all_axes[0].set_ylabel("first guess is right (%)")
-        all_axes[0].legend(loc="upper left", fontsize=8)
+        _legend_below(figure)
+
+
+def _legend_below(figure: Figure) -> None:
+    """One legend for all panels, where no curve is."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)

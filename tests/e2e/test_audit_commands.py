@@ -116,7 +116,6 @@ def test_figures(tmp_path: Path) -> None:
     curve, shares = tmp_path / "curve.svg", tmp_path / "shares.svg"
     done = dptext("audit", "distinguish", "--noise", "published_laplace", "--epsilon", "5", *QUICK, "--figure", curve)
     assert done.returncode == 1, done.stderr
-    assert "claimed epsilon 5" in curve.read_text("utf-8") or curve.stat().st_size > 5000
     done = dptext("audit", "sensitivity", "--dims", "1,2,4,8", "--figure", shares)
     assert done.returncode == 1, done.stderr
     for path in (curve, shares):

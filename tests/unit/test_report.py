@@ -1,5 +1,7 @@
+import math
 import subprocess
 import sys
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
@@ -8,7 +10,9 @@ import pytest
 from dptext import report
 from dptext.audits.sensitivity import Claim, Normal, Uniform, Violations, simulate
 from dptext.errors import ConfigError, MissingExtraError
+from dptext.estimates import Estimate
 from dptext.noise import Norm
+from dptext.report import Bounds, Success, bounds_figure, reconstruction_figure
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +109,20 @@ def test_without_matplotlib_the_install_line_is_named(rows, tmp_path, monkeypatc
 def test_importing_the_module_does_not_import_matplotlib() -> None:
     code = "import sys, dptext.report, dptext.cli.audit_sensitivity; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+def test_bounds_and_reconstruction_figures(tmp_path: Path) -> None:
+    curve = Bounds("published", (500, 1000), (0.5, 1.5), (3.8, 4.5), 1.0)
+    unclaimed = Bounds("private phrases", (500, 1000), (0.5, 1.5), (3.8, 4.5), math.inf)
+    bounds_figure([curve, unclaimed], tmp_path / "a.svg")
+    bounds_figure([curve, unclaimed], tmp_path / "b.svg")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    share = Estimate(0.2, 0.1, 0.3, 0.95)
+    success = Success("published", (1.0, 5.0), (share, share), (0.003, 0.13))
+    reconstruction_figure({"n = 16": [success], "n = 64": [success]}, tmp_path / "c.svg")
+    assert (tmp_path / "c.svg").read_text("utf-8").startswith("<?xml")
+    with pytest.raises(ConfigError, match="curves"):
+        bounds_figure([], tmp_path / "d.svg")
+    with pytest.raises(ConfigError, match="curves"):
+        reconstruction_figure({"n = 16": [success] * 9}, tmp_path / "d.svg")
+    assert not (tmp_path / "d.svg").exists()
