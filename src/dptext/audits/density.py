@@ -32,6 +32,7 @@ Floats = NDArray[np.float64]
 _FLOAT_LOSS = 1e-9
 _FEWEST_TRIALS = 200
 _FIT_RUNS = 20_000
+_ENTRIES_AT_ONCE = 1 << 21
 _LARGEST_EPSILON = 1e6
 
 
@@ -90,10 +91,8 @@ def whitebox(
     for pair in chosen:
         one, other = _latents(subject, pair)
         for start, end in ((one, other), (other, one)):
-            released = np.asarray(sample(subject, start, trials, randomness, position=done), np.float64)
+            found = _sampled_losses(subject, start, end, trials, randomness, position=done)
             done += trials
-            found = losses(subject, released, start, end)
-            found -= _FLOAT_LOSS * (1 + np.abs(found))
             finding = _finding(found, pair, claim, delta=delta, alpha=alpha)
             if best is None or finding.bound > best.bound:
                 best = finding
@@ -104,6 +103,21 @@ def whitebox(
     runs = min(_FIT_RUNS, max(_FEWEST_TRIALS, trials // 4))
     p_value = density_p_value(subject, one, other, runs=runs, randomness=randomness.at(done))
     return _report(best, claim, delta, confidence, trials, len(chosen), p_value, randomness)
+
+
+def _sampled_losses(
+    subject: VectorNoise, start: Floats, end: Floats, trials: int, randomness: Randomness, *, position: int
+) -> Floats:
+    """Losses of releases from `start`, lowered by what floats may err; the releases themselves are not kept."""
+    block = max(_FEWEST_TRIALS, _ENTRIES_AT_ONCE // len(start))
+    parts = []
+    for offset in range(0, trials, block):
+        runs = min(block, trials - offset)
+        released = np.asarray(sample(subject, start, runs, randomness, position=position + offset), np.float64)
+        parts.append(losses(subject, released, start, end))
+    found = np.concatenate(parts)
+    found -= _FLOAT_LOSS * (1 + np.abs(found))
+    return found
 
 
 def _latents(subject: VectorNoise, pair: Pair) -> tuple[Floats, Floats]:
@@ -130,7 +144,7 @@ def _finding(found: Floats, pair: Pair, claim: Guarantee, *, delta: float, alpha
 
 def _excess(found: Floats, epsilon: float) -> float:
     """The Monte Carlo estimate of delta(epsilon)."""
-    return float(-np.expm1(np.minimum(epsilon - found, 0.0)).mean())
+    return abs(float(np.expm1(np.minimum(epsilon - found, 0.0)).mean()))
 
 
 def _delta_at(found: Floats, epsilon: float, alpha: float) -> Estimate:
