@@ -102,6 +102,8 @@ class HasDistribution(Protocol):
     def output_distribution(self, record: Record, /) -> Mapping[str, float]:
         """The exact probability of every possible output for this record; they sum to 1.
 
+        Where a label is released, an output is the label, the character U+001F and the text.
+
         Raises:
             ConfigError: the outputs cannot be enumerated with these settings, or are too many for this record.
         """

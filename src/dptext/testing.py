@@ -26,6 +26,8 @@ from dataclasses import FrozenInstanceError, dataclass, field, fields, is_datacl
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
+import numpy as np
+
 from dptext import audits
 from dptext.audits.distinguishing import separation
 from dptext.certificate import certificate_path
@@ -54,6 +56,15 @@ def _require(condition: bool, broken: str) -> None:
         raise ContractError(broken)
 
 
+def _new_canaries() -> tuple[str, ...]:
+    """Private texts in several scripts that nothing draws by chance: letters, digits, ideographs, emoji.
+
+    Of one kind of character each, so that no tokenizer splits them.
+    """
+    ranges = ("0123456789", [chr(c) for c in range(0x20000, 0x20400)], [chr(c) for c in range(0x1F300, 0x1F5FF)])
+    return _new_canary(), *("".join(secrets.choice(letters) for _ in range(16)) for letters in ranges)
+
+
 def _new_canary() -> str:
     """A word that no vocabulary has and no mechanism can draw: of letters only, so that no tokenizer splits it."""
     return "zq" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(14))
@@ -69,6 +80,7 @@ class Case:
         words: known words of its vocabulary, at least two.
         seed: of the seeded runs.
         canary: a word that stands for private text.
+        others: the same in digits, ideographs and emoji.
     """
 
     mechanism: Mechanism[str]
@@ -76,6 +88,7 @@ class Case:
     words: tuple[str, ...]
     seed: int
     canary: str = field(default_factory=_new_canary, repr=False)
+    others: tuple[str, ...] = field(default_factory=_new_canaries, repr=False)
 
     @property
     def odd(self) -> list[Record]:
@@ -92,7 +105,8 @@ class Case:
             "\U0001f468\u200d\U0001f469\u200d\U0001f467" * 3,
             "a" * 5000,
             "!?" * 200,
-            f"{word} " * _LONG,
+            f"{word} " * _LONG + canary,
+            *(f"{word} {other}" for other in self.others),
             f"{word}\r\n{word}\x0b{word}\x00",
             "The same text.",
             "The same text.",
@@ -107,8 +121,9 @@ class Case:
         return [*self.odd, *self.records, *plain]
 
     def leaks(self, text: str) -> bool:
-        """Whether the canary shows, in any case."""
-        return self.canary in text.lower()
+        """Whether a canary shows, in any case."""
+        lowered = text.lower()
+        return self.canary in lowered or any(other in lowered for other in self.others)
 
 
 def check_mechanism(
@@ -171,6 +186,7 @@ def _check_statements(case: Case) -> None:
     mechanism, spec = case.mechanism, case.mechanism.spec
     written = json.loads(json.dumps(event_to_dict(mechanism.event)))
     _require(event_from_dict(written) == mechanism.event, "the event survives JSON")
+    _require(bool(spec.units), "the spec speaks of at least one unit")
     for unit in spec.units:
         guarantee = spec.guarantee(unit)
         _require(guarantee.unit is unit, "the guarantee speaks of the unit that was asked for")
@@ -329,7 +345,10 @@ def _listening() -> Iterator[Callable[[], str]]:
 def _strings_held_by(thing: object) -> Iterator[str]:
     """Texts that can be reached from an object's own data."""
     seen: set[int] = set()
-    waiting = deque([thing])  # what is near comes first, should there be more than can be looked at
+    on_classes = [vars(kind) for kind in type(thing).__mro__ if kind.__module__ != "builtins"]
+    waiting: deque[object] = deque(
+        [thing, *(value for names in on_classes for value in names.values())]
+    )  # what is near comes first, should there be more than can be looked at
     skipped = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
     while waiting and len(seen) < _REACHABLE:
         found = waiting.popleft()
@@ -340,6 +359,9 @@ def _strings_held_by(thing: object) -> Iterator[str]:
             yield found
         elif isinstance(found, bytes | bytearray):
             yield found.decode("utf-8", "replace")
+        elif isinstance(found, np.ndarray):
+            if found.dtype.kind in "USO":
+                waiting += found.ravel().tolist()
         else:
             waiting += gc.get_referents(found)
             if isinstance(found, dict):
@@ -366,8 +388,8 @@ def _check_files(case: Case) -> None:
 
 
 def _files_around() -> Iterator[Path]:
-    """Files in the working folder and the folder for temporary files, and one folder deeper."""
-    for folder in {Path.cwd(), Path(tempfile.gettempdir())}:
+    """Files in the working folder, the home and its cache, the folder for temporary files, and one folder deeper."""
+    for folder in {Path.cwd(), Path(tempfile.gettempdir()), Path.home(), Path.home() / ".cache"}:
         for path in itertools.chain(_listed(folder), *(_listed(below) for below in _listed(folder) if below.is_dir())):
             if path.is_file():
                 yield path

@@ -7,7 +7,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from dptext.errors import ConfigError, DPTextError
@@ -28,6 +30,7 @@ class Planted:
     inner: object = field(repr=False)
     fault: str
     last: str = ""
+    seen: ClassVar[dict[str, str]] = {}
     cache: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -77,6 +80,10 @@ class Planted:
                 self.last += text
             case "cache":
                 self.cache[text] = "seen"
+            case "cache on the class":
+                Planted.seen[text] = "seen"
+            case "cache in an array":
+                self.array = np.array([text] if text else ["-"])
             case "prints":
                 print(safe)
             case "logs":
@@ -132,6 +139,23 @@ class Planted:
                     replace(r, output=record.text) if record.text and record.text.split()[:1] != [WORDS[0]] else r
                     for r, record in zip(released, records, strict=True)
                 ]
+            case "digits raw" | "emoji raw" | "ideographs raw":
+                wanted = {"digits raw": str.isdigit, "emoji raw": _is_emoji, "ideographs raw": str.isalpha}[self.fault]
+                ascii_too = self.fault == "digits raw"
+                return [
+                    replace(
+                        r,
+                        output=" ".join(
+                            [r.output, *(w for w in record.text.split() if wanted(w) and w.isascii() == ascii_too)]
+                        ),
+                    )
+                    for r, record in zip(released, records, strict=True)
+                ]
+            case "long raw":
+                return [
+                    replace(r, output=record.text) if len(record.text) > 20_000 else r
+                    for r, record in zip(released, records, strict=True)
+                ]
             case "constant by text":
                 return [
                     replace(r, output=" ".join(record.text.split()[:1]))
@@ -143,6 +167,10 @@ class Planted:
                     for r, record in zip(released, records, strict=True)
                 ]
         return released
+
+
+def _is_emoji(word: str) -> bool:
+    return all("\U0001f300" <= letter <= "\U0001f5ff" for letter in word)
 
 
 class Overshooting(WordMetric):
@@ -178,8 +206,19 @@ FAULTS = {
     "distribution": ["by neighbours", "shared in a batch", "first is louder"],
     "fresh": ["fixed seed", "constant by text"],
     "event": ["event from text"],
-    "verbatim": ["unknown raw", "labels"],
-    "silence": ["repr", "cache", "prints", "logs", "warns", "raises", "raises from", "stderr"],
+    "verbatim": ["unknown raw", "labels", "digits raw", "emoji raw", "ideographs raw", "long raw"],
+    "silence": [
+        "repr",
+        "cache",
+        "cache on the class",
+        "cache in an array",
+        "prints",
+        "logs",
+        "warns",
+        "raises",
+        "raises from",
+        "stderr",
+    ],
     "files": ["temporary file", "file beside", "unknown raw"],
     "model": ["saves text", "loads another"],
     "guarantee": ["more epsilon", "constant by text"],
@@ -206,6 +245,7 @@ def test_a_planted_fault_is_caught(tem, check: str, fault: str, tmp_path: Path, 
         for name in KEPT:
             Path(name).unlink(missing_ok=True)
         KEPT.clear()
+        Planted.seen.clear()
 
 
 def test_a_mechanism_that_crashes_is_not_forgiven(tem) -> None:

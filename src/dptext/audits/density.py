@@ -84,6 +84,7 @@ def whitebox(
     claim = claim or claim_of(subject) or unclaimed()
     chosen = chosen_pairs(subject, first, second, pairs=pairs, claim=claim, distance=distance)
     delta = claim.delta if delta is None else delta
+    _validate.probability(delta=delta)
     randomness = randomness or secure()
     alpha = bonferroni(confidence, 2 * len(chosen))
     total, done = 2 * trials * len(chosen), 0

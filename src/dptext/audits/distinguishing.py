@@ -93,6 +93,8 @@ def distinguish(
         for value in (pair.first, pair.second):
             outputs.append(sample(subject, value, trials, settings.randomness, position=done, on_progress=advance))
             done += trials
+        if np.shape(outputs[0])[1:] != np.shape(outputs[1])[1:]:
+            raise ConfigError("Expected outputs of one kind and size for both inputs.")
         outcome = _try_pair(subject, pair, outputs[0], outputs[1], settings)
         if best is None or outcome.bound > best.bound:
             best = outcome
@@ -132,7 +134,12 @@ def chosen_pairs(
         found = worst_pairs(claim.unit, claim.relation, claim.reveals)
     else:
         raise ConfigError("Expected two inputs: none can be proposed for this subject.")
-    return [checked_pair(subject, pair, claim) for pair in found]
+    checked = [checked_pair(subject, pair, claim) for pair in found]
+    for pair in checked:
+        vectors = [value for value in (pair.first, pair.second) if not isinstance(value, str | Record)]
+        if len({len(as_vector(vector)) for vector in vectors}) > 1:
+            raise ConfigError("Expected two vectors of one size.")
+    return checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,7 @@ def exact(
     claim = claim or claim_of(subject) or unclaimed()
     chosen = chosen_pairs(subject, first, second, pairs=pairs, claim=claim, distance=distance)
     delta = claim.delta if delta is None else delta
+    _validate.probability(delta=delta)
     randomness = randomness or secure()
     total, done, tested = 2 * trials * len(chosen), 0, 0
     best: tuple[float, float, Pair] | None = None

@@ -64,7 +64,7 @@ class Pair:
 def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relation, reveals: Sequence[str]) -> None:
     """Raise IncomparableError unless the texts are neighbours that agree on what is revealed.
 
-    TOKEN: exactly one token differs. SENTENCE: at most one sentence differs. DOCUMENT: any two. What is revealed is
+    TOKEN: exactly one token differs. SENTENCE: exactly one sentence differs. DOCUMENT: any two. What is revealed is
     compared where it is a known function of the text (`dptext.text.REVEALED`); others are the caller's word.
 
     Raises:
@@ -80,8 +80,10 @@ def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relati
         raise IncomparableError("Expected one of the two texts to be empty: the relation is replace_special.")
     if unit is Unit.TOKEN and _differing(_tokens(first.text), _tokens(second.text)) != 1:
         raise IncomparableError("Expected two texts that differ in exactly one token: the unit is the token.")
-    if unit is Unit.SENTENCE and (_differing(_sentences(first.text), _sentences(second.text)) or 0) > 1:
-        raise IncomparableError("Expected two texts that differ in one sentence: the unit is the sentence.")
+    if unit is Unit.SENTENCE and not _one_sentence_differs(first.text, second.text):
+        raise IncomparableError("Expected two texts that differ in exactly one sentence: the unit is the sentence.")
+    if any("label" in name for name in reveals) and first.label != second.label:
+        raise IncomparableError("Expected two records with the same label, which the guarantee reveals.")
     for name in reveals:
         if name in REVEALED and REVEALED[name](first.text) != REVEALED[name](second.text):
             raise IncomparableError(f"Expected two texts that agree on {name}, which the guarantee reveals.")
@@ -93,6 +95,11 @@ def _tokens(text: str) -> list[str]:
 
 def _sentences(text: str) -> list[str]:
     return [part for part in _SENTENCE_END.split(text) if part]
+
+
+def _one_sentence_differs(first: str, second: str) -> bool:
+    same_layout = _SENTENCE_END.findall(first) == _SENTENCE_END.findall(second)
+    return same_layout and _differing(_sentences(first), _sentences(second)) == 1
 
 
 def _differing(first: list[str], second: list[str]) -> float:
@@ -158,8 +165,7 @@ def worst_pairs(
             if unit is Unit.AUTHOR or relation is Relation.ADD_OR_REMOVE_ONE:
                 raise
             continue
-        if unit is not Unit.SENTENCE or _differing(_sentences(first), _sentences(second)) == 1:
-            pairs.append(Pair(first, second, name))
+        pairs.append(Pair(first, second, name))
     return pairs
 
 

@@ -150,6 +150,8 @@ def sample(
         if on_progress is not None:
             on_progress(done)
     arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    if 0 < len(arrays) < len(parts) or len({array.shape[1] for array in arrays}) > 1:
+        raise ConfigError("Expected outputs of one kind and size from all runs.")
     if arrays:
         return np.concatenate(arrays)
     return [text for part in parts for text in part]
@@ -175,7 +177,7 @@ def _run(subject: Subject, value: Value, size: int, randomness: Randomness) -> O
     if isinstance(subject, Choice):
         return np.asarray(subject.choose(rows, randomness), np.float64)[:, None]
     if isinstance(subject, VectorNoise):
-        return np.asarray(subject.release(rows, randomness), np.float64)
+        return _outputs(subject.release(rows, randomness))
     raise ConfigError(
         "Expected a subject with sample(value, runs, randomness), privatize, release, or choose and distribution."
     )
@@ -188,9 +190,17 @@ def _with_label(release: Release[str] | Release[Floats]) -> str | Floats:
     return f"{release.label}\x1f{release.output}"
 
 
-def _outputs(found: Sequence[str] | Sequence[Floats] | Sequence[str | Floats] | Floats) -> Outputs:
-    if isinstance(found, np.ndarray) and found.dtype.kind in "fiub":
-        return np.asarray(found, np.float64).reshape(len(found), -1)
-    if len(found) and isinstance(found[0], np.ndarray):
-        return np.stack([np.asarray(row, np.float64).ravel() for row in found])
-    return [str(output) for output in found]
+def _outputs(found: Sequence[object] | Floats) -> Outputs:
+    """Texts, or finite vectors of one size; nothing else can be compared."""
+    rows = found if isinstance(found, np.ndarray) else list(found)
+    if isinstance(rows, list) and all(isinstance(row, str) for row in rows):
+        return [str(row) for row in rows]
+    if isinstance(rows, np.ndarray) and rows.dtype.kind in "US":
+        return [str(row) for row in rows.ravel().tolist()]
+    try:
+        vectors = np.asarray(rows, np.float64)
+    except (TypeError, ValueError):
+        vectors = np.array(np.nan)
+    if vectors.ndim == 0 or not np.isfinite(vectors).all():
+        raise ConfigError("Expected outputs that are texts, or finite vectors of one size, found something else.")
+    return vectors.reshape(len(vectors), -1)

@@ -155,11 +155,18 @@ class TestPairs:
             ("a b", "a", Unit.DOCUMENT, (TOKEN_COUNT,)),
             ("a b", "a\nb", Unit.DOCUMENT, (LINE_STRUCTURE,)),
             ("A. B.", "C. D.", Unit.SENTENCE, ()),
+            ("A. B.", "A.\n\nB.", Unit.SENTENCE, ()),
+            ("A. B.", "A. B.", Unit.SENTENCE, ()),
         ],
     )
     def test_no_neighbours_are_refused(self, first: str, second: str, unit: Unit, reveals: tuple[str, ...]) -> None:
         with pytest.raises(IncomparableError):
             check_neighbours(Record("0", first), Record("1", second), unit, Relation.REPLACE_ONE, reveals)
+
+    def test_a_revealed_label_must_agree(self) -> None:
+        first, second = Record("0", "a", label="x"), Record("0", "b", label="y")
+        with pytest.raises(IncomparableError, match="label"):
+            check_neighbours(first, second, Unit.TOKEN, Relation.REPLACE_ONE, ("the label",))
 
     def test_latents(self) -> None:
         corners, zero, axis = audits.worst_latents(16, 3.0)
@@ -243,6 +250,40 @@ class TestDistinguish:
             audits.distinguish(GridLaplace(1.0, 2, 1.0), "a", "b", trials=1000)
         with pytest.raises(ConfigError, match="vector"):
             audits.distinguish(GridLaplace(1.0, 2, 1.0), np.ones((2, 2)), np.ones(2), trials=1000)
+
+    @pytest.mark.parametrize(
+        "outputs",
+        [
+            lambda runs: [None] * runs,
+            lambda runs: np.full((runs, 2), np.nan),
+            lambda runs: [np.zeros(1 + i % 2) for i in range(runs)],
+            lambda runs: np.array([object()] * runs),
+        ],
+    )
+    def test_outputs_that_cannot_be_compared(self, outputs) -> None:
+        class Odd:
+            def sample(self, value, runs, randomness):
+                return outputs(runs)
+
+        with pytest.raises(ConfigError, match="outputs that are texts"):
+            audits.distinguish(Odd(), "a", "b", trials=1000)
+
+    def test_outputs_of_two_kinds(self) -> None:
+        class Odd:
+            def sample(self, value, runs, randomness):
+                return np.zeros((runs, 1)) if value == "a" else ["q"] * runs
+
+        with pytest.raises(ConfigError, match="one kind"):
+            audits.distinguish(Odd(), "a", "b", trials=1000)
+
+    def test_odd_vectors_and_deltas(self) -> None:
+        noise = GridLaplace(1.0, 3, 1.0)
+        for audit in (audits.distinguish, audits.whitebox):
+            with pytest.raises(ConfigError, match="one size"):
+                audit(noise, np.ones(3), np.ones(2), trials=1000)
+            for delta in (-0.5, 2.0, math.nan):
+                with pytest.raises(ConfigError, match="delta"):
+                    audit(noise, delta=delta, trials=1000)
 
     def test_progress_and_seeds(self) -> None:
         seen: list[tuple[int, int]] = []
