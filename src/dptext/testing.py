@@ -30,6 +30,7 @@ import numpy as np
 
 from dptext import audits
 from dptext.audits.distinguishing import separation
+from dptext.audits.enumeration import enumerable
 from dptext.certificate import certificate_path
 from dptext.errors import ConfigError, DPTextError
 from dptext.guarantee import Basis, Guarantee, event_from_dict, event_to_dict
@@ -40,6 +41,7 @@ from dptext.records import Record, Release
 
 _LONG = 10_000
 _COPIES = 32
+_FUNCTION_WORDS = ("of", "and", "is", "was", "with", "the", "to", "in", "it", "that", "a", ".", ",")
 _TRIALS = 2_000
 _FEW = 400
 _SURE = 1 - 1e-5  # a sound mechanism fails a statistical check less than once in 10,000 runs of the contract
@@ -59,7 +61,7 @@ def _require(condition: bool, broken: str) -> None:
 def _new_canaries() -> tuple[str, ...]:
     """Private texts in several scripts that nothing draws by chance: letters, digits, ideographs, emoji.
 
-    Of one kind of character each, so that no tokenizer splits them.
+    Of one kind of character each.
     """
     ranges = ("0123456789", [chr(c) for c in range(0x20000, 0x20400)], [chr(c) for c in range(0x1F300, 0x1F5FF)])
     return _new_canary(), *("".join(secrets.choice(letters) for _ in range(16)) for letters in ranges)
@@ -122,7 +124,7 @@ class Case:
 
     def leaks(self, text: str) -> bool:
         """Whether a canary shows, in any case."""
-        lowered = text.lower()
+        lowered = "".join(text.lower().split())  # a tokenizer may have put spaces between emoji or ideographs
         return self.canary in lowered or any(other in lowered for other in self.others)
 
 
@@ -289,6 +291,11 @@ def _check_verbatim(case: Case) -> None:
         for release in case.mechanism.privatize([record] * (1 if len(record.text) > 1000 else 20), secure()):
             _require(not case.leaks(release.output), "an unknown word never comes back")
             _require(release.label is None or not case.leaks(str(release.label)), "a private label never comes back")
+    if case.mechanism.spec.guarantee().basis is not Basis.NONE:
+        record = Record("0", " ".join(_FUNCTION_WORDS))
+        outputs = [release.output.split() for release in case.mechanism.privatize([record] * _COPIES * 4, secure())]
+        for i, word in enumerate(_FUNCTION_WORDS):
+            _require(any(output[i : i + 1] != [word] for output in outputs), "no word is copied every time")
 
 
 def _check_silence(case: Case) -> None:
@@ -370,7 +377,7 @@ def _strings_held_by(thing: object) -> Iterator[str]:
 
 def _check_files(case: Case) -> None:
     """From file to file: no private text in the output or its certificate, and nothing else is left behind."""
-    before = set(_files_around())
+    before = _files_around()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source, target = folder / "in.jsonl", folder / "out.jsonl"
@@ -381,18 +388,21 @@ def _check_files(case: Case) -> None:
         _require(left == {target, certificate_path(target)}, "only the output and its certificate are left behind")
         for path in left:
             _require(not case.leaks(path.read_text("utf-8")), "no private text in the output or the certificate")
-    for path in set(_files_around()) - before:
+    for path in (path for path, state in _files_around().items() if before.get(path) != state):
         with contextlib.suppress(OSError):  # another program's file, or gone by now
             if path.stat().st_size <= _LARGEST_LEFT_FILE:
                 _require(not case.leaks(path.read_bytes().decode("utf-8", "replace")), "no private text in a file")
 
 
-def _files_around() -> Iterator[Path]:
-    """Files in the working folder, the home and its cache, the folder for temporary files, and one folder deeper."""
+def _files_around() -> dict[Path, tuple[int, int]]:
+    """Size and time of change of files in the working, home, cache and temporary folders, and one folder deeper."""
+    found = {}
     for folder in {Path.cwd(), Path(tempfile.gettempdir()), Path.home(), Path.home() / ".cache"}:
         for path in itertools.chain(_listed(folder), *(_listed(below) for below in _listed(folder) if below.is_dir())):
-            if path.is_file():
-                yield path
+            with contextlib.suppress(OSError):  # gone by now
+                if path.is_file():
+                    found[path] = (path.stat().st_size, path.stat().st_mtime_ns)
+    return found
 
 
 def _listed(folder: Path) -> list[Path]:
@@ -449,19 +459,10 @@ def _check_guarantee(case: Case) -> None:
             report = audits.whitebox(mechanism, pairs=pairs, claim=claim, trials=4 * _TRIALS, confidence=_SURE)
             _require(not report.refutes(claim), f"the guarantee per {unit} survives whitebox")
         if isinstance(mechanism, HasDistribution):
-            listed = [pair for pair in pairs if _enumerable(mechanism, pair)]
+            listed = [pair for pair in pairs if enumerable(mechanism, pair)]
             _require(bool(listed), "the outputs of short texts can be enumerated")
             report = audits.exact(mechanism, pairs=listed, claim=claim, trials=4 * _TRIALS)
             _require(not report.refutes(claim), f"the guarantee per {unit} survives enumeration")
-
-
-def _enumerable(mechanism: HasDistribution, pair: audits.Pair) -> bool:
-    try:
-        for text in (pair.first, pair.second):
-            mechanism.output_distribution(Record("0", str(text)))
-    except ConfigError:
-        return False
-    return True
 
 
 #: Every check by name, in the order in which they run.

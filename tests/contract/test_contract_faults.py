@@ -151,6 +151,17 @@ class Planted:
                     )
                     for r, record in zip(released, records, strict=True)
                 ]
+            case "function words raw":
+                return [
+                    replace(
+                        r,
+                        output=" ".join(
+                            b if b in ("of", "and", "was") else a
+                            for a, b in zip(r.output.split(), record.text.split(), strict=False)
+                        ),
+                    )
+                    for r, record in zip(released, records, strict=True)
+                ]
             case "long raw":
                 return [
                     replace(r, output=record.text) if len(record.text) > 20_000 else r
@@ -206,7 +217,15 @@ FAULTS = {
     "distribution": ["by neighbours", "shared in a batch", "first is louder"],
     "fresh": ["fixed seed", "constant by text"],
     "event": ["event from text"],
-    "verbatim": ["unknown raw", "labels", "digits raw", "emoji raw", "ideographs raw", "long raw"],
+    "verbatim": [
+        "unknown raw",
+        "labels",
+        "digits raw",
+        "emoji raw",
+        "ideographs raw",
+        "long raw",
+        "function words raw",
+    ],
     "silence": [
         "repr",
         "cache",

@@ -101,7 +101,7 @@ def whitebox(
                 on_progress(done, total)
     assert best is not None  # noqa: S101  # chosen_pairs never gives none
     one, other = _latents(subject, best.pair)
-    runs = min(_FIT_RUNS, max(_FEWEST_TRIALS, trials // 4))
+    runs = min(_FIT_RUNS, max(_FEWEST_TRIALS, trials // 2))
     p_value = density_p_value(subject, one, other, runs=runs, randomness=randomness.at(done))
     return _report(best, claim, delta, confidence, trials, len(chosen), p_value, randomness)
 

@@ -20,7 +20,7 @@ from dptext.audits.pairs import Pair, checked_pair, worst_latents, worst_pairs
 from dptext.audits.report import Report
 from dptext.audits.subjects import Outputs, Privatizer, Progress, Subject, Value, as_vector, claim_of, sample
 from dptext.bounds import EpsilonLowerBound, epsilon_ceiling, epsilon_from_rates
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.guarantee import Guarantee, Json, NoEvent, Unit
 from dptext.mechanism import VectorNoise
@@ -134,6 +134,11 @@ def chosen_pairs(
         found = worst_pairs(claim.unit, claim.relation, claim.reveals)
     else:
         raise ConfigError("Expected two inputs: none can be proposed for this subject.")
+    if not found:
+        raise IncomparableError(
+            f"No neighbours are known for unit {claim.unit} and relation {claim.relation} that agree on what is "
+            "revealed: give the two inputs yourself."
+        )
     checked = [checked_pair(subject, pair, claim) for pair in found]
     for pair in checked:
         vectors = [value for value in (pair.first, pair.second) if not isinstance(value, str | Record)]

@@ -104,7 +104,8 @@ def exact(
     """Exact epsilon of two neighbouring inputs by enumeration, and a test that the sampler keeps to the distribution.
 
     Args:
-        subject: a mechanism with `output_distribution`, or a choice with `distribution` (the inputs are then scores).
+        subject: a mechanism with `output_distribution`, or a choice with `distribution`. The inputs are then scores,
+            and that they differ by no more than the choice's sensitivity is the caller's word.
         first: one of two inputs, texts, records or vectors; without them `pairs`.
         second: the other one.
         pairs: neighbours to try; without them and without inputs, the worst ones that are known.
@@ -122,6 +123,10 @@ def exact(
     _validate.count(trials=trials)
     claim = claim or claim_of(subject) or unclaimed()
     chosen = chosen_pairs(subject, first, second, pairs=pairs, claim=claim, distance=distance)
+    if first is None and not pairs:
+        chosen = [pair for pair in chosen if enumerable(subject, pair)]
+    if not chosen:
+        raise ConfigError("Expected outputs that can be enumerated: give two short inputs, or set a small n_words.")
     delta = claim.delta if delta is None else delta
     _validate.probability(delta=delta)
     randomness = randomness or secure()
@@ -175,6 +180,18 @@ def exact(
             else ()
         ),
     )
+
+
+def enumerable(subject: Subject, pair: Pair) -> bool:
+    """Whether the outputs of both inputs can be listed."""
+    if not isinstance(subject, HasDistribution):
+        return True
+    try:
+        for value in (pair.first, pair.second):
+            subject.output_distribution(as_record(value))
+    except ConfigError:
+        return False
+    return True
 
 
 def _distribution(subject: Subject, value: Value) -> dict[str, float]:

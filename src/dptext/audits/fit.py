@@ -2,7 +2,7 @@
 
 Between two latents x and x', a release drawn from one of them with equal chances comes from x with odds
 p(release | x) / p(release | x'). So the declared log ratio L predicts the share sigmoid(L) of releases that come from
-x; in bins of L that is a chi-square test. It holds for any density, discrete or not, known up to a factor that does
+x; that is tested in bins of L. It holds for any density, discrete or not, known up to a factor that does
 not depend on the latent; and L is the very privacy loss that the audit reads.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from scipy.stats import chi2
+from scipy.stats import binom
 
 from dptext.audits.subjects import sample
 from dptext.mechanism import VectorNoise
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 #: Below this p-value, over all directions together, the declaration is called false.
 SIGNIFICANT = 1e-5
 _BINS = 20
-_FEWEST = 10.0  # expected counts below this are pooled: the chi-square distribution is a limit
+_TYPICAL_LOSS = 2.0
 _RANDOM_DIRECTIONS = 3
 _CLOSEST = 2.0**-40
 
@@ -73,74 +73,72 @@ def losses(noise: VectorNoise, released: Floats, first: Floats, second: Floats) 
 
 
 def _near(noise: VectorNoise, first: Floats, way: Floats, randomness: Randomness, position: int) -> tuple[Floats, int]:
-    """first + t * way for the largest t = 1, 1/2, 1/4, ... at which the typical loss is at most 2."""
-    t = 1.0
-    while t > _CLOSEST:
-        other = first + t * way
+    """first + t * way, t a power of two, where the typical loss is near 1: there half the noise shows most clearly.
+
+    Where clipping keeps the loss small however far it goes, the largest step that still changed it.
+    """
+
+    def typical(t: float) -> float:
         released = np.asarray(sample(noise, first, 256, randomness, position=position), np.float64)
-        position += 256
-        if np.median(np.abs(losses(noise, released, first, other))) <= 2:
-            break
+        return float(np.median(np.abs(losses(noise, released, first, first + t * way))))
+
+    t, found = 1.0, typical(1.0)
+    position += 256
+    while found > _TYPICAL_LOSS and t > _CLOSEST:
         t /= 2
+        found = typical(t)
+        position += 256
+    while found < _TYPICAL_LOSS / 4 and t < 1 / _CLOSEST:
+        more = typical(2 * t)
+        position += 256
+        if more < 1.2 * found or more > _TYPICAL_LOSS:
+            break
+        t, found = 2 * t, more
     return first + t * way, position
 
 
 def _calibration(from_first: Floats, from_second: Floats) -> float:
-    """Chi-square p-value that a release with loss L comes from the first latent with probability sigmoid(L)."""
+    """p-value that a release with loss L comes from the first latent with probability sigmoid(L).
+
+    Bernstein's inequality in bins of L, and over all for releases that are named too surely or not surely enough;
+    Bonferroni. Unlike a chi-square it errs on the safe side for any number of runs.
+    """
     both = np.concatenate([from_first, from_second])
     order = np.argsort(both, kind="stable")
     chance = expit(both[order])
-    is_first = (order < len(from_first)).astype(np.float64)
+    difference = (order < len(from_first)) - chance
+    variance = chance * (1 - chance)
     edges = np.unique(np.searchsorted(both[order], np.quantile(both, np.linspace(0, 1, _BINS + 1)[1:-1])))
     starts = np.concatenate([[0], edges[(edges > 0) & (edges < len(both))]])
-    surprise = np.add.reduceat(is_first - chance, starts)
-    variance = np.add.reduceat(chance * (1 - chance), starts)
-    return _chi_square(*_pooled(surprise, variance))
-
-
-def _pooled(surprise: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Bins joined with the next until each has enough variance."""
-    joined: list[tuple[float, float]] = []
-    total, spread = 0.0, 0.0
-    for difference, own in zip(surprise.tolist(), variance.tolist(), strict=True):
-        total, spread = total + difference, spread + own
-        if spread >= _FEWEST:
-            joined.append((total, spread))
-            total, spread = 0.0, 0.0
-    if joined:
-        joined[-1] = (joined[-1][0] + total, joined[-1][1] + spread)
-    else:
-        joined = [(total, spread)]
-    array = np.array(joined)
-    return array[:, 0], array[:, 1]
-
-
-def _chi_square(surprise: Floats, variance: Floats) -> float:
-    if variance.sum() < 1:
-        # Nothing is left to chance: a single wrong release is impossible, up to the variance itself.
-        return 1.0 if abs(surprise.sum()) < 0.5 else float(min(1.0, variance.sum()))
-    return float(chi2.sf(float((np.square(surprise) / variance).sum()), len(surprise)))
+    surprise = np.append(np.add.reduceat(difference, starts), (difference * np.sign(both[order])).sum())
+    spread = np.append(np.add.reduceat(variance, starts), variance.sum())
+    logs = -np.square(surprise) / (2 * (spread + np.abs(surprise) / 3) + 1e-300)
+    return float(min(1.0, 2 * len(surprise) * np.exp(logs.min())))
 
 
 def distribution_p_value(declared: Mapping[str, float], outputs: Sequence[str]) -> float:
-    """Chi-square p-value that the outputs were drawn from the declared distribution.
+    """p-value that the outputs were drawn from the declared distribution; errs on the safe side.
 
-    Rare outputs are pooled. An output that is declared impossible gives 0.
+    Exact binomial tests, Bonferroni, of groups of outputs that have at least a twentieth of the runs, likely outputs
+    first: a sampler with less noise moves mass from the last groups to the first. An output that is declared
+    impossible gives 0.
     """
     counts = Counter(outputs)
     if any(declared.get(output, 0.0) <= 0 for output in counts):
         return 0.0
-    expected = np.array([probability * len(outputs) for probability in declared.values()])
-    found = np.array([counts[output] for output in declared], np.float64)
-    rare = expected < _FEWEST
-    if rare.any():
-        expected = np.append(expected[~rare], expected[rare].sum())
-        found = np.append(found[~rare], found[rare].sum())
-    if len(expected) < 2:
-        return 1.0
-    if expected[-1] < 1:  # a pool too small for the limit: bounded by the chance to see so many at all
-        if found[-1] > 0 and expected[-1] / found[-1] < SIGNIFICANT:
-            return float(expected[-1] / found[-1])
-        expected, found = expected[:-1], found[:-1]
-    statistic = float((np.square(found - expected) / expected).sum())
-    return float(chi2.sf(statistic, max(1, len(expected) - 1)))
+    runs = len(outputs)
+    groups: list[tuple[float, int]] = []
+    mass, found = 0.0, 0
+    for output in sorted(declared, key=lambda name: -declared[name]):
+        mass, found = mass + declared[output], found + counts[output]
+        if mass >= 1 / _BINS:
+            groups.append((mass, found))
+            mass, found = 0.0, 0
+    rest = {output: p for output, p in declared.items() if p * runs < 1}
+    groups += [(mass, found), (sum(rest.values()), sum(counts[output] for output in rest))]
+    smallest = 1.0
+    for share, seen in groups:
+        p = min(max(share, 0.0), 1.0)
+        tails = min(float(binom.cdf(seen, runs, p)), float(binom.sf(seen - 1, runs, p)))
+        smallest = min(smallest, 2 * tails)
+    return min(1.0, smallest * len(groups))

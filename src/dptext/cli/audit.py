@@ -95,6 +95,8 @@ def stated_claim(on_trial: Subject, unit: str | None, epsilon: float | None, del
             raise ConfigError(f"Expected --unit {unit!r} to be one of {', '.join(Unit)}.") from None
     spec = getattr(on_trial, "spec", None)
     own = spec.guarantee(wanted, delta) if spec is not None else (claim_of(on_trial) or unclaimed())
+    if wanted is not None and wanted is not own.unit:
+        raise ConfigError(f"Expected --unit {own.unit} or none: vector noise speaks of whole documents.")
     if epsilon is None:
         return own
     event = (
