@@ -63,13 +63,6 @@ class StopWordsCopied(Words):
         return [value] * runs if value == WORDS[1] else super().sample(value, runs, randomness)
 
 
-class FixedSeed(Words):
-    """Sound noise, were it not the same in every process."""
-
-    def sample(self, value, runs, randomness):
-        return super().sample(value, runs, seeded(0))
-
-
 class HalfNoise(Words):
     def sample(self, value, runs, randomness):
         return Words(self.size, 2 * self.epsilon).sample(value, runs, randomness)
