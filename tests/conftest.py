@@ -18,3 +18,6 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from vectors import write_vectors
 
     return write_vectors(tmp_path_factory.mktemp("vocabulary"))
+
+
+from postgres import postgres  # noqa: E402, F401  # the fixture: one server for the session

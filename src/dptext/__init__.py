@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from dptext.config import load_model, read_spec, save_model, spec_from_settings
     from dptext.embeddings import WordVectors, load_word_vectors
     from dptext.estimates import Estimate
+    from dptext.file_runs import Plan, privatize_file
     from dptext.guarantee import Basis, Guarantee, Relation, Trust, Unit
     from dptext.mechanisms.private_phrases import PrivatePhrases
     from dptext.mechanisms.word_metric import WordMetric
-    from dptext.pipeline import Plan, privatize, privatize_file
+    from dptext.pipeline import privatize
     from dptext.records import Fields, Record, Release, read_records
     from dptext.releases import write_releases
     from dptext.samples import sample_records
@@ -87,7 +88,7 @@ _HOMES = {
     "Estimate": "estimates",
     "Fields": "records",
     "Guarantee": "guarantee",
-    "Plan": "pipeline",
+    "Plan": "file_runs",
     "PrivatePhrases": "mechanisms.private_phrases",
     "Record": "records",
     "Relation": "guarantee",
@@ -99,7 +100,7 @@ _HOMES = {
     "load_model": "config",
     "load_word_vectors": "embeddings",
     "privatize": "pipeline",
-    "privatize_file": "pipeline",
+    "privatize_file": "file_runs",
     "read_records": "records",
     "read_spec": "config",
     "sample_records": "samples",

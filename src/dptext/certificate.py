@@ -8,14 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from dptext.errors import ConfigError, DataError
-from dptext.guarantee import Event, Guarantee, Json, event_from_dict, event_to_dict
+from dptext.guarantee import Event, Guarantee, Json, Unit, event_from_dict, event_to_dict
 
-SCHEMA = 1
+SCHEMA = 2
+_READABLE = (1, SCHEMA)  # the first had no charge
 ONE_RELEASE = "one release; each repetition adds"
 
 
@@ -28,6 +29,33 @@ def sha256_of(path: Path) -> str:
     """The sha256 of a file, read in blocks."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """The charge that paid for a release: where the books say so.
+
+    Attributes:
+        account: name of the account.
+        dataset: whose texts it speaks of.
+        unit: of the account.
+        number: of the charge in the ledger.
+        by_subject: whether it fell on each subject of the run alone, or on everyone in the account.
+    """
+
+    account: str
+    dataset: str
+    unit: Unit
+    number: int
+    by_subject: bool
+
+    def explain(self) -> str:
+        """The charge in plain words."""
+        whom = f"each {self.unit.value} in it" if self.by_subject else "everyone in the account"
+        return (
+            f"charge {self.number} of account {self.account!r} (dataset {self.dataset!r}, per {self.unit.value}), to "
+            f"{whom}; each repetition is charged again"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +75,7 @@ class Certificate:
         delta: at which the guarantees are stated.
         max_per_author: the enforced maximum, if there was one.
         also_reveals: what the run reveals besides the mechanism (kept fields, the number of records).
-        repetition: what another release of the same records would do.
+        charged: the charge that paid for it, where a ledger did.
     """
 
     settings: Mapping[str, Json]
@@ -62,7 +90,12 @@ class Certificate:
     max_per_author: int | None
     also_reveals: tuple[str, ...]
     version: str = ""
-    repetition: str = ONE_RELEASE
+    charged: Charged | None = None
+
+    @property
+    def repetition(self) -> str:
+        """What another release of the same records would do."""
+        return ONE_RELEASE if self.charged is None else self.charged.explain()
 
     def to_json(self) -> str:
         """The certificate as JSON text."""
@@ -80,6 +113,7 @@ class Certificate:
             "max_per_author": self.max_per_author,
             "also_reveals": list(self.also_reveals),
             "version": self.version or version("dptext"),
+            "charged": None if self.charged is None else asdict(self.charged),
             "repetition": self.repetition,
         }
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -93,9 +127,10 @@ class Certificate:
         """
         try:
             data = json.loads(text)
-            if data["schema"] != SCHEMA:
+            if data["schema"] not in _READABLE:
                 raise ConfigError(f"Expected schema={data['schema']!r} to be {SCHEMA}: update dptext to read it.")
-            return cls(
+            paid = data["charged"] if data["schema"] > 1 else None
+            found = cls(
                 settings=dict(data["settings"]),
                 event=event_from_dict(data["event"]),
                 guarantees=tuple(Guarantee.from_dict(item) for item in data["guarantees"]),
@@ -108,12 +143,23 @@ class Certificate:
                 max_per_author=None if data["max_per_author"] is None else int(data["max_per_author"]),
                 also_reveals=tuple(map(str, data["also_reveals"])),
                 version=str(data["version"]),
-                repetition=str(data["repetition"]),
+                charged=None
+                if paid is None
+                else Charged(
+                    account=str(paid["account"]),
+                    dataset=str(paid["dataset"]),
+                    unit=Unit(paid["unit"]),
+                    number=int(paid["number"]),
+                    by_subject=bool(paid["by_subject"]),
+                ),
             )
+            if data["repetition"] != found.repetition:
+                raise ValueError("its sentence on repetition does not follow from its charge")
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, ConfigError):
                 raise
             raise ConfigError("This is not a certificate that dptext wrote.") from error
+        return found
 
     def verify(self, folder: Path) -> None:
         """Check that the file of this certificate, beside it in `folder`, has the bytes that it speaks of.

@@ -4,6 +4,7 @@ The tree::
 
     DPTextError
       ConfigError(ValueError)       a setting or file cannot be used
+        LedgerError                 nor the ledger: unreachable, locked, read-only, of another schema
       DataError(ValueError)         record N of FILE cannot be read
         BrokenFileError             nor anything after it: a truncated gzip, an open quote
       NotFittedError                a mechanism is used before it was fitted
@@ -27,6 +28,10 @@ class ConfigError(DPTextError, ValueError):
     """A setting or a file cannot be used."""
 
 
+class LedgerError(ConfigError):
+    """The ledger cannot be used now; names what to do, never a password."""
+
+
 class DataError(DPTextError, ValueError):
     """A record of the input cannot be read; names the file and the record number, never the text."""
 
@@ -44,7 +49,19 @@ class PrivacyError(DPTextError):
 
 
 class BudgetExceededError(PrivacyError):
-    """The release asks for more privacy budget than is left."""
+    """The release asks for more privacy budget than is left.
+
+    Attributes:
+        asked: epsilon that the release alone would cost, infinite where none holds.
+        left: epsilon that is left, rounded down.
+        gap: by how much the limit would be passed.
+    """
+
+    def __init__(self, message: str, *, asked: float, left: float, gap: float) -> None:
+        super().__init__(message)
+        self.asked = asked
+        self.left = left
+        self.gap = gap
 
 
 class IncomparableError(PrivacyError):

@@ -39,6 +39,14 @@ class Spec(Protocol):
         """The units that `guarantee` can speak of with these settings, smallest first."""
         ...
 
+    def events(self, unit: Unit) -> tuple[Event, ...]:
+        """What one release of one record does to such a unit of it: `guarantee` follows from these, a ledger adds them.
+
+        Raises:
+            IncomparableError: nothing is known for this unit with these settings.
+        """
+        ...
+
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """What one release of one record guarantees; the unit defaults to the smallest.
 

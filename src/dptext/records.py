@@ -64,6 +64,7 @@ class Record:
         text: The private text.
         label: Private class of the text, if there is one.
         author: Who wrote it, if the records say so.
+        subject: Whose privacy budget pays for it, if the records say so; see `dptext.ledger`.
         kept: Fields that the caller declared public; they are copied to the release.
     """
 
@@ -71,6 +72,7 @@ class Record:
     text: str = field(repr=False)
     label: str | None = field(default=None, repr=False)
     author: str | None = field(default=None, repr=False)
+    subject: str | None = field(default=None, repr=False, kw_only=True)
     kept: Mapping[str, Scalar] = field(default_factory=dict, repr=False, hash=False)
 
     def __repr__(self) -> str:
@@ -105,6 +107,8 @@ class Fields:
         id: Field of the ids, strings or integers; ``None`` numbers the records.
         label: Field of the label: a string, a number, a boolean, or null for no label.
         author: Field of the author, a string or an integer.
+        subject: Field of the name under which a ledger charges the record, a string or an integer: the lasting name
+            of the document, or of its author.
         keep: Fields that are public and are copied to the release.
 
     Raises:
@@ -116,15 +120,16 @@ class Fields:
     label: str | None = None
     author: str | None = None
     keep: tuple[str, ...] = ()
+    subject: str | None = None
 
     def __post_init__(self) -> None:
-        others = [name for name in (self.id, self.label, self.author) if name is not None]
+        others = [name for name in (self.id, self.label, self.author, self.subject) if name is not None]
         if not all([self.text, *others, *self.keep]):
             raise ConfigError("Expected names of fields that are not empty. Name the field or leave it out.")
         if self.text in others or self.text in self.keep:
             raise ConfigError(
                 f"Expected text={self.text!r} to be no other field. The text field holds the private text, which "
-                "must not leave as an id, a label, an author or a kept field."
+                "must not leave as an id, a label, an author, a subject or a kept field."
             )
         if len(set(self.keep)) < len(self.keep):
             raise ConfigError(f"Expected keep={self.keep!r} to name each field once. Remove the repetition.")
@@ -192,7 +197,7 @@ def read_records(
     kind = file_format(path, format)
     if kind is Format.TEXT and fields != Fields(text=fields.text):
         raise ConfigError(
-            f"Expected no ids, labels, authors or kept fields for {str(path)!r}: plain text has no fields."
+            f"Expected no ids, labels, authors, subjects or kept fields for {str(path)!r}: plain text has no fields."
         )
     if kind is Format.PARQUET:
         load_pyarrow()
@@ -256,7 +261,7 @@ class _Checks:
             case Bad() | Broken():
                 return item
             case Record():
-                return self._strings(item, ("id", "text", "label", "author"))
+                return self._strings(item, ("id", "text", "label", "author", "subject"))
             case Mapping():
                 return self._row(item, default_id)
             case _:
@@ -277,6 +282,9 @@ class _Checks:
         author = None if name_of_author is None else _identifier(row[name_of_author])
         if name_of_author is not None and author is None:
             return Bad(f"the field {name_of_author!r} is not a string or integer that can name an author")
+        subject = None if fields.subject is None else _identifier(row[fields.subject])
+        if fields.subject is not None and subject is None:
+            return Bad(f"the field {fields.subject!r} is not a string or integer that can name a subject")
         label = None if fields.label is None else row[fields.label]
         if not is_scalar(label):
             return Bad(f"the field {fields.label!r} is not a string, a finite number, a boolean or null")
@@ -286,14 +294,13 @@ class _Checks:
             if not is_scalar(value):
                 return Bad(f"the field {name!r} is not a string, a finite number, a boolean or null")
             kept[name] = value
-        record = Record(id_, text, None if label is None else as_string(label), author, kept)
-        return self._strings(
-            record, (fields.id or "id", fields.text, fields.label or "label", fields.author or "author")
-        )
+        record = Record(id_, text, None if label is None else as_string(label), author, kept, subject=subject)
+        defaults = (fields.label or "label", fields.author or "author", fields.subject or "subject")
+        return self._strings(record, (fields.id or "id", fields.text, *defaults))
 
-    def _strings(self, record: Record, names: tuple[str, str, str, str]) -> Record | Bad:
-        values: tuple[object, ...] = (record.id, record.text, record.label, record.author)
-        optional = (False, False, True, True)
+    def _strings(self, record: Record, names: tuple[str, str, str, str, str]) -> Record | Bad:
+        values: tuple[object, ...] = (record.id, record.text, record.label, record.author, record.subject)
+        optional = (False, False, True, True, True)
         for name, value, may_miss in zip(names, values, optional, strict=True):
             if not isinstance(value, str) and not (may_miss and value is None):
                 return Bad(f"the field {name!r} is not a string")
@@ -329,7 +336,7 @@ def _require_file(path: Path) -> None:
 
 def needed(fields: Fields) -> list[str]:
     """The names of all fields, the text first, each once."""
-    names = (fields.text, fields.id, fields.label, fields.author, *fields.keep)
+    names = (fields.text, fields.id, fields.label, fields.author, fields.subject, *fields.keep)
     return list(dict.fromkeys(name for name in names if name is not None))
 
 

@@ -33,9 +33,9 @@ from dptext.audits.distinguishing import separation
 from dptext.audits.enumeration import enumerable
 from dptext.certificate import certificate_path
 from dptext.errors import ConfigError, DPTextError
+from dptext.file_runs import Plan, privatize_file
 from dptext.guarantee import Basis, Guarantee, event_from_dict, event_to_dict
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Mechanism, settings
-from dptext.pipeline import Plan, privatize_file
 from dptext.randomness import secure, seeded
 from dptext.records import Record, Release
 

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from dptext import pipeline
+from dptext import file_runs, pipeline
 from dptext.certificate import Certificate, certificate_path
 from dptext.errors import ConfigError, DataError, IncomparableError, NoGuaranteeError, PrivacyError
+from dptext.file_runs import Plan, privatize_file
 from dptext.guarantee import Basis, Unit
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.pipeline import Plan, guarantees, privatize, privatize_file
+from dptext.pipeline import guarantees, privatize
 from dptext.randomness import secure, seeded
 from dptext.records import Fields, Record, Release
 from dptext.releases import write_releases
@@ -46,7 +47,7 @@ def test_releases_stream_in_order(mechanism) -> None:
 
 def test_a_long_text_ends_its_batch(mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "_BATCH_CHARACTERS", 50)
-    batches = list(pipeline._batches([Record("0", "a" * 60), Record("1", "b"), Record("2", "c" * 60)], 100))
+    batches = list(pipeline.split([Record("0", "a" * 60), Record("1", "b"), Record("2", "c" * 60)], 100))
     assert [len(batch) for batch in batches] == [1, 2]
 
 
@@ -102,7 +103,7 @@ def test_a_kill_between_the_two_renames_is_mended(tmp_path: Path, source: Path, 
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline, "publish", killed)
+    monkeypatch.setattr(file_runs, "publish", killed)
     with pytest.raises(KeyboardInterrupt):
         privatize_file(source, target, mechanism)
     monkeypatch.undo()
@@ -166,13 +167,13 @@ def test_a_run_that_begins_at_the_same_moment_is_left_alone(
     tmp_path: Path, source: Path, mechanism, monkeypatch
 ) -> None:
     part = tmp_path / ".out.jsonl.part"
-    fingerprint = pipeline._fingerprint
+    fingerprint = file_runs.fingerprint
 
     def meanwhile(path: Path, key: str) -> str:
         part.write_text("another run's", "utf-8")
         return fingerprint(path, key)
 
-    monkeypatch.setattr(pipeline, "_fingerprint", meanwhile)
+    monkeypatch.setattr(file_runs, "fingerprint", meanwhile)
     with pytest.raises(ConfigError, match="Cannot write"):
         privatize_file(source, tmp_path / "out.jsonl", mechanism)
     assert part.read_text("utf-8") == "another run's"

@@ -9,8 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from dptext.file_runs import privatize_file
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.pipeline import privatize, privatize_file
+from dptext.pipeline import privatize
 from dptext.records import Release
 from dptext.releases import write_releases
 from dptext.samples import sample_records

@@ -13,9 +13,9 @@ from pathlib import Path
 from dptext.certificate import certificate_path
 from dptext.config import AnySpec, parse_setting, read_spec, spec_from_settings
 from dptext.errors import ConfigError
+from dptext.file_runs import Plan, privatize_file
 from dptext.formats import Format, detect_format, is_compressed
 from dptext.guarantee import Json
-from dptext.pipeline import Plan, privatize_file
 from dptext.randomness import secure, seeded
 from dptext.records import Fields, OnError
 

@@ -62,6 +62,10 @@ class PrivatePhrases:
         """Nothing that accounting could count."""
         return NoEvent(REASON)
 
+    def events(self, unit: Unit) -> tuple[NoEvent]:
+        """Nothing that accounting could count, for any unit."""
+        return (self.event,)
+
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """No guarantee, for any unit."""
         return accounting.guarantee(

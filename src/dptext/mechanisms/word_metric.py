@@ -133,12 +133,13 @@ class WordMetric:
         """Dimension and norm that `fit` accepts at most: the slack is stated before any vectors are loaded."""
         return (50, 32.0) if self.vectors == "glove" else (1024, 1000.0)
 
-    def _lifted(self, event: MetricEvent, unit: Unit) -> tuple[Event, ...]:
+    def events(self, unit: Unit) -> tuple[Event, ...]:
+        """One token; or, with a public diameter, all of a document, each a run of its own (else IncomparableError)."""
         if unit is Unit.TOKEN:
-            return (event,)
+            return (self.event,)
         if unit is not Unit.DOCUMENT or self.diameter is None or self.max_tokens is None:
             raise IncomparableError(_NO_DOCUMENT.format(unit=unit.value))
-        return accounting.lift(accounting.bounded_metric([event], diameter=self.diameter), runs=self.max_tokens)
+        return accounting.lift(accounting.bounded_metric([self.event], diameter=self.diameter), runs=self.max_tokens)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """What one release of one text guarantees, per token (default) or per document.
@@ -147,7 +148,7 @@ class WordMetric:
             IncomparableError: the unit is larger than a token and no diameter and max_tokens are set.
         """
         unit = unit or Unit.TOKEN
-        events = self._lifted(self.event, unit)
+        events = self.events(unit)
         slack = sum(getattr(event, "delta", 0.0) * event.count for event in events)
         return accounting.guarantee(
             events,

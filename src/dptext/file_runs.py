@@ -1,0 +1,429 @@
+"""From file to file: a run that survives being killed, resumes, pays once and leaves a certificate beside its output.
+
+The output is written to a temporary file beside the target, which appears only when it is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import itertools
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from dptext import _validate
+from dptext.certificate import Certificate, Charged, certificate_path, sha256_of
+from dptext.errors import (
+    ConfigError,
+    DataError,
+    DPTextError,
+    LedgerError,
+    PrivacyError,
+)
+from dptext.formats import Format, file_error, file_format, is_compressed
+from dptext.guarantee import Guarantee, Json, Unit
+from dptext.mechanism import Mechanism, settings
+from dptext.pipeline import BATCH_SIZE, guarantees, limited, release, require_guarantee, split
+from dptext.randomness import Randomness, secure
+from dptext.records import Fields, OnError, Record, read_records
+from dptext.releases import APPENDABLE, create_private, open_writer, publish, refuse_existing, release_columns
+from dptext.resume import State, fingerprint
+
+if TYPE_CHECKING:  # the ledger is loaded by those who use one
+    from dptext.ledger.entries import Account, Request
+    from dptext.payment import Payment
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Public settings of a run from file to file.
+
+    Attributes:
+        fields: names of the input fields; the kept ones are listed in `reveals`.
+        input_format, output_format: None tells them by the extensions.
+        on_error: what to do with a record that cannot be read.
+        delta: at which guarantees are stated.
+        max_per_author: see `privatize`.
+        batch_size: records a batch, and between two marks to resume from.
+        without_guarantee: see `privatize`.
+        force: overwrite an output that is there, throw away an unfinished run.
+        resume: go on with an unfinished run.
+    """
+
+    fields: Fields = field(default_factory=Fields)
+    input_format: Format | None = None
+    output_format: Format | None = None
+    on_error: OnError = OnError.STOP
+    delta: float = 0.0
+    max_per_author: int | None = None
+    batch_size: int = BATCH_SIZE
+    without_guarantee: bool = False
+    force: bool = False
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        _validate.count(batch_size=self.batch_size)
+        _validate.probability(delta=self.delta)
+        if self.max_per_author is not None:
+            _validate.count(max_per_author=self.max_per_author)
+            if self.fields.author is None:
+                raise ConfigError("Expected the name of the author field with max_per_author: --author-field NAME.")
+
+    @property
+    def reveals(self) -> tuple[str, ...]:
+        """What leaves besides the text."""
+        names = [f"the field {name!r}" for name in self.fields.keep]
+        if self.fields.id is not None:
+            names.insert(0, f"the ids (field {self.fields.id!r})")
+        if self.on_error is OnError.SKIP:
+            names.append("the number of skipped records")
+        return ("the number of records", *names)
+
+
+def _run_digest(
+    mechanism: Mechanism[str], plan: Plan, randomness: Randomness, kind: Format, payment: Payment | None
+) -> str:
+    fixed: dict[str, Json] = {
+        "spec": settings(mechanism.spec),
+        "digests": dict(mechanism.digests),
+        "fields": json.dumps(asdict(plan.fields)),
+        "formats": [str(plan.input_format), str(kind)],
+        "on_error": str(plan.on_error),
+        "delta": plan.delta,
+        "max_per_author": plan.max_per_author,
+        "randomness": randomness.fingerprint,
+        "account": None if payment is None else payment.account,
+    }
+    return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
+
+
+def privatize_file(
+    source: Path,
+    target: Path,
+    mechanism: Mechanism[str],
+    *,
+    plan: Plan | None = None,
+    randomness: Randomness | None = None,
+    payment: Payment | None = None,
+    on_progress: Callable[[int], None] | None = None,
+    on_skip: Callable[[int, str], None] | None = None,
+) -> Certificate:
+    """Privatize a file of records into a new file, with a certificate beside it.
+
+    The target appears only when it is complete. After a kill, `plan.resume` goes on after the last whole batch
+    that was marked; what an unfinished batch had written is cut away, so no record has two outputs.
+
+    Args:
+        source: the input file.
+        target: the output file.
+        mechanism: a fitted mechanism.
+        plan: public settings of the run.
+        randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
+        payment: the account that is charged before the first draw, for everyone in it or, where
+            `plan.fields.subject` is set, for each subject in the file. What is charged stays charged.
+        on_progress: called with the number of records done.
+        on_skip: called with number and reason of a skipped record.
+
+    Returns:
+        The certificate, as written to `TARGET.guarantee.json`.
+
+    Raises:
+        ConfigError: a setting or file cannot be used; another input or other settings than those of the run to resume.
+        DataError: a record cannot be read (nothing is left behind).
+        NoGuaranteeError: the mechanism guarantees nothing and the plan does not say that this is meant, or an account
+            is to pay for it.
+        BudgetExceededError: the account cannot pay (nothing is left behind).
+        LedgerError: the ledger cannot be used; where it failed in the middle, the run can be resumed.
+    """
+    plan = plan or Plan()
+    randomness = randomness or secure()
+    source, target = Path(source), Path(target)
+    if plan.fields.subject is not None and payment is None:
+        raise ConfigError("Expected a ledger with the field of the subjects: their names are used for charging only.")
+    require_guarantee(mechanism.spec, plan.without_guarantee)
+    kind = file_format(target, plan.output_format)
+    release_columns(kind, keep=plan.fields.keep)
+    promised = guarantees(
+        mechanism.spec,
+        randomness=randomness,
+        delta=plan.delta,
+        max_per_author=plan.max_per_author,
+        reveals=plan.reveals,
+    )
+    due = None
+    if payment is not None:
+        due = _Due(
+            payment,
+            *payment.request(
+                mechanism.spec, randomness=randomness, max_per_author=plan.max_per_author, reveals=plan.reveals
+            ),
+        )
+        if due.account.limit.unit is Unit.AUTHOR and plan.fields.subject not in (None, plan.fields.author):
+            raise ConfigError(
+                f"Expected the subjects of account {due.account.name!r}, which is per author, to be the authors: name "
+                "the same field for both, or leave the field of the subjects out."
+            )
+    return _Run(source, target, kind, mechanism, plan, randomness, promised, due).go(
+        on_progress or (lambda _: None), on_skip
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """What a run has to pay."""
+
+    payment: Payment
+    account: Account
+    request: Request
+
+    def charge(self, key: str, subjects: Iterator[str] | None) -> Charged:
+        charge = self.payment.charge(self.request, key, subjects)
+        if charge.release is not None:
+            raise PrivacyError(
+                f"Expected charge key {key!r} of account {charge.account!r} to be unused: it paid for a release "
+                "already. Nothing is released; another key charges anew."
+            )
+        account = self.account
+        return Charged(account.name, account.dataset, account.limit.unit, charge.number, subjects is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    source: Path
+    target: Path
+    kind: Format
+    mechanism: Mechanism[str]
+    plan: Plan
+    randomness: Randomness
+    promised: tuple[Guarantee, ...]
+    due: _Due | None
+
+    @property
+    def _part(self) -> Path:
+        return self.target.with_name(f".{self.target.name}.part")
+
+    @property
+    def _state(self) -> Path:
+        return self.target.with_name(f".{self.target.name}.resume.json")
+
+    def go(self, on_progress: Callable[[int], None], on_skip: Callable[[int, str], None] | None) -> Certificate:
+        self._check_paths()
+        records = self._records(on_skip)
+        payment = None if self.due is None else self.due.payment
+        digest = _run_digest(self.mechanism, self.plan, self.randomness, self.kind, payment)
+        state = self._unfinished(digest) if self.plan.resume else self._begin(digest)
+        if state.certificate:
+            return self._publish(state)
+        with self._opened() as file:
+            try:
+                charged = self._charge(state)
+                state = self._write(file, records, state, charged, on_progress)
+                return self._publish(state)
+            except DPTextError as error:
+                if not isinstance(error, ConfigError):  # a full disk can be mended and the run resumed
+                    self._clean()
+                raise
+
+    def _records(self, on_skip: Callable[[int, str], None] | None) -> Iterator[Record]:
+        records = read_records(
+            self.source,
+            self.plan.fields,
+            format=self.plan.input_format,
+            on_error=self.plan.on_error,
+            on_skip=on_skip,
+        )
+        return records if self.plan.max_per_author is None else limited(records, self.plan.max_per_author)
+
+    def _charge(self, state: State) -> Charged | None:
+        """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
+        if self.due is None:
+            return None
+        subjects = None
+        if self.plan.fields.subject is not None:
+            subjects = (record.subject or "" for record in self._records(None))
+        try:
+            return self.due.charge(state.charge_key, subjects)
+        except LedgerError as error:
+            problem = error
+        except ConfigError:
+            self._clean()
+            raise
+        raise LedgerError(f"{problem} If the charge was written, --resume goes on with it; --force charges anew.")
+
+    def _check_paths(self) -> None:
+        try:
+            str(self.target).encode()
+        except UnicodeEncodeError:
+            raise ConfigError("Expected an output path in UTF-8: the certificate names it.") from None
+        longest = max(len(os.fsencode(path.name)) for path in (self._state, certificate_path(self.target)))
+        if longest + len(".new.") > 255:
+            raise ConfigError(
+                f"Expected a shorter name than {self.target.name!r}: the files beside it get longer ones."
+            )
+        if self.target.resolve() == self.source.resolve():
+            raise ConfigError(f"Expected another output than the input {self.source}.")
+        if self.source.exists() and not self.source.is_dir() and not self.source.is_file():
+            raise ConfigError(f"Expected a regular file, found {self.source}: the input is read twice.")
+        if not self.plan.resume:
+            for path in (self.target, certificate_path(self.target)):
+                refuse_existing(path, force=self.plan.force)
+
+    def _begin(self, digest: str) -> State:
+        if self._part.exists() or self._state.exists():
+            if not self.plan.force:
+                how = "go on with --resume, or begin" if self._state.exists() else "nothing of it is done: begin"
+                raise ConfigError(f"An unfinished run lies beside {self.target}: {how} anew with --force.")
+            if self._part.exists():
+                with self._opened():  # refused while another run is writing it
+                    self._clean()
+            self._clean()
+        key = secrets.token_hex(32)
+        charge_key = "" if self.due is None else self.due.payment.key or secrets.token_hex(16)
+        state = State(key, fingerprint(self.source, key), digest, force=self.plan.force, charge_key=charge_key)
+        create_private(self._part).close()  # refused where another run has just begun: what lies here is not ours
+        begun = False
+        try:
+            self._save(state)
+            begun = True
+        finally:
+            if not begun:
+                self._clean()
+        return state
+
+    def _unfinished(self, digest: str) -> State:
+        if self.kind not in APPENDABLE:
+            raise ConfigError(
+                f"Expected a format that can be resumed ({', '.join(sorted(APPENDABLE))}), not {self.kind}."
+            )
+        state = State.load(self._state)
+        if state.settings != digest:
+            raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
+        if not hmac.compare_digest(state.input, fingerprint(self.source, state.key)):
+            raise ConfigError(f"Expected the input of the run to resume: {self.source} has changed. Use --force.")
+        if not state.certificate and (not self._part.exists() or self._part.stat().st_size < state.bytes):
+            raise ConfigError(f"{self._part} is shorter than the run left it. Begin anew with --force.")
+        return state
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        try:
+            file = self._part.open("r+b")
+        except OSError as error:
+            problem = file_error(self._part, "write", error)
+        else:
+            with contextlib.ExitStack() as stack:
+                stack.callback(_close_quietly, file)
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    raise ConfigError(f"Another run is writing {self.target} at this moment.") from None
+                yield file
+            return
+        raise problem
+
+    def _write(
+        self,
+        file: BinaryIO,
+        records: Iterator[Record],
+        state: State,
+        charged: Charged | None,
+        on_progress: Callable[[int], None],
+    ) -> State:
+        done = state.records
+        if self.kind in APPENDABLE:
+            file.truncate(state.bytes)
+            file.seek(0, os.SEEK_END)
+        writer = open_writer(
+            file,
+            self.kind,
+            compressed=is_compressed(self.target),
+            header=state.bytes == 0,
+            keep=self.plan.fields.keep,
+        )
+        remaining = itertools.islice(records, done, None)
+        for batch in split(remaining, self.plan.batch_size):
+            released = release(batch, self.mechanism, self.randomness.at(done))
+            done += len(batch)
+            with self._disk():
+                writer.write(released)
+            state = replace(state, records=done, bytes=file.tell())
+            if self.kind in APPENDABLE:
+                self._save(state)
+            on_progress(done)
+        with self._disk():
+            writer.close()
+            file.flush()
+            os.fsync(file.fileno())
+        if not self._part.exists() or not os.path.samestat(os.fstat(file.fileno()), self._part.stat()):
+            raise ConfigError(f"{self._part} was replaced by another run while it was written: nothing is released.")
+        if self.plan.fields.subject is not None and fingerprint(self.source, state.key) != state.input:
+            raise DataError(
+                f"{self.source} changed while it was read: others may have been charged. Nothing is released."
+            )
+        certificate = Certificate(
+            settings=settings(self.mechanism.spec),
+            event=self.mechanism.event,
+            guarantees=self.promised,
+            records=done,
+            output=self.target.name,
+            sha256=sha256_of(self._part),
+            digests=self.mechanism.digests,
+            randomness="secure" if self.randomness.is_secure else "seeded",
+            delta=self.plan.delta,
+            max_per_author=self.plan.max_per_author,
+            also_reveals=self.plan.reveals,
+            charged=charged,
+        )
+        sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
+        self._save(sealed)
+        return sealed
+
+    @contextlib.contextmanager
+    def _disk(self) -> Iterator[None]:
+        problem = None
+        try:
+            yield
+        except OSError as error:
+            problem = file_error(self._part, "write", error)
+        if problem is not None:
+            raise problem
+
+    def _save(self, state: State) -> None:
+        with self._disk():
+            state.save(self._state)
+
+    def _publish(self, state: State) -> Certificate:
+        """Put output and certificate in place; a kill between any two steps is mended by --resume."""
+        text = state.certificate
+        certificate = Certificate.from_json(text)
+        path = certificate_path(self.target)
+        if self.due is not None:  # first, so that no second run can spend the same charge
+            self.due.payment.ledger.settle(self.due.payment.account, state.charge_key, certificate.sha256)
+        with self._disk():
+            if self._part.exists():
+                for there in (self.target, path):
+                    refuse_existing(there, force=state.force)
+                self._part.replace(self.target)
+            temporary = path.with_name(f".{path.name}.new")
+            temporary.unlink(missing_ok=True)
+            with create_private(temporary) as file:
+                file.write(text.encode())
+                publish(file, temporary, path, force=True)
+        self._state.unlink(missing_ok=True)
+        return certificate
+
+    def _clean(self) -> None:
+        for path in (self._part, self._state, self._state.with_name(self._state.name + ".new")):
+            path.unlink(missing_ok=True)
+
+
+def _close_quietly(file: BinaryIO) -> None:
+    with contextlib.suppress(OSError):  # on a full disk closing fails as the writing did, which was reported
+        file.close()

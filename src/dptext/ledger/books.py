@@ -1,0 +1,390 @@
+"""The ledger: accounts are opened, charged, shown and checked, each in one transaction.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from dptext.guarantee import Guarantee, PureEvent, Relation, Unit
+    >>> from dptext.ledger.entries import Request
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = Ledger.create(f"{folder}/budget.db")
+    ...     limit = Guarantee(20.0, 0.0, Unit.DOCUMENT, Relation.REPLACE_ONE)
+    ...     _ = ledger.open_account("reviews", limit)
+    ...     _ = ledger.charge("reviews", Request((PureEvent(8.0),), Unit.DOCUMENT), key="first run")
+    ...     ledger.balance("reviews").left
+    12.0
+
+Composition: charges of one subject add up (sequential composition); charges of different subjects do not (parallel
+composition): changing one subject changes no run that the subject was not in. A charge to *everyone* counts for each
+subject of the account, whether it was seen before or not.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+import sqlalchemy as sa
+
+from dptext import _validate
+from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
+from dptext.guarantee import Basis, Guarantee
+from dptext.ledger import rows, verification
+from dptext.ledger.database import WAIT_SECONDS, Database
+from dptext.ledger.entries import (
+    UNITS,
+    Account,
+    Balance,
+    Charge,
+    Request,
+    Terms,
+    canonical,
+    events_from_text,
+    spent_epsilon,
+    spent_guarantee,
+)
+from dptext.ledger.schema import accounts, balances, charges, requests, settlements, subject_balances, tallies
+from dptext.ledger.subjects import SubjectKey
+from dptext.ledger.verification import Verification
+
+_ROWS_AT_ONCE = 1000
+_LONGEST_NAME = 200
+
+
+class Ledger:
+    """The books of privacy budgets in one database.
+
+    Args:
+        database: where they lie.
+        key: the secret of the subjects' hashes; needed only for charges to named subjects.
+    """
+
+    def __init__(self, database: Database, key: SubjectKey | None = None) -> None:
+        self._database = database
+        self._key = key
+
+    @classmethod
+    def at(cls, location: str | Path, *, key: SubjectKey | None = None, wait: float = WAIT_SECONDS) -> Self:
+        """The ledger in a file or at a URL; it is opened when it is first used.
+
+        Args:
+            location: a file, `sqlite:///PATH`, or `postgresql+psycopg://USER@HOST/DATABASE`.
+            key: the subject key, for charges to named subjects.
+            wait: seconds to wait for a lock.
+
+        Raises:
+            ConfigError: the location is none of these.
+            MissingExtraError: the extra `[ledger]` is not installed.
+        """
+        return cls(Database(location, wait=wait), key)
+
+    @classmethod
+    def create(cls, location: str | Path, *, key: SubjectKey | None = None, wait: float = WAIT_SECONDS) -> Self:
+        """The same, made first where there is none yet; an existing ledger stays as it is.
+
+        Raises:
+            LedgerError: the database cannot be written, or holds something else.
+        """
+        database = Database(location, wait=wait)
+        database.create()
+        return cls(database, key)
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The file or URL, without its password."""
+        return self._database.name
+
+    def upgrade(self) -> bool:
+        """Bring the books to the newest schema; says whether there was anything to do.
+
+        Raises:
+            LedgerError: there is no ledger, or a newer one.
+        """
+        return self._database.upgrade()
+
+    def close(self) -> None:
+        """Close the connections; the next use opens new ones."""
+        self._database.close()
+
+    # ----------------------------------------------------------------------------------------------- accounts
+
+    def open_account(
+        self, name: str, limit: Guarantee, *, dataset: str | None = None, by_subject: bool = False
+    ) -> Account:
+        """Open an account. Its limit never changes: to raise it would take the promise back.
+
+        Args:
+            name: unique in the ledger.
+            limit: epsilon, delta, unit (document or author) and relation.
+            dataset: whose texts; the name of the account by default. One account for each dataset and unit.
+            by_subject: allow charges to named subjects, under the key of this ledger object.
+
+        Raises:
+            ConfigError: name, limit or dataset cannot be used, or there is such an account.
+            LedgerError: the database cannot be used.
+        """
+        dataset = name if dataset is None else dataset
+        _require_name(name=name)
+        _require_name(dataset=dataset)
+        if limit.unit not in UNITS or limit.metric is not None or limit.basis is Basis.NONE:
+            raise ConfigError(
+                f"Expected a limit per {' or '.join(UNITS)}, without metric, found {limit.unit.value}"
+                f"{', metric ' + limit.metric if limit.metric else ''}."
+            )
+        _validate.positive(epsilon=limit.epsilon)
+        key_check = self._subject_key().check(name) if by_subject else None
+        opened = _now()
+        with self._database.writing() as connection:
+            if not self._database.path:
+                # Two openings of one name at once: the second waits, and then sees the first.
+                connection.execute(sa.text("LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE"))
+            for there in connection.execute(sa.select(accounts)):
+                if there.name == name:
+                    raise ConfigError(f"Expected the name of a new account, found {name!r}, which is there already.")
+                if (there.dataset, there.unit) == (dataset, limit.unit.value):
+                    raise ConfigError(
+                        f"Expected one account for a dataset and unit: {there.name!r} is that of {dataset!r} per "
+                        f"{limit.unit.value} already. A second one would hide half of what is spent."
+                    )
+            made = connection.execute(
+                sa.insert(accounts).values(
+                    name=name,
+                    dataset=dataset,
+                    unit=limit.unit.value,
+                    relation=limit.relation.value,
+                    epsilon=limit.epsilon,
+                    delta=limit.delta,
+                    key_check=key_check,
+                    opened=opened,
+                )
+            )
+            connection.execute(
+                sa.insert(balances).values(
+                    account_id=rows.inserted(made),
+                    events="[]",
+                    terms=canonical(Terms().to_dict()),
+                    charges=0,
+                    subjects=0,
+                )
+            )
+        bare = Guarantee(limit.epsilon, limit.delta, limit.unit, limit.relation)
+        return Account(name, dataset, bare, by_subject, opened)
+
+    def account(self, name: str) -> Account:
+        """The account of this name.
+
+        Raises:
+            ConfigError: there is none.
+            LedgerError: the database cannot be used.
+        """
+        with self._database.reading() as connection:
+            return rows.to_account(rows.account(connection, name))
+
+    def accounts(self) -> list[Account]:
+        """All accounts, by name."""
+        with self._database.reading() as connection:
+            return [rows.to_account(row) for row in connection.execute(sa.select(accounts).order_by(accounts.c.name))]
+
+    # ------------------------------------------------------------------------------------------------ charges
+
+    def charge(
+        self, account: str, request: Request, *, key: str | None = None, subjects: Iterable[str] | None = None
+    ) -> Charge:
+        """Charge a run before it draws anything: whole, or not at all.
+
+        A charge pays for one release, however often the run is interrupted. With the same key and the same request
+        the charge that is there is given back.
+
+        Args:
+            account: name of the account.
+            request: what the run does to one subject.
+            key: idempotency key, unique in the account; a fresh one by default.
+            subjects: names of the subjects in the run, one for each unit (a name may come up to
+                `request.units_per_subject` times); None charges everyone in the account. Read once, within the
+                transaction, so that memory does not grow with them.
+
+        Raises:
+            BudgetExceededError: the account cannot pay.
+            IncomparableError: unit or relation differ from the account's.
+            NoGuaranteeError: nothing bounds what the run gives away.
+            PrivacyError: the key belongs to another request.
+            DataError: a subject has more units in the run than the request says.
+            ConfigError: there is no such account, or it has no subject key or another one.
+            LedgerError: the database cannot be used.
+        """
+        request.require_chargeable()
+        key = secrets.token_hex(16) if key is None else key
+        _require_name(key=key)
+        with self._database.writing() as connection:
+            row = rows.locked_account(connection, account, key=key, digest=rows.request_digest(request))
+            found = rows.to_account(row)
+            found.require_same_meaning(request)
+            received = None
+            if subjects is not None:
+                received = rows.receive(connection, self._hashes(row, subjects), request.units_per_subject)
+            number, at = None, _now()
+            if row.previous_id is None:
+                try:
+                    events, standings = row.events, []
+                    if received is None:
+                        events = rows.weigh_everyone(connection, row, found, request)
+                    else:
+                        standings = rows.weigh_subjects(connection, row, found, request)
+                except BudgetExceededError:
+                    if rows.charge(connection, row.id, key) is None:
+                        raise
+                else:
+                    number = rows.write_charge(
+                        connection,
+                        row,
+                        key=key,
+                        request_id=row.request_id or rows.request_id(connection, request),
+                        terms=request.terms,
+                        at=at,
+                        received=received,
+                        events=events,
+                        new_subjects=sum(each.subjects for each in standings if each.tally_id is None),
+                    )
+            if number is None:  # also where another has written it while this one waited for the lock
+                previous = rows.charge(connection, row.id, key)
+                return rows.same_charge(previous, found, request, received)
+            if standings:
+                rows.move_subjects(connection, row, number, standings)
+        return Charge(number, account, key, request, received and received[1], at)
+
+    def settle(self, account: str, key: str, release: str) -> None:
+        """Write down which release a charge paid for, just before that is published. Twice the same is once.
+
+        Args:
+            account: name of the account.
+            key: idempotency key of the charge.
+            release: sha256 of the release.
+
+        Raises:
+            PrivacyError: there is no such charge, or it paid for another release already.
+            LedgerError: the database cannot be used.
+        """
+        _require_name(release=release)
+        with self._database.writing() as connection:
+            row = rows.locked_account(connection, account)
+            found = rows.charge(connection, row.id, key)
+            if found is None:
+                raise PrivacyError(f"Expected a charge of account {account!r} for this run, found none: nothing is "
+                                   "released.")  # fmt: skip
+            if found.release not in (None, release):
+                raise PrivacyError(
+                    f"Expected charge {found.id} of account {account!r} to be unused: it paid for another release "
+                    "already. Nothing is released; run again with another charge key, which charges anew."
+                )
+            if found.release is None:
+                made = sa.insert(settlements).values(charge_id=found.id, release=release, at=_now())
+                connection.execute(made)
+
+    # ---------------------------------------------------------------------------------------------- the books
+
+    def balance(self, account: str, *, subject: str | None = None) -> Balance:
+        """Where an account stands: for the subject of whom most was spent, or for a named one.
+
+        Raises:
+            ConfigError: there is no such account; a subject is named and the key is missing or another one.
+            LedgerError: the database cannot be used.
+        """
+        with self._database.reading() as connection:
+            row = rows.account(connection, account)
+            found = rows.to_account(row)
+            everyone = events_from_text(row.events)
+            if subject is None:
+                candidates = [(), *rows.tallies_of(connection, row.id)]
+            else:
+                hashed = next(iter(self._hashes(row, [subject])))
+                own = connection.execute(
+                    sa.select(tallies.c.events)
+                    .join(subject_balances, subject_balances.c.tally_id == tallies.c.id)
+                    .where(subject_balances.c.account_id == row.id, subject_balances.c.subject == hashed)
+                ).scalar_one_or_none()
+                candidates = [events_from_text(own) if own else ()]
+        worst = max(candidates, key=lambda own: spent_epsilon([*everyone, *own], found.limit))
+        spent = spent_guarantee([*everyone, *worst], found.limit, Terms.from_dict(json.loads(row.terms)))
+        return Balance(found, spent, row.charges, row.subjects)
+
+    def log(self, account: str, *, last: int | None = None) -> Iterator[Charge]:
+        """The charges of an account, oldest first; `last` gives the newest so many.
+
+        Raises:
+            ConfigError: there is no such account, or a charge was written by a newer dptext.
+            LedgerError: the database cannot be used.
+        """
+        if last is not None:
+            _validate.count(last=last)
+        chosen = (
+            sa.select(charges, requests.c.request, settlements.c.release)
+            .join(requests, requests.c.id == charges.c.request_id)
+            .outerjoin(settlements, settlements.c.charge_id == charges.c.id)
+        )
+        with self._database.reading() as connection:
+            account_id = rows.account(connection, account).id
+            chosen = chosen.where(charges.c.account_id == account_id)
+            after = 0
+            if last is not None:
+                newest = connection.execute(
+                    sa.select(charges.c.id)
+                    .where(charges.c.account_id == account_id)
+                    .order_by(charges.c.id.desc())
+                    .offset(last)
+                    .limit(1)
+                ).scalar_one_or_none()
+                after = newest or 0
+            while page := connection.execute(
+                chosen.where(charges.c.id > after).order_by(charges.c.id).limit(_ROWS_AT_ONCE)
+            ).all():
+                after = page[-1].id
+                for row in page:
+                    yield Charge(
+                        row.id, account, row.key, Request.from_text(row.request), row.subjects, row.at, row.release
+                    )
+
+    def verify(self, account: str) -> Verification:
+        """Recompute the balance of an account from its charges, and hold it against what is kept.
+
+        Raises:
+            ConfigError: there is no such account.
+            LedgerError: the database cannot be used.
+        """
+        with self._database.reading() as connection:
+            row = rows.account(connection, account)
+            return verification.verify(connection, row, rows.to_account(row))
+
+    # ----------------------------------------------------------------------------------------------- subjects
+
+    def _subject_key(self) -> SubjectKey:
+        if self._key is None:
+            raise ConfigError("Expected the subject key of the ledger for charges to named subjects: --subject-key.")
+        return self._key
+
+    def _hashes(self, row: rows.AnyRow, names: Iterable[str]) -> Iterator[bytes]:
+        if row.key_check is None:
+            raise ConfigError(
+                f"Expected account {row.name!r} to be opened for charges to named subjects: it was not. Charge "
+                "everyone, or open an account with a subject key."
+            )
+        key = self._subject_key()
+        if not secrets.compare_digest(bytes(row.key_check), key.check(row.name)):
+            raise ConfigError(
+                f"Expected the subject key with which account {row.name!r} was opened, found another: under it every "
+                "subject would look new."
+            )
+        return key.hashes(row.name, names)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _require_name(**named: str) -> None:
+    for what, value in named.items():
+        if not value or len(value) > _LONGEST_NAME or not value.isprintable():
+            raise ConfigError(f"Expected {what} to be 1 to {_LONGEST_NAME} printable characters.")

@@ -1,0 +1,293 @@
+"""SQLite and PostgreSQL as a ledger needs them: whole transactions, one schema, and faults said in plain words.
+
+A ledger is a file name, `sqlite:///PATH`, or `postgresql+psycopg://USER@HOST/DATABASE`. The password of a URL is never
+shown; better leave it out and let PGPASSWORD or ~/.pgpass hold it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import event, exc
+from sqlalchemy.pool import QueuePool
+
+from dptext.errors import ConfigError, LedgerError
+
+#: How long a charge waits for others to end theirs.
+WAIT_SECONDS = 30.0
+_CONNECT_SECONDS = 10
+_UPGRADE_LOCK = 0x6470_7465_7874  # any constant that others do not use: an advisory lock of PostgreSQL
+
+_SQLITE_FAULTS = {
+    sqlite3.SQLITE_BUSY: "is locked by another program; wait until that has ended and run the command again",
+    sqlite3.SQLITE_LOCKED: "is locked by another program; wait until that has ended and run the command again",
+    sqlite3.SQLITE_READONLY: "cannot be written: check the permissions of the file and of its folder",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check the path and the permissions of the file and of its folder",
+    sqlite3.SQLITE_PERM: "cannot be opened: check the permissions of the file and of its folder",
+    sqlite3.SQLITE_NOTADB: "is not a SQLite database",
+    sqlite3.SQLITE_CORRUPT: "is damaged: restore a copy of it",
+    sqlite3.SQLITE_FULL: "cannot be written: the disk is full",
+    sqlite3.SQLITE_IOERR: "cannot be read or written: the disk reports an error",
+}
+_POSTGRESQL_FAULTS = {  # SQLSTATE, or its class
+    "55P03": "is locked by another program; wait until that has ended and run the command again",
+    "25006": "cannot be written: the server is read-only",
+    "42501": "cannot be used: the user lacks the rights on its tables",
+    "53100": "cannot be written: the disk of the server is full",
+    "53300": "cannot be reached: the server has too many connections",
+    "3D000": "does not exist: create the database first",
+    "28": "refuses the user or the password",
+    "40": "was changed by another program at the same moment; run the command again",
+    "57": "was shut down by the server",
+    "08": "cannot be reached",
+}
+
+
+class Database:
+    """Where the books lie. Opens nothing until it is used; not for two processes at once: make one in each.
+
+    Args:
+        location: a file, `sqlite:///PATH`, or a URL of PostgreSQL.
+        wait: seconds to wait for a lock.
+    """
+
+    def __init__(self, location: str | Path, *, wait: float = WAIT_SECONDS) -> None:
+        self.path, self._url = _parsed(location)
+        self.name = str(self.path) if self.path else self._url.render_as_string(hide_password=True)
+        self._wait = wait
+        self._checked = False
+        self._engine = self._sqlite() if self.path else self._postgresql()
+
+    def __repr__(self) -> str:
+        return f"Database({self.name!r})"
+
+    def close(self) -> None:
+        """Close the connections; the next use opens new ones."""
+        self._engine.dispose()
+
+    # ------------------------------------------------------------------------------------------- transactions
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A transaction that alone may write (SQLite), or that locks what it says it will change (PostgreSQL).
+
+        Raises:
+            LedgerError: the database cannot be used, or has another schema.
+        """
+        with self._transaction(read=False) as connection:
+            self._require_schema(connection)
+            yield connection
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A transaction that sees one moment of the books.
+
+        Raises:
+            LedgerError: the database cannot be used, or has another schema.
+        """
+        with self._transaction(read=True) as connection:
+            self._require_schema(connection)
+            yield connection
+
+    @contextlib.contextmanager
+    def _transaction(self, *, read: bool) -> Iterator[sa.Connection]:
+        with self._plainly():
+            options = {"dptext_read": read}
+            if read and not self.path:
+                options["isolation_level"] = "REPEATABLE READ"  # type: ignore[assignment]  # names and flags
+            with self._engine.connect().execution_options(**options) as connection, connection.begin():
+                yield connection
+
+    @contextlib.contextmanager
+    def _plainly(self) -> Iterator[None]:
+        """Faults of the driver as a LedgerError without its message, which may name what is nobody's business."""
+        problem = ""
+        try:
+            yield
+        except (exc.DBAPIError, psycopg.Error, sqlite3.Error) as error:
+            original = error.orig if isinstance(error, exc.DBAPIError) else error
+            problem = _fault(original)
+        if problem:
+            raise LedgerError(f"The ledger {self.name} {problem}. Nothing is released.")
+
+    # ------------------------------------------------------------------------------------------------- schema
+
+    def create(self) -> None:
+        """Make the newest schema where there is none yet; an existing ledger stays as it is.
+
+        Raises:
+            LedgerError: the database cannot be written, or holds something else.
+        """
+        if self.path and not self.path.exists():
+            try:
+                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            except FileExistsError:
+                pass  # another process was faster
+            except OSError as error:
+                raise LedgerError(f"The ledger {self.path} cannot be made: {error.strerror}.") from None
+        with self._plainly(), self._engine.connect() as connection:
+            if self.path:  # stays with the file; readers and a writer do not wait for each other
+                connection.connection.cursor().execute("PRAGMA journal_mode=WAL")
+        with self._transaction(read=False) as connection:
+            self._lock_schema(connection)
+            if self._revision(connection) is None:
+                if sa.inspect(connection).get_table_names():
+                    raise LedgerError(f"The database {self.name} holds other tables: give the ledger one of its own.")
+                self._migrate(connection)
+
+    def upgrade(self) -> bool:
+        """Bring an older ledger to the newest schema, in one transaction; says whether there was anything to do.
+
+        Raises:
+            LedgerError: there is no ledger, or a newer one.
+        """
+        with self._transaction(read=False) as connection:
+            self._lock_schema(connection)
+            found = self._known_revision(connection)
+            if found == _newest():
+                return False
+            self._migrate(connection)
+        return True
+
+    def _lock_schema(self, connection: sa.Connection) -> None:
+        if not self.path:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_UPGRADE_LOCK)))
+
+    def _migrate(self, connection: sa.Connection) -> None:
+        config = _alembic()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+        self._checked = False
+
+    def _revision(self, connection: sa.Connection) -> str | None:
+        return MigrationContext.configure(connection).get_current_revision()
+
+    def _known_revision(self, connection: sa.Connection) -> str:
+        found = self._revision(connection)
+        if found is None:
+            raise LedgerError(f"There is no ledger in {self.name}: make one with `dptext budget open`.")
+        if found not in {script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()}:
+            raise LedgerError(
+                f"The ledger {self.name} was written by a newer dptext (schema {found}): update dptext. "
+                "Nothing is released."
+            )
+        return found
+
+    def _require_schema(self, connection: sa.Connection) -> None:
+        if self._checked:
+            return
+        found = self._known_revision(connection)
+        if found != _newest():
+            raise LedgerError(
+                f"The ledger {self.name} has the older schema {found}: run `dptext budget upgrade` on it first."
+            )
+        self._checked = True
+
+    # ------------------------------------------------------------------------------------------------ engines
+
+    def _sqlite(self) -> sa.Engine:
+        path = self.path
+        assert path is not None  # noqa: S101  # mypy cannot see that _sqlite is called for paths only
+
+        def connect() -> sqlite3.Connection:
+            if not path.exists():
+                raise LedgerError(f"There is no ledger {path}: make one with `dptext budget open`.")
+            # Python's sqlite3 must not begin transactions by itself: isolation_level=None.
+            return sqlite3.connect(
+                f"file:{quote(str(path.absolute()))}?mode=rw",
+                uri=True,
+                timeout=self._wait,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+
+        engine = sa.create_engine("sqlite+pysqlite://", creator=connect, poolclass=QueuePool, hide_parameters=True)
+
+        @event.listens_for(engine, "connect")
+        def set_up(connection: sqlite3.Connection, _: object) -> None:
+            connection.execute("PRAGMA synchronous=FULL")  # a charge survives a power cut
+            connection.execute("PRAGMA foreign_keys=ON")
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: sa.Connection) -> None:
+            reads = connection.get_execution_options().get("dptext_read", True)
+            connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+        return engine
+
+    def _postgresql(self) -> sa.Engine:
+        return sa.create_engine(
+            self._url,
+            connect_args={
+                "connect_timeout": _CONNECT_SECONDS,
+                "application_name": "dptext",
+                "options": f"-c synchronous_commit=on -c lock_timeout={int(self._wait * 1000)}",
+            },
+            poolclass=QueuePool,
+            hide_parameters=True,
+        )
+
+
+def _parsed(location: str | Path) -> tuple[Path | None, sa.URL]:
+    """A path for SQLite, or None and the URL of PostgreSQL."""
+    text = str(location)
+    if "://" not in text:
+        if not text or text == ":memory:":
+            raise ConfigError("Expected a ledger that outlives the run: a file, or a URL of PostgreSQL.")
+        return Path(text), sa.URL.create("sqlite")
+    scheme = text.partition("://")[0]
+    try:
+        url = sa.make_url(text)
+    except (exc.ArgumentError, ValueError):
+        url = None
+    if url is not None and scheme in ("sqlite", "sqlite+pysqlite") and url.database not in (None, "", ":memory:"):
+        return Path(url.database), url
+    if url is not None and scheme in ("postgresql", "postgresql+psycopg"):
+        return None, url.set(drivername="postgresql+psycopg")
+    raise ConfigError(  # the URL itself may hold a password
+        "Expected --ledger to be a file, sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE, "
+        f"found a URL of {scheme[:20]!r} that is none of these."
+    )
+
+
+def _fault(error: BaseException | None) -> str:
+    """What a fault of the driver means."""
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", None)
+        known = None if code is None else _SQLITE_FAULTS.get(code & 0xFF)
+        return known or f"cannot be used: {getattr(error, 'sqlite_errorname', type(error).__name__)}"
+    state = getattr(error, "sqlstate", None)
+    if state is not None:
+        return _POSTGRESQL_FAULTS.get(state) or _POSTGRESQL_FAULTS.get(state[:2]) or f"reports SQLSTATE {state}"
+    # Before a connection stands there is no SQLSTATE; the server says it in words.
+    words = str(error)
+    if "authentication failed" in words or "no password supplied" in words:
+        return _POSTGRESQL_FAULTS["28"]
+    if 'FATAL:  database "' in words:
+        return _POSTGRESQL_FAULTS["3D000"]
+    return "cannot be reached, or the connection was lost: check that the server runs, its host and port"
+
+
+def _alembic() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _newest() -> str:
+    found = ScriptDirectory.from_config(_alembic()).get_current_head()
+    if found is None:
+        raise LedgerError("The steps of the ledger's schema are missing from this installation of dptext.")
+    return found

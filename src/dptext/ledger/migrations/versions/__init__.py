@@ -1,0 +1,1 @@
+"""One module a step; a step that was published is never edited."""

@@ -1,0 +1,82 @@
+"""Accounts, charges and what they were charged for; rows that nothing changes."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+WRITTEN_ONCE = ("accounts", "requests", "charges", "charged_subjects", "settlements")
+
+
+def upgrade() -> None:
+    """From an empty database."""
+    op.create_table(
+        "accounts",
+        sa.Column("id", NUMBER, primary_key=True),
+        sa.Column("name", sa.Text, nullable=False, unique=True),
+        sa.Column("dataset", sa.Text, nullable=False),
+        sa.Column("unit", sa.Text, nullable=False),
+        sa.Column("relation", sa.Text, nullable=False),
+        sa.Column("epsilon", sa.Double, nullable=False),
+        sa.Column("delta", sa.Double, nullable=False),
+        sa.Column("key_check", sa.LargeBinary),
+        sa.Column("opened", sa.Text, nullable=False),
+        sa.UniqueConstraint("dataset", "unit"),
+    )
+    op.create_table(
+        "requests",
+        sa.Column("id", NUMBER, primary_key=True),
+        sa.Column("digest", sa.Text, nullable=False, unique=True),
+        sa.Column("request", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "charges",
+        sa.Column("id", NUMBER, primary_key=True),
+        sa.Column("account_id", NUMBER, sa.ForeignKey("accounts.id"), nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("request_id", NUMBER, sa.ForeignKey("requests.id"), nullable=False),
+        sa.Column("everyone", sa.Boolean, nullable=False),
+        sa.Column("subjects_digest", sa.Text),
+        sa.Column("subjects", NUMBER),
+        sa.Column("at", sa.Text, nullable=False),
+        sa.UniqueConstraint("account_id", "key"),
+    )
+    op.create_table(
+        "charged_subjects",
+        sa.Column("charge_id", NUMBER, sa.ForeignKey("charges.id"), primary_key=True),
+        sa.Column("subject", sa.LargeBinary, primary_key=True),
+    )
+    op.create_table(
+        "settlements",
+        sa.Column("charge_id", NUMBER, sa.ForeignKey("charges.id"), primary_key=True),
+        sa.Column("release", sa.Text, nullable=False),
+        sa.Column("at", sa.Text, nullable=False),
+    )
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute(
+            "CREATE FUNCTION dptext_written_once() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'the books are append-only'; END $$"
+        )
+        for table in WRITTEN_ONCE:
+            op.execute(
+                f"CREATE TRIGGER {table}_written_once BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
+                "FOR EACH STATEMENT EXECUTE FUNCTION dptext_written_once()"
+            )
+    else:
+        for table in WRITTEN_ONCE:
+            for change in ("UPDATE", "DELETE"):
+                op.execute(
+                    f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} "
+                    "BEGIN SELECT RAISE(ABORT, 'the books are append-only'); END"
+                )
+
+
+def downgrade() -> None:
+    """Refused: a ledger is not taken back."""
+    raise NotImplementedError("The books are not taken back.")

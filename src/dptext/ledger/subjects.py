@@ -1,0 +1,95 @@
+"""Names of subjects as keyed hashes: the ledger knows whether it saw a subject before, and not who that is.
+
+The key lies in a file of its own, outside the database: whoever has the books alone cannot try names against them.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dptext.errors import ConfigError
+
+_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectKey:
+    """The secret of the hashes; whoever has it can try names against the books.
+
+    Attributes:
+        secret: 32 bytes.
+    """
+
+    secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.secret) != _BYTES:
+            raise ConfigError(f"Expected a subject key of {_BYTES} bytes.")
+
+    def check(self, account: str) -> bytes:
+        """What an account keeps to tell its key from another."""
+        return self._keyed("check", account, "")
+
+    def hashes(self, account: str, names: Iterable[str]) -> Iterator[bytes]:
+        """The hash of each name, 32 bytes: other ones in each account, so that accounts cannot be joined."""
+        for name in names:
+            yield self._keyed("subject", account, name)
+
+    def _keyed(self, purpose: str, account: str, name: str) -> bytes:
+        # The length of the account's name keeps ("ab", "c") and ("a", "bc") apart.
+        message = f"{purpose}\0{len(account)}\0{account}\0{name}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self.secret, message, "sha256")
+
+
+def read_subject_key(path: Path) -> SubjectKey:
+    """The key in a file that `create_subject_key` made.
+
+    Raises:
+        ConfigError: there is no such file, or it holds something else.
+    """
+    try:
+        text = path.read_text("ascii")
+    except OSError as error:
+        raise ConfigError(
+            f"Expected the subject key of the account in {path}: {error.strerror}. Without it nobody can tell which "
+            "subjects were charged; bring the file back, or name it with --subject-key."
+        ) from None
+    except UnicodeDecodeError:
+        text = ""
+    try:
+        secret = bytes.fromhex(text)
+    except ValueError:
+        secret = b""
+    if len(secret) != _BYTES:
+        raise ConfigError(f"Expected {path} to hold a subject key: {2 * _BYTES} hexadecimal digits.")
+    return SubjectKey(secret)
+
+
+def create_subject_key(path: Path) -> SubjectKey:
+    """The key in a file; a new one, readable by its owner only, where there is no such file.
+
+    Raises:
+        ConfigError: the file cannot be written, or holds something else.
+    """
+    secret = secrets.token_bytes(_BYTES)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(secret.hex() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)  # appears whole or not at all, and never replaces another key
+        except FileExistsError:
+            pass
+        finally:
+            temporary.unlink()
+    except OSError as error:
+        raise ConfigError(f"Cannot write the subject key {path}: {error.strerror}.") from None
+    return read_subject_key(path)

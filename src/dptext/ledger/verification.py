@@ -1,0 +1,159 @@
+"""Books read again from their charges: whatever is kept beside them for speed must follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+import sqlalchemy as sa
+
+from dptext import accounting
+from dptext.errors import ConfigError, IncomparableError
+from dptext.guarantee import Event, format_epsilon
+from dptext.ledger import rows
+from dptext.ledger.entries import (
+    TOLERANCE,
+    Account,
+    Request,
+    Terms,
+    canonical,
+    digest_of,
+    events_to_text,
+    spent_epsilon,
+)
+from dptext.ledger.schema import charged_subjects, charges, requests, subject_balances, tallies
+
+_ROWS_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a recomputation found.
+
+    Attributes:
+        account: name of the account.
+        charges: how many were read.
+        subjects: how many subjects have charges of their own.
+        problems: what does not add up; empty where all is well.
+    """
+
+    account: str
+    charges: int
+    subjects: int
+    problems: tuple[str, ...]
+
+
+def verify(connection: sa.Connection, row: rows.AnyRow, account: Account) -> Verification:
+    """Recompute the balance of an account from its charges.
+
+    Args:
+        connection: of a transaction that sees one moment of the books.
+        row: the account and its balance.
+        account: the same as data.
+    """
+    problems: list[str] = []
+    known: dict[int, Request] = {}
+    everyone: list[Event] = []
+    terms, n_charges = Terms(), 0
+    for number, digest, text, for_all, times in connection.execute(
+        sa.select(requests.c.id, requests.c.digest, requests.c.request, charges.c.everyone, sa.func.count())
+        .join(charges, charges.c.request_id == requests.c.id)
+        .where(charges.c.account_id == row.id)
+        .group_by(requests.c.id, requests.c.digest, requests.c.request, charges.c.everyone)
+        .order_by(requests.c.id)
+    ):
+        n_charges += times
+        if digest_of(text) != digest:
+            problems.append(f"request {number} is not the one that was written: its digest differs")
+        try:
+            request = Request.from_text(text)
+            account.require_same_meaning(request)
+        except (ConfigError, IncomparableError) as error:
+            problems.append(f"request {number} cannot be counted: {error}")
+            continue
+        known[number] = request
+        terms |= request.terms
+        if for_all:
+            everyone += accounting.repeat(request.events, times)
+    if n_charges != row.charges:
+        problems.append(f"the balance speaks of {row.charges} charges, there are {n_charges}")
+    if events_to_text(everyone) != row.events:
+        problems.append("the balance of everyone is not the sum of the charges to everyone")
+    if canonical(terms.to_dict()) != row.terms:
+        problems.append("the terms of the balance are not those of the charges")
+    problems += _charges_without_subjects(connection, row.id)
+    n_subjects, wrong = _compare_subjects(connection, row.id, known)
+    if wrong:
+        problems.append(f"the balances of {wrong} subjects are not the sums of their charges")
+    if n_subjects != row.subjects:
+        problems.append(f"the balance speaks of {row.subjects} subjects, there are {n_subjects}")
+    limit = account.limit
+    for own in [(), *rows.tallies_of(connection, row.id)]:
+        spent = spent_epsilon([*everyone, *own], limit)
+        if spent > limit.epsilon + TOLERANCE:
+            problems.append(f"overdrawn: epsilon = {format_epsilon(spent)} is spent of {format_epsilon(limit.epsilon)}")
+    return Verification(account.name, n_charges, n_subjects, tuple(problems))
+
+
+def _charges_without_subjects(connection: sa.Connection, account_id: int) -> list[str]:
+    """Charges to named subjects that fell on another number of them than they say."""
+    counted = (
+        sa.select(charged_subjects.c.charge_id, sa.func.count().label("n"))
+        .group_by(charged_subjects.c.charge_id)
+        .subquery()
+    )
+    found = connection.execute(
+        sa.select(charges.c.id)
+        .outerjoin(counted, counted.c.charge_id == charges.c.id)
+        .where(
+            charges.c.account_id == account_id,
+            sa.func.coalesce(counted.c.n, 0) != sa.func.coalesce(charges.c.subjects, 0),
+        )
+        .order_by(charges.c.id)
+    )
+    return [f"charge {number} fell on another number of subjects than it says" for (number,) in found]
+
+
+def _compare_subjects(connection: sa.Connection, account_id: int, known: dict[int, Request]) -> tuple[int, int]:
+    """How many subjects there are, and how many balances of subjects are wrong, absent or too many."""
+    reading = connection.execution_options(yield_per=_ROWS_AT_ONCE)
+    charged = reading.execute(
+        sa.select(charged_subjects.c.subject, charges.c.request_id, sa.func.count())
+        .join(charges, charges.c.id == charged_subjects.c.charge_id)
+        .where(charges.c.account_id == account_id)
+        .group_by(charged_subjects.c.subject, charges.c.request_id)
+        .order_by(charged_subjects.c.subject, charges.c.request_id)
+    )
+    kept = reading.execute(
+        sa.select(subject_balances.c.subject, tallies.c.events)
+        .join(tallies, tallies.c.id == subject_balances.c.tally_id)
+        .where(subject_balances.c.account_id == account_id)
+        .order_by(subject_balances.c.subject)
+    )
+    texts: dict[tuple[tuple[int, int], ...], str] = {}
+
+    def recomputed() -> Iterator[tuple[bytes, str]]:
+        for subject, group in groupby(charged, key=lambda each: bytes(each[0])):
+            counts = tuple((number, n) for _, number, n in group)
+            if counts not in texts:
+                events = [
+                    e for number, n in counts if number in known for e in accounting.repeat(known[number].events, n)
+                ]
+                texts[counts] = events_to_text(events)
+            yield subject, texts[counts]
+
+    n_subjects = wrong = 0
+    theirs = ((bytes(subject), events) for subject, events in kept)
+    ours = recomputed()
+    left, right = next(ours, None), next(theirs, None)
+    while left or right:
+        if left and right and left[0] == right[0]:
+            wrong += left[1] != right[1]
+            n_subjects += 1
+            left, right = next(ours, None), next(theirs, None)
+        elif right is None or (left and left[0] < right[0]):
+            wrong, left, n_subjects = wrong + 1, next(ours, None), n_subjects + 1
+        else:
+            wrong, right = wrong + 1, next(theirs, None)
+    return n_subjects, wrong

@@ -1,0 +1,111 @@
+"""From a run to the request that a ledger is charged with, before anything is drawn.
+
+>>> import dptext as dp
+>>> spec = dp.WordMetric(epsilon=0.1, noise="tem", max_tokens=10, diameter=10.0)
+>>> limit = dp.Guarantee(20.0, 0.0, dp.Unit.AUTHOR, dp.Relation.REPLACE_ONE)
+>>> request = request_for(spec, limit, randomness=dp.randomness.secure(), max_per_author=2)
+>>> [(event.kind, event.count) for event in request.events]  # 10 tokens a text, 2 texts an author
+[('approximate', 20)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from dptext import accounting
+from dptext.errors import ConfigError, IncomparableError, NoGuaranteeError
+from dptext.guarantee import Basis, Guarantee, Unit
+from dptext.ledger.books import Ledger
+from dptext.ledger.entries import Account, Charge, Request, Terms
+from dptext.mechanism import Spec, settings
+from dptext.randomness import Randomness
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """Who pays for a run.
+
+    Attributes:
+        ledger: the books.
+        account: name of the account.
+        key: idempotency key: a run that is tried again with the same key is charged once, as long as nothing was
+            released under it. A fresh one by default.
+    """
+
+    ledger: Ledger = field(repr=False)
+    account: str
+    key: str | None = None
+
+    def request(
+        self, spec: Spec, *, randomness: Randomness, max_per_author: int | None = None, reveals: Sequence[str] = ()
+    ) -> tuple[Account, Request]:
+        """The account and what it is to be charged with; see `request_for`."""
+        account = self.ledger.account(self.account)
+        return account, request_for(
+            spec, account.limit, randomness=randomness, max_per_author=max_per_author, reveals=reveals
+        )
+
+    def charge(self, request: Request, key: str, subjects: Iterable[str] | None = None) -> Charge:
+        """Charge the account; see `Ledger.charge`."""
+        return self.ledger.charge(self.account, request, key=key, subjects=subjects)
+
+
+def request_for(
+    spec: Spec,
+    limit: Guarantee,
+    *,
+    randomness: Randomness,
+    max_per_author: int | None = None,
+    reveals: Sequence[str] = (),
+) -> Request:
+    """What one run of the spec does to one subject of an account.
+
+    Args:
+        spec: of the mechanism.
+        limit: of the account; its unit says who the subject is. A record is a document; an author has at most
+            `max_per_author` of them, each a release of its own.
+        randomness: of the run.
+        max_per_author: the maximum that the run enforces.
+        reveals: what the run reveals besides the mechanism.
+
+    Raises:
+        NoGuaranteeError: the run is seeded or its mechanism bounds nothing, so that no account can pay for it.
+        IncomparableError: the mechanism has no events per document with these settings, or another relation.
+        ConfigError: the account is per author and no maximum is set.
+    """
+    if not randomness.is_secure:
+        raise NoGuaranteeError(
+            "Expected secure randomness where a ledger pays: whoever knows the seed undoes the noise."
+        )
+    promised = spec.guarantee()
+    if promised.basis in (Basis.NONE, Basis.CLAIMED):
+        raise NoGuaranteeError(
+            f"Expected a mechanism whose loss is bounded, to charge for it: the basis of {spec.kind} is "
+            f"{promised.basis.value}{', ' + promised.reason if promised.reason else ''}."
+        )
+    if Unit.DOCUMENT not in spec.units:
+        raise IncomparableError(
+            f"Expected a mechanism with a guarantee per document, to charge an account per {limit.unit.value}: with "
+            f"these settings that of {spec.kind} ends at the {spec.units[-1].value}. See `dptext explain`."
+        )
+    events = spec.events(Unit.DOCUMENT)
+    document = spec.guarantee(Unit.DOCUMENT)
+    assumptions = document.assumptions
+    units = 1
+    if limit.unit is Unit.AUTHOR:
+        if max_per_author is None:
+            raise ConfigError(
+                "Expected a public maximum of records for each author, as the account is per author: "
+                "--author-field NAME --max-per-author N."
+            )
+        events, units = accounting.repeat(events, max_per_author), max_per_author
+        assumptions = (*assumptions, f"no author has more than {max_per_author} records in a run (enforced)")
+    return Request(
+        events,
+        limit.unit,
+        document.relation,
+        Terms(document.trust, document.basis, assumptions, tuple(dict.fromkeys((*document.reveals, *reveals)))),
+        settings(spec),
+        units,
+    )
