@@ -60,8 +60,7 @@ from dptext.guarantee import (
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
-#: Above this many runs the exact distribution of top-k losses costs more than it gains.
-_MAX_EXACT_RUNS = 16_384
+_MAX_EXACT_RUNS = 16_384  # beyond, the exact distribution of top-k losses costs more than it gains
 
 
 # ------------------------------------------------------------------------ composition
@@ -338,12 +337,14 @@ def special_to_replace_one(special: Guarantee) -> Guarantee:
 def bounded_metric(events: Iterable[Event], *, diameter: float) -> tuple[Event, ...]:
     """Metric events read without metric, for inputs at most `diameter` (public) apart."""
     _validate.positive(diameter=diameter)
-    return tuple(
-        ApproximateEvent(up(event.epsilon * diameter), event.delta, event.count)
-        if isinstance(event, MetricEvent)
-        else event
-        for event in events
-    )
+
+    def read(event: Event) -> Event:
+        if not isinstance(event, MetricEvent):
+            return event
+        epsilon = up(event.epsilon * diameter)
+        return ApproximateEvent(epsilon, event.delta, event.count) if event.delta else PureEvent(epsilon, event.count)
+
+    return tuple(map(read, events))
 
 
 def lift(events: Iterable[Event], *, runs: int = 1, parts: int = 1) -> tuple[Event, ...]:

@@ -5,7 +5,7 @@
 >>> limit = dp.Guarantee(20.0, 0.0, dp.Unit.AUTHOR, dp.Relation.REPLACE_ONE)
 >>> request = request_for(spec, limit, randomness=dp.randomness.secure(), max_per_author=2)
 >>> [(event.kind, event.count) for event in request.events]  # 10 tokens a text, 2 texts an author
-[('approximate', 20)]
+[('pure', 20)]
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 import numpy as np
 
-from dptext import audits
+from dptext import accounting, audits
 from dptext.audits.distinguishing import separation
 from dptext.audits.enumeration import enumerable
 from dptext.certificate import certificate_path
@@ -189,11 +189,16 @@ def _check_statements(case: Case) -> None:
     written = json.loads(json.dumps(event_to_dict(mechanism.event)))
     _require(event_from_dict(written) == mechanism.event, "the event survives JSON")
     _require(bool(spec.units), "the spec speaks of at least one unit")
+    smallest = accounting.compose(spec.events(spec.units[0]))
+    _require(smallest == accounting.compose([mechanism.event]), "the event is that of the smallest unit")
     for unit in spec.units:
         guarantee = spec.guarantee(unit)
         _require(guarantee.unit is unit, "the guarantee speaks of the unit that was asked for")
         _require(Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee, "guarantee in JSON")
         _require(bool(guarantee.explain()), "the guarantee explains itself")
+        derived = accounting.guarantee(spec.events(unit), guarantee.delta, unit=unit, relation=guarantee.relation)
+        same = (derived.epsilon, derived.metric) == (guarantee.epsilon, guarantee.metric)
+        _require(same, "the guarantee follows from the events of its unit")  # what a ledger adds up
         if guarantee.basis is not Basis.NONE:
             half = spec.calibrate(guarantee.epsilon / 2, unit=unit)
             _require(half.guarantee(unit).epsilon <= guarantee.epsilon / 2, "calibrate never overshoots")

@@ -5,7 +5,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -40,6 +40,15 @@ class Planted:
                 return Overshooting(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
             case "no tiny settings":
                 return Large(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
+            case "events of a token halved" | "events of a document halved":
+                return Halved(
+                    epsilon=1.0,
+                    noise="tem",
+                    vectors=self.inner.spec.vectors,
+                    n_words=300,
+                    max_tokens=9 if "document" in self.fault else None,
+                    diameter=90.0,
+                )
             case "loads another":
                 return LoadsAnother(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
             case "thawed spec":
@@ -195,6 +204,23 @@ class Large(WordMetric):
         return ()
 
 
+class Halved(WordMetric):
+    """What a ledger would add up is half of what the guarantee says."""
+
+    def events(self, unit):
+        right = super().events(unit)
+        if unit is self.units[-1]:
+            return tuple(replace(event, epsilon=event.epsilon / 2) for event in right)
+        return right
+
+    def guarantee(self, unit=None, delta=0.0):
+        same = {f.name: getattr(self, f.name) for f in fields(WordMetric) if f.init}
+        return WordMetric(**same).guarantee(unit, delta)
+
+    def calibrate(self, epsilon, *, unit=None, delta=0.0):
+        return replace(self, epsilon=epsilon / (1 if unit is self.units[0] else 811))
+
+
 class LoadsAnother(WordMetric):
     def load(self, folder):
         return replace(self, epsilon=2 * self.epsilon).fit()
@@ -211,7 +237,7 @@ def _fitted(spec: WordMetric):
 
 FAULTS = {
     "settings": ["thawed spec", "no tiny settings", "short digest"],
-    "statements": ["overshoots"],
+    "statements": ["overshoots", "events of a token halved", "events of a document halved"],
     "order": ["drops", "reorders", "bare texts", "fills an empty batch"],
     "batches": ["by place", "by neighbours"],
     "distribution": ["by neighbours", "shared in a batch", "first is louder"],

@@ -12,6 +12,16 @@ from typing import Annotated
 import typer
 import typer.main
 
+from dptext.cli.audit_app import audit
+from dptext.cli.budget_app import budget
+from dptext.cli.options import (
+    DeltaOption,
+    JsonOption,
+    MechanismOption,
+    SetOption,
+    SpecOption,
+    SubjectKeyOption,
+)
 from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError
 
 INTERNAL_ERROR = 70
@@ -25,43 +35,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-MechanismOption = Annotated[str | None, typer.Option("--mechanism", "-m", help="Mechanism; see `dptext mechanisms`.")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", "-s", help="KEY=VALUE, a setting. Repeatable.")]
-SpecOption = Annotated[Path | None, typer.Option("--spec", help="TOML file with the settings, `kind` among them.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-DeltaOption = Annotated[float, typer.Option("--delta", help="The delta at which guarantees are stated.")]
-
-
-audit = typer.Typer(
-    help="Attack a claim: exit code 1 when it is refuted. An audit can refute a guarantee, never prove one.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
 app.add_typer(audit, name="audit")
-
-NoiseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--noise",
-        help="Vector noise instead of a mechanism: published_laplace (as ADePT claims it), classical_gaussian, "
-        "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere.",
-    ),
-]
-EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Claimed epsilon of the vector noise.")]
-DimOption = Annotated[int, typer.Option("--dim", help="Coordinates of its vectors.")]
-ClipNormOption = Annotated[float, typer.Option("--clip-norm", help="C, the norm to which they are clipped.")]
-NoiseDeltaOption = Annotated[
-    float, typer.Option("--delta", help="Delta of the Gaussian noises; also of --claim, and of a mechanism's claim.")
-]
-FirstOption = Annotated[str | None, typer.Option("--first", help="A text; without it known bad pairs are tried.")]
-SecondOption = Annotated[str | None, typer.Option("--second", help="Its neighbour.")]
-UnitOption = Annotated[str | None, typer.Option("--unit", help="Whose guarantee: token, sentence or document.")]
-ClaimOption = Annotated[
-    float | None, typer.Option("--claim", help="Try this epsilon instead of the guarantee that is stated.")
-]
-ConfidenceOption = Annotated[float, typer.Option("--confidence", help="Of the bound.")]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Makes the run repeatable.")]
+app.add_typer(budget, name="budget")
 
 
 @app.command()
@@ -82,6 +57,9 @@ def explain(
     spec: SpecOption = None,
     unit: Annotated[str | None, typer.Option("--unit", help="token, sentence, document or author.")] = None,
     delta: DeltaOption = 0.0,
+    ledger: Annotated[
+        str | None, typer.Option("--ledger", help="With a certificate: look the charge up in these books, too.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say in plain words what a certificate, or a mechanism with these settings, guarantees."""
@@ -90,7 +68,9 @@ def explain(
     if certificate is not None:
         if mechanism or settings or spec or unit:
             raise ConfigError("Expected a certificate or a mechanism with settings, not both.")
-        command.explain_certificate(certificate, as_json)
+        command.explain_certificate(certificate, ledger, as_json)
+    elif ledger is not None:
+        raise ConfigError("Expected a certificate with --ledger: the books speak of releases.")
     else:
         command.explain_spec(mechanism, settings or [], spec, unit=unit, delta=delta, as_json=as_json)
 
@@ -116,6 +96,26 @@ def privatize(
     max_per_author: Annotated[
         int | None, typer.Option("--max-per-author", help="Refuse more records of one author than this.")
     ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger", envvar="DPTEXT_LEDGER", show_envvar=True, help="Books with the account; see `dptext budget`."
+        ),
+    ] = None,
+    account: Annotated[
+        str | None, typer.Option("--account", help="The account that pays, before anything is drawn.")
+    ] = None,
+    subject_field: Annotated[
+        str | None,
+        typer.Option(
+            "--subject-field", help="Charge each subject that this field names; without it, everyone in the account."
+        ),
+    ] = None,
+    subject_key: SubjectKeyOption = None,
+    charge_key: Annotated[
+        str | None,
+        typer.Option("--charge-key", help="Name of the charge: a run tried again under it is charged once."),
+    ] = None,
     delta: DeltaOption = 0.0,
     batch_size: Annotated[int, typer.Option("--batch-size", help="Records a batch; changes speed only.")] = 256,
     seed: Annotated[int | None, typer.Option("--seed", help="For experiments: voids the guarantee.")] = None,
@@ -137,6 +137,7 @@ def privatize(
             text_field=text_field,
             id_field=id_field,
             author_field=author_field,
+            subject_field=subject_field,
             keep=keep or [],
             input_format=input_format,
             output_format=output_format,
@@ -148,6 +149,7 @@ def privatize(
             force=force,
             resume=resume,
         ),
+        payment=command.payment(ledger, account, subject_key, charge_key),
         seed=seed,
         as_json=as_json,
     )
@@ -159,215 +161,6 @@ def demo(as_json: JsonOption = False) -> None:
     from dptext.cli import demo as command
 
     command.show(as_json)
-
-
-@audit.command()
-def distinguish(
-    mechanism: MechanismOption = None,
-    settings: SetOption = None,
-    spec: SpecOption = None,
-    noise: NoiseOption = None,
-    epsilon: EpsilonOption = 1.0,
-    dim: DimOption = 64,
-    clip_norm: ClipNormOption = 1.0,
-    delta: NoiseDeltaOption = 0.0,
-    first: FirstOption = None,
-    second: SecondOption = None,
-    unit: UnitOption = None,
-    claim: ClaimOption = None,
-    trials: Annotated[int, typer.Option("--trials", help="Runs on each input of a pair.")] = 20000,
-    confidence: ConfidenceOption = 0.95,
-    seed: SeedOption = None,
-    figure: Annotated[
-        Path | None, typer.Option("--figure", help="SVG of the bound against the number of runs, up to --trials.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Black box: tell two neighbouring inputs apart by outputs alone."""
-    from dptext.cli import audit as command
-
-    vector = None if noise is None else command.noise(noise, command.VectorSettings(epsilon, dim, clip_norm, delta))
-    subject = command.subject(mechanism, settings or [], spec, vector=vector)
-    code = command.run(
-        "distinguish",
-        subject,
-        command.stated_claim(subject, unit, claim, delta),
-        first=first,
-        second=second,
-        trials=trials,
-        confidence=confidence,
-        seed=seed,
-        figure=figure,
-        as_json=as_json,
-    )
-    raise typer.Exit(code)
-
-
-@audit.command()
-def whitebox(
-    mechanism: MechanismOption = None,
-    settings: SetOption = None,
-    spec: SpecOption = None,
-    noise: NoiseOption = None,
-    epsilon: EpsilonOption = 1.0,
-    dim: DimOption = 64,
-    clip_norm: ClipNormOption = 1.0,
-    delta: NoiseDeltaOption = 0.0,
-    first: FirstOption = None,
-    second: SecondOption = None,
-    unit: UnitOption = None,
-    claim: ClaimOption = None,
-    trials: Annotated[int, typer.Option("--trials", help="Releases from each input of a pair.")] = 100000,
-    confidence: ConfidenceOption = 0.95,
-    seed: SeedOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Read the privacy loss off the declared density, and test that the sampler keeps to it."""
-    from dptext.cli import audit as command
-
-    vector = None if noise is None else command.noise(noise, command.VectorSettings(epsilon, dim, clip_norm, delta))
-    subject = command.subject(mechanism, settings or [], spec, vector=vector)
-    code = command.run(
-        "whitebox",
-        subject,
-        command.stated_claim(subject, unit, claim, delta),
-        first=first,
-        second=second,
-        trials=trials,
-        confidence=confidence,
-        seed=seed,
-        figure=None,
-        as_json=as_json,
-    )
-    raise typer.Exit(code)
-
-
-@audit.command()
-def exact(
-    mechanism: MechanismOption = None,
-    settings: SetOption = None,
-    spec: SpecOption = None,
-    noise: NoiseOption = None,
-    epsilon: EpsilonOption = 1.0,
-    dim: DimOption = 64,
-    clip_norm: ClipNormOption = 1.0,
-    delta: NoiseDeltaOption = 0.0,
-    first: FirstOption = None,
-    second: SecondOption = None,
-    unit: UnitOption = None,
-    claim: ClaimOption = None,
-    trials: Annotated[
-        int, typer.Option("--trials", help="Runs for the test of the sampler; the bound needs none.")
-    ] = 20000,
-    seed: SeedOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Sum over all outputs where they can be listed, and test that the sampler keeps to them."""
-    from dptext.cli import audit as command
-
-    vector = None if noise is None else command.noise(noise, command.VectorSettings(epsilon, dim, clip_norm, delta))
-    subject = command.subject(mechanism, settings or [], spec, vector=vector)
-    code = command.run(
-        "exact",
-        subject,
-        command.stated_claim(subject, unit, claim, delta),
-        first=first,
-        second=second,
-        trials=trials,
-        confidence=0.95,
-        seed=seed,
-        figure=None,
-        as_json=as_json,
-    )
-    raise typer.Exit(code)
-
-
-@audit.command()
-def sensitivity(
-    clip: Annotated[str, typer.Option("--clip", help="Norm of the clipping: l1, l2 or none.")] = "l2",
-    norm: Annotated[str, typer.Option("--norm", help="Norm of the claimed sensitivity: l1 or l2.")] = "l1",
-    clip_norm: Annotated[float | None, typer.Option("--clip-norm", help="C; the published simulation has 10.")] = None,
-    claimed: Annotated[float, typer.Option("--claimed", help="The claim as a multiple of C; ADePT's is 2.")] = 2.0,
-    dims: Annotated[str | None, typer.Option("--dims", help="1:255, or 8,16,32; default 1:255.")] = None,
-    pairs: Annotated[int | None, typer.Option("--pairs", help="Fresh simulation with so many pairs.")] = None,
-    law_sd: Annotated[
-        float | None, typer.Option("--law-sd", help="Standard deviation of normal coordinates, as a multiple of C.")
-    ] = None,
-    seed: SeedOption = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="Show what a run with it really had.")] = None,
-    delta: Annotated[float, typer.Option("--delta", help="Of Gaussian noise.")] = 1e-5,
-    latents: Annotated[Path | None, typer.Option("--latents", help="FILE.npy of an encoder's vectors.")] = None,
-    variances: Annotated[
-        bool, typer.Option("--variances", help="What ADePT's noise variances mean, by dimension.")
-    ] = False,
-    figure: Annotated[Path | None, typer.Option("--figure", help="SVG of violations against dimension.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Count pairs of clipped vectors that violate a claimed sensitivity, as published against ADePT."""
-    from dptext.cli import audit_sensitivity as command
-
-    code = command.run(
-        clip=clip,
-        norm=norm,
-        clip_norm=clip_norm,
-        claimed=claimed,
-        dims=dims,
-        pairs=pairs,
-        law_sd=law_sd,
-        seed=seed,
-        epsilon=epsilon,
-        delta=delta,
-        latents=latents,
-        variances=variances,
-        figure=figure,
-        as_json=as_json,
-    )
-    raise typer.Exit(code)
-
-
-@audit.command()
-def reconstruction(
-    mechanism: MechanismOption = None,
-    settings: SetOption = None,
-    spec: SpecOption = None,
-    noise: NoiseOption = None,
-    epsilon: EpsilonOption = 1.0,
-    dim: DimOption = 64,
-    clip_norm: ClipNormOption = 1.0,
-    delta: NoiseDeltaOption = 0.0,
-    pool: Annotated[Path | None, typer.Option("--pool", help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
-    candidates: Annotated[int, typer.Option("--candidates", help="Random vectors in the pool of --noise.")] = 1000,
-    top: Annotated[list[int] | None, typer.Option("--top", help="Guesses; repeatable. Default 1, 5, 10.")] = None,
-    trials: Annotated[int, typer.Option("--trials", help="Releases to attack.")] = 2000,
-    attack: Annotated[
-        str, typer.Option("--attack", help="likelihood (white box), or surrogate (learned from simulated releases).")
-    ] = "likelihood",
-    simulations: Annotated[int, typer.Option("--simulations", help="Releases a candidate for the surrogate.")] = 100,
-    unit: UnitOption = None,
-    claim: ClaimOption = None,
-    confidence: ConfidenceOption = 0.95,
-    seed: SeedOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Guess the input among known candidates from one release, against the best that the guarantee allows."""
-    from dptext.cli import audit as command
-    from dptext.cli import audit_reconstruction
-
-    vector = None if noise is None else command.noise(noise, command.VectorSettings(epsilon, dim, clip_norm, delta))
-    subject = command.subject(mechanism, settings or [], spec, vector=vector)
-    code = audit_reconstruction.run(
-        subject,
-        candidates=candidates if pool is None else command.texts(pool),
-        tops=tuple(top or (1, 5, 10)),
-        trials=trials,
-        attack=attack,
-        simulations=simulations,
-        claim=command.stated_claim(subject, unit, claim, delta),
-        confidence=confidence,
-        seed=seed,
-        as_json=as_json,
-    )
-    raise typer.Exit(code)
 
 
 def exit_code(error: DPTextError) -> int:

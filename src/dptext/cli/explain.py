@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 from dptext.certificate import Certificate
@@ -18,8 +18,8 @@ from dptext.randomness import secure, seeded
 from dptext.records import read_records
 
 
-def explain_certificate(path: Path, as_json: bool) -> None:
-    """Verify a certificate against its file and against the spec in it, then say it in words."""
+def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
+    """Verify a certificate against its file, the spec in it and the ledger if one is named, then say it in words."""
     try:
         text = path.read_text("utf-8")
     except OSError as error:
@@ -30,16 +30,40 @@ def explain_certificate(path: Path, as_json: bool) -> None:
     certificate.verify(path.parent)
     _count_records(certificate, path.parent)
     spec = _recompute(certificate)
+    if ledger is not None:
+        _look_up(certificate, ledger)
     if as_json:
         print(json.dumps({"verified": True, **json.loads(certificate.to_json())}, indent=2))
         return
     print(certificate.explain())
     if isinstance(spec, WordMetric):
         print(_unchanged_line(spec, _unchanged_where_possible(spec)))
+    paid = "; its charge is in the books" if ledger is not None else ""
     print(
         "\nVerified: the file has the bytes and the number of records that were certified, and the guarantees follow "
-        "from the settings in the certificate. It is not signed: whoever can edit both files can forge both."
+        f"from the settings in the certificate{paid}. It is not signed: whoever can edit both files can forge both."
     )
+
+
+def _look_up(certificate: Certificate, ledger: str) -> None:
+    """Refuse a certificate whose charge is not in the books, or paid for another release."""
+    from dptext.ledger.books import Ledger
+
+    if certificate.charged is None:
+        raise DataError("Expected a certificate that names a charge, to look it up: this release was not paid for.")
+    books = Ledger.at(ledger)
+    account = books.account(certificate.charged.account)
+    found = books.find(certificate.charged.number)
+    said = (account.name, account.dataset, account.limit.unit, found.number, found.subjects is not None)
+    if (
+        astuple(certificate.charged) != said
+        or found.account != account.name
+        or found.release != certificate.sha256
+        or dict(found.request.settings) != dict(certificate.settings)
+    ):
+        raise DataError(
+            f"Charge {found.number} in {books.name} did not pay for this release: the certificate says otherwise."
+        )
 
 
 def _count_records(certificate: Certificate, folder: Path) -> None:

@@ -9,15 +9,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dptext.certificate import certificate_path
 from dptext.config import AnySpec, parse_setting, read_spec, spec_from_settings
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, LedgerError
 from dptext.file_runs import Plan, privatize_file
 from dptext.formats import Format, detect_format, is_compressed
-from dptext.guarantee import Json
+from dptext.guarantee import Json, format_epsilon
 from dptext.randomness import secure, seeded
 from dptext.records import Fields, OnError
+
+if TYPE_CHECKING:  # loaded by those who name a ledger
+    from dptext.payment import Payment
 
 _LINE_EVERY_SECONDS = 10.0
 
@@ -54,6 +58,7 @@ def plan(
     text_field: str,
     id_field: str | None,
     author_field: str | None,
+    subject_field: str | None,
     keep: list[str],
     input_format: str | None,
     output_format: str | None,
@@ -75,7 +80,7 @@ def plan(
     if force and resume:
         raise ConfigError("Expected one of --force (begin anew) and --resume (go on).")
     return Plan(
-        fields=Fields(text=text_field, id=id_field, author=author_field, keep=tuple(keep)),
+        fields=Fields(text=text_field, id=id_field, author=author_field, keep=tuple(keep), subject=subject_field),
         input_format=_format(input_format, "--format"),
         output_format=_format(output_format, "--output-format"),
         on_error=OnError(on_error),
@@ -88,7 +93,38 @@ def plan(
     )
 
 
-def run(source: Path, target: Path, spec: AnySpec, plan: Plan, *, seed: int | None, as_json: bool) -> None:
+def payment(
+    ledger: str | None, account: str | None, subject_key: Path | None, charge_key: str | None
+) -> Payment | None:
+    """Who pays; None where nobody was named.
+
+    Raises:
+        ConfigError: the options do not fit together.
+    """
+    if account is None:
+        if ledger is not None or charge_key is not None:
+            raise ConfigError(
+                "Expected --account NAME with --ledger or DPTEXT_LEDGER, and with --charge-key: who pays for the run."
+            )
+        return None
+    if ledger is None:
+        raise ConfigError("Expected --ledger with --account: the books that the account is in.")
+    from dptext.cli.budget import opened
+    from dptext.payment import Payment
+
+    return Payment(opened(ledger, subject_key), account, charge_key)
+
+
+def run(
+    source: Path,
+    target: Path,
+    spec: AnySpec,
+    plan: Plan,
+    *,
+    payment: Payment | None,
+    seed: int | None,
+    as_json: bool,
+) -> None:
     """Privatize a file and print its certificate."""
     mechanism = spec.fit()
 
@@ -102,6 +138,7 @@ def run(source: Path, target: Path, spec: AnySpec, plan: Plan, *, seed: int | No
             mechanism,
             plan=plan,
             randomness=secure() if seed is None else seeded(seed),
+            payment=payment,
             on_progress=advance,
             on_skip=skipped,
         )
@@ -109,7 +146,23 @@ def run(source: Path, target: Path, spec: AnySpec, plan: Plan, *, seed: int | No
         print(json.dumps({"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}, indent=2))
     else:
         print(certificate.explain())
+        if payment is not None:
+            print(f"\n{_left(payment)}")
         print(f"\nWritten: {target} and {certificate_path(target)}")
+
+
+def _left(payment: Payment) -> str:
+    """Where the account stands; the release is out, so that a ledger that cannot be read now is no failure."""
+    from dptext.ledger.entries import format_left
+
+    try:
+        balance = payment.ledger.balance(payment.account)
+    except LedgerError as error:
+        return f"The run is paid for; what is left is not known: {error}"
+    return (
+        f"Account {payment.account!r}: spent {format_epsilon(balance.spent.epsilon)} of "
+        f"{format_epsilon(balance.account.limit.epsilon)}, left {format_left(balance.left)}."
+    )
 
 
 @contextlib.contextmanager

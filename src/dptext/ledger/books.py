@@ -44,7 +44,7 @@ from dptext.ledger.entries import (
     spent_epsilon,
     spent_guarantee,
 )
-from dptext.ledger.schema import accounts, balances, charges, requests, settlements, subject_balances, tallies
+from dptext.ledger.schema import accounts, balances, charges, settlements, subject_balances, tallies
 from dptext.ledger.subjects import SubjectKey
 from dptext.ledger.verification import Verification
 
@@ -97,6 +97,11 @@ class Ledger:
     def name(self) -> str:
         """The file or URL, without its password."""
         return self._database.name
+
+    @property
+    def path(self) -> Path | None:
+        """The file, where the ledger lies in one."""
+        return self._database.path
 
     def upgrade(self) -> bool:
         """Bring the books to the newest schema; says whether there was anything to do.
@@ -311,6 +316,23 @@ class Ledger:
         spent = spent_guarantee([*everyone, *worst], found.limit, Terms.from_dict(json.loads(row.terms)))
         return Balance(found, spent, row.charges, row.subjects)
 
+    def find(self, number: int) -> Charge:
+        """The charge of this number.
+
+        Raises:
+            ConfigError: there is none, or it was written by a newer dptext.
+            LedgerError: the database cannot be used.
+        """
+        with self._database.reading() as connection:
+            row = connection.execute(
+                rows.CHARGES.add_columns(accounts.c.name)
+                .join(accounts, accounts.c.id == charges.c.account_id)
+                .where(charges.c.id == number)
+            ).one_or_none()
+        if row is None:
+            raise ConfigError(f"There is no charge {number} in this ledger.")
+        return rows.to_charge(row, row.name)
+
     def log(self, account: str, *, last: int | None = None) -> Iterator[Charge]:
         """The charges of an account, oldest first; `last` gives the newest so many.
 
@@ -320,14 +342,9 @@ class Ledger:
         """
         if last is not None:
             _validate.count(last=last)
-        chosen = (
-            sa.select(charges, requests.c.request, settlements.c.release)
-            .join(requests, requests.c.id == charges.c.request_id)
-            .outerjoin(settlements, settlements.c.charge_id == charges.c.id)
-        )
         with self._database.reading() as connection:
             account_id = rows.account(connection, account).id
-            chosen = chosen.where(charges.c.account_id == account_id)
+            chosen = rows.CHARGES.where(charges.c.account_id == account_id)
             after = 0
             if last is not None:
                 newest = connection.execute(
@@ -343,9 +360,7 @@ class Ledger:
             ).all():
                 after = page[-1].id
                 for row in page:
-                    yield Charge(
-                        row.id, account, row.key, Request.from_text(row.request), row.subjects, row.at, row.release
-                    )
+                    yield rows.to_charge(row, account)
 
     def verify(self, account: str) -> Verification:
         """Recompute the balance of an account from its charges, and hold it against what is kept.

@@ -70,6 +70,13 @@ _ACCOUNT_WITH_CHARGE = (
 # Only the balance changes. A transaction that waited for it gets it as the one before has left it.
 _LOCKED_ACCOUNT = _ACCOUNT_WITH_CHARGE.with_for_update(of=balances)
 
+#: Charges with what was asked and what they paid for.
+CHARGES = (
+    sa.select(charges, requests.c.digest, requests.c.request, settlements.c.release)
+    .join(requests, requests.c.id == charges.c.request_id)
+    .outerjoin(settlements, settlements.c.charge_id == charges.c.id)
+)
+
 # Made once: building a statement costs more than running it.
 _CHARGE_COLUMNS = ("account_id", "key", "request_id", "everyone", "subjects_digest", "subjects", "at")
 _ADD_CHARGE = {
@@ -154,12 +161,16 @@ def to_account(row: AnyRow) -> Account:
 
 def charge(connection: sa.Connection, account_id: int, key: str) -> AnyRow | None:
     """The charge with this idempotency key, if there is one."""
-    return connection.execute(
-        sa.select(charges, requests.c.digest, settlements.c.release)
-        .join(requests, requests.c.id == charges.c.request_id)
-        .outerjoin(settlements, settlements.c.charge_id == charges.c.id)
-        .where(charges.c.account_id == account_id, charges.c.key == key)
-    ).one_or_none()
+    return connection.execute(CHARGES.where(charges.c.account_id == account_id, charges.c.key == key)).one_or_none()
+
+
+def to_charge(row: AnyRow, account: str) -> Charge:
+    """The charge of a row of `CHARGES`.
+
+    Raises:
+        ConfigError: it was written by a newer dptext.
+    """
+    return Charge(row.id, account, row.key, Request.from_text(row.request), row.subjects, row.at, row.release)
 
 
 def same_charge(

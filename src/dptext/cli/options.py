@@ -1,0 +1,32 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+MechanismOption = Annotated[str | None, typer.Option("--mechanism", "-m", help="Mechanism; see `dptext mechanisms`.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", "-s", help="KEY=VALUE, a setting. Repeatable.")]
+SpecOption = Annotated[Path | None, typer.Option("--spec", help="TOML file with the settings, `kind` among them.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+DeltaOption = Annotated[float, typer.Option("--delta", help="The delta at which guarantees are stated.")]
+LedgerOption = Annotated[
+    str,
+    typer.Option(
+        "--ledger",
+        envvar="DPTEXT_LEDGER",
+        show_envvar=True,
+        help="The books: a file, or postgresql+psycopg://USER@HOST/DATABASE.",
+    ),
+]
+SubjectKeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--subject-key",
+        envvar="DPTEXT_SUBJECT_KEY",
+        show_envvar=True,
+        help="File of the secret under which names of subjects are hashed; default: LEDGER.key beside a file.",
+    ),
+]

@@ -1,0 +1,434 @@
+"""What a run is charged with, and that it is charged before it draws."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dptext import accounting, file_runs
+from dptext.certificate import Certificate, Charged, certificate_path
+from dptext.errors import (
+    BudgetExceededError,
+    ConfigError,
+    DataError,
+    IncomparableError,
+    LedgerError,
+    NoGuaranteeError,
+    PrivacyError,
+)
+from dptext.file_runs import Plan, privatize_file
+from dptext.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.ledger.books import Ledger
+from dptext.ledger.subjects import SubjectKey
+from dptext.mechanisms.private_phrases import PrivatePhrases
+from dptext.mechanisms.word_metric import WordMetric
+from dptext.payment import Payment, request_for
+from dptext.pipeline import privatize
+from dptext.randomness import secure, seeded
+from dptext.records import Fields, OnError, Record
+from vectors import sentences
+
+KEY = SubjectKey(bytes(range(32)))
+# Four tokens a text, at most 100 apart: 4 * 100 * 0.01 = 4 a document.
+COST = 4.0
+LIMITS = {
+    "texts": Guarantee(10.0, 0.0, Unit.DOCUMENT, Relation.REPLACE_ONE),
+    "people": Guarantee(10.0, 0.0, Unit.AUTHOR, Relation.REPLACE_ONE),
+}
+
+
+class Counted:
+    """A mechanism that counts its draws and asks the ledger, at the first, whether it was paid."""
+
+    def __init__(self, inner, ledger: Ledger) -> None:
+        self.inner, self.ledger = inner, ledger
+        self.draws = 0
+        self.charges_at_first_draw = None
+        self.fail = False
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
+
+    def privatize(self, records, randomness):
+        if not self.draws:
+            self.charges_at_first_draw = sum(self.ledger.balance(name).charges for name in LIMITS)
+        self.draws += 1
+        if self.fail:
+            raise KeyboardInterrupt
+        return self.inner.privatize(records, randomness)
+
+
+@pytest.fixture
+def spec(vectors: Path) -> WordMetric:
+    return WordMetric(epsilon=0.01, noise="tem", vectors=str(vectors), n_words=300, max_tokens=4, diameter=100.0)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    books = Ledger.create(tmp_path / "budget.db", key=KEY)
+    for name, limit in LIMITS.items():
+        books.open_account(name, limit, by_subject=True)
+    return books
+
+
+@pytest.fixture
+def mechanism(spec: WordMetric, ledger: Ledger) -> Counted:
+    return Counted(spec.fit(), ledger)
+
+
+def write(path: Path, names: list[str], **more: str) -> Path:
+    texts = sentences(len(names))
+    rows = [{"text": text, "who": name, "name": f"d{name}", **more} for text, name in zip(texts, names, strict=True)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write(tmp_path / "in.jsonl", [f"w{i}" for i in range(30)])
+
+
+def beside(folder: Path) -> list[str]:
+    """What a run leaves in the folder, but for the books."""
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith(("budget.db", "in")))
+
+
+# --------------------------------------------------------------------------------------------------- requests
+
+
+def test_a_document_pays_for_its_tokens(spec: WordMetric) -> None:
+    request = request_for(spec, LIMITS["texts"], randomness=secure(), reveals=("the number of records",))
+    assert request.events == spec.events(Unit.DOCUMENT)
+    assert accounting.epsilon(request.events) == spec.guarantee(Unit.DOCUMENT).epsilon == pytest.approx(COST)
+    assert (request.unit, request.relation, request.units_per_subject) == (Unit.DOCUMENT, Relation.REPLACE_ONE, 1)
+    assert request.terms.basis is Basis.CONDITIONAL
+    assert request.terms.reveals == (*spec.guarantee().reveals, "the number of records")
+    assert request.settings["epsilon"] == 0.01
+
+
+def test_an_author_pays_for_the_maximum_of_documents(spec: WordMetric) -> None:
+    request = request_for(spec, LIMITS["people"], randomness=secure(), max_per_author=3)
+    assert accounting.epsilon(request.events) == pytest.approx(3 * COST)
+    assert request.units_per_subject == 3
+    assert "no author has more than 3 records in a run (enforced)" in request.terms.assumptions
+    with pytest.raises(ConfigError, match="--max-per-author"):
+        request_for(spec, LIMITS["people"], randomness=secure())
+
+
+def test_what_has_no_bound_is_not_charged(spec: WordMetric, vectors: Path) -> None:
+    with pytest.raises(NoGuaranteeError, match="secure randomness"):
+        request_for(spec, LIMITS["texts"], randomness=seeded(1))
+    phrases = PrivatePhrases(variance=6.0, vectors=str(vectors), n_words=300)
+    with pytest.raises(NoGuaranteeError, match="common words leave verbatim"):
+        request_for(phrases, LIMITS["texts"], randomness=secure())
+    with pytest.raises(IncomparableError, match="ends at the token"):
+        request_for(replace(spec, max_tokens=None), LIMITS["texts"], randomness=secure())
+
+
+# ------------------------------------------------------------------------------------------------------- runs
+
+
+def test_a_run_is_charged_before_its_first_draw(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
+    target = tmp_path / "out.jsonl"
+    certificate = privatize_file(source, target, mechanism, payment=Payment(ledger, "texts"), plan=Plan(batch_size=10))
+    assert mechanism.charges_at_first_draw == 1
+    assert mechanism.draws == 3
+    (charge,) = ledger.log("texts")
+    assert charge.release == certificate.sha256
+    assert charge.subjects is None
+    assert certificate.charged == Charged("texts", "texts", Unit.DOCUMENT, charge.number, by_subject=False)
+    assert Certificate.from_json(certificate_path(target).read_text("utf-8")) == certificate
+    assert "each repetition is charged again" in certificate.explain()
+    assert "one release" not in certificate.explain()
+    assert ledger.balance("texts").spent.epsilon == pytest.approx(COST)
+    assert ledger.balance("people").charges == 0
+
+
+def test_without_a_ledger_it_says_one_release(tmp_path: Path, source: Path, mechanism) -> None:
+    certificate = privatize_file(source, tmp_path / "out.jsonl", mechanism)
+    assert certificate.charged is None
+    assert "one release; each repetition adds" in certificate.explain()
+
+
+def test_a_certificate_of_the_first_schema_is_read(tmp_path: Path, source: Path, mechanism) -> None:
+    privatize_file(source, tmp_path / "out.jsonl", mechanism)
+    path = tmp_path / "out.jsonl.guarantee.json"
+    data = json.loads(path.read_text("utf-8"))
+    del data["charged"]
+    data["schema"] = 1
+    assert Certificate.from_json(json.dumps(data)).charged is None
+    data["schema"] = 3
+    with pytest.raises(ConfigError, match="update dptext"):
+        Certificate.from_json(json.dumps(data))
+
+
+def test_an_overdraft_draws_and_leaves_nothing(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
+    payment = Payment(ledger, "texts")
+    for name in ("first.jsonl", "second.jsonl"):
+        privatize_file(source, tmp_path / name, mechanism, payment=payment)
+    before, draws = beside(tmp_path), mechanism.draws
+    with pytest.raises(
+        BudgetExceededError, match=r"asked epsilon = 4\.001.*left 1\.999 of 10, so 2\.001 is missing"
+    ) as caught:
+        privatize_file(source, tmp_path / "third.jsonl", mechanism, payment=payment)
+    assert caught.value.asked == pytest.approx(4)
+    assert caught.value.left == pytest.approx(2)
+    assert caught.value.gap == pytest.approx(2)
+    assert mechanism.draws == draws
+    assert beside(tmp_path) == before
+    assert ledger.balance("texts").charges == 2
+
+
+def test_an_interrupted_run_goes_on_with_its_charge(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts")
+    mechanism.fail = True
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(source, target, mechanism, payment=payment, plan=Plan(batch_size=10))
+    assert ledger.balance("texts").charges == 1  # the budget is spent
+    mechanism.fail = False
+    certificate = privatize_file(source, target, mechanism, payment=payment, plan=Plan(batch_size=10, resume=True))
+    (charge,) = ledger.log("texts")
+    assert charge.release == certificate.sha256
+    assert target.read_bytes().count(b"\n") == 30
+
+
+def test_a_resumed_run_needs_its_account(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
+    target = tmp_path / "out.jsonl"
+    mechanism.fail = True
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(source, target, mechanism, payment=Payment(ledger, "texts"))
+    mechanism.fail = False
+    with pytest.raises(ConfigError, match="settings of the run to resume"):
+        privatize_file(source, target, mechanism, plan=Plan(resume=True))
+    assert not target.exists()
+
+
+def test_a_thrown_away_run_is_paid_again_unless_it_has_a_key(
+    tmp_path: Path, source: Path, mechanism, ledger: Ledger
+) -> None:
+    target = tmp_path / "out.jsonl"
+    for key, charges in ((None, 1), (None, 2), ("nightly 7", 3), ("nightly 7", 3)):
+        mechanism.fail = True
+        with pytest.raises((KeyboardInterrupt, BudgetExceededError)):
+            privatize_file(source, target, mechanism, payment=Payment(ledger, "texts", key), plan=Plan(force=True))
+        # Ten pay for two and a half.
+        assert ledger.balance("texts").charges == min(charges, 2)
+        mechanism.fail = False
+
+
+def test_a_key_pays_for_one_release(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", "nightly 7")
+    mechanism.fail = True
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(source, target, mechanism, payment=payment)
+    mechanism.fail = False
+    privatize_file(source, target, mechanism, payment=payment, plan=Plan(force=True))  # a retry from nothing
+    assert ledger.balance("texts").charges == 1
+    first, draws = target.read_bytes(), mechanism.draws
+    with pytest.raises(PrivacyError, match="paid for a release already"):
+        privatize_file(source, target, mechanism, payment=payment, plan=Plan(force=True))
+    assert (target.read_bytes(), mechanism.draws) == (first, draws)
+    other = replace(mechanism.spec, epsilon=0.005).fit()
+    with pytest.raises(PrivacyError, match="paid for another run"):
+        privatize_file(source, tmp_path / "other.jsonl", other, payment=payment)
+    assert not (tmp_path / "other.jsonl").exists()
+
+
+def test_two_runs_with_one_key_release_once(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
+    payment = Payment(ledger, "texts", "nightly 7")
+
+    def meanwhile(_: int) -> None:
+        if not (tmp_path / "fast.jsonl").exists():
+            privatize_file(source, tmp_path / "fast.jsonl", mechanism.inner, payment=payment)
+
+    with pytest.raises(PrivacyError, match="paid for another release"):
+        privatize_file(source, tmp_path / "slow.jsonl", mechanism, payment=payment, on_progress=meanwhile)
+    assert beside(tmp_path) == ["fast.jsonl", "fast.jsonl.guarantee.json"]
+    assert ledger.balance("texts").charges == 1
+
+
+def test_a_kill_between_settling_and_publishing_is_mended(
+    tmp_path: Path, source: Path, mechanism, ledger: Ledger, monkeypatch
+) -> None:
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts")
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(file_runs, "publish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            privatize_file(source, target, mechanism, payment=payment)
+    (charge,) = ledger.log("texts")
+    draws = mechanism.draws
+    certificate = privatize_file(source, target, mechanism, payment=payment, plan=Plan(resume=True))
+    assert certificate.sha256 == charge.release
+    assert mechanism.draws == draws
+    assert beside(tmp_path) == ["out.jsonl", "out.jsonl.guarantee.json"]
+
+
+def test_nothing_is_published_where_the_ledger_cannot_be_told(
+    tmp_path: Path, source: Path, mechanism, ledger: Ledger, monkeypatch
+) -> None:
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts")
+
+    def unreachable(*_: object) -> None:
+        raise LedgerError("The ledger cannot be reached.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "settle", unreachable)
+        with pytest.raises(LedgerError):
+            privatize_file(source, target, mechanism, payment=payment)
+    assert not target.exists()
+    privatize_file(source, target, mechanism, payment=payment, plan=Plan(resume=True))
+    assert ledger.balance("texts").charges == 1
+    assert target.exists()
+
+
+def test_a_charge_of_unknown_outcome_can_be_resumed(
+    tmp_path: Path, source: Path, mechanism, ledger: Ledger, monkeypatch
+) -> None:
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts")
+    charge = Ledger.charge
+
+    def lost(*arguments: object, **named: object) -> None:
+        charge(*arguments, **named)
+        raise LedgerError("The connection was lost.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "charge", lost)
+        with pytest.raises(LedgerError, match="--resume goes on with it"):
+            privatize_file(source, target, mechanism, payment=payment)
+    assert not mechanism.draws
+    privatize_file(source, target, mechanism, payment=payment, plan=Plan(resume=True))
+    assert ledger.balance("texts").charges == 1
+
+
+# --------------------------------------------------------------------------------------------------- subjects
+
+BY_NAME = Plan(fields=Fields(subject="name"))
+
+
+def test_other_documents_pay_for_themselves(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
+    payment = Payment(ledger, "texts")
+    for day in range(4):  # everyone would have paid 16 of 10
+        names = [f"{day}-{i}" for i in range(20)]
+        daily = write(tmp_path / f"in{day}.jsonl", names)
+        certificate = privatize_file(daily, tmp_path / f"out{day}.jsonl", mechanism, payment=payment, plan=BY_NAME)
+        assert certificate.charged.by_subject
+    balance = ledger.balance("texts")
+    assert balance.spent.epsilon == pytest.approx(COST)
+    assert (balance.charges, balance.subjects) == (4, 80)
+    mixed = write(tmp_path / "in-mixed.jsonl", ["0-3", "new"])
+    privatize_file(mixed, tmp_path / "mixed.jsonl", mechanism, payment=payment, plan=BY_NAME)
+    assert ledger.balance("texts").spent.epsilon == pytest.approx(2 * COST)
+    with pytest.raises(BudgetExceededError):
+        privatize_file(mixed, tmp_path / "again.jsonl", mechanism, payment=payment, plan=BY_NAME)
+    assert ledger.balance("texts", subject="dnew").spent.epsilon == pytest.approx(COST)
+    assert not ledger.verify("texts").problems
+
+
+def test_authors_pay_for_their_maximum(tmp_path: Path, mechanism, ledger: Ledger) -> None:
+    payment = Payment(ledger, "people")
+    plan = Plan(fields=Fields(author="who", subject="who"), max_per_author=2)
+    twice = write(tmp_path / "in.jsonl", ["a", "b", "a"])
+    privatize_file(twice, tmp_path / "out.jsonl", mechanism, payment=payment, plan=plan)
+    assert ledger.balance("people", subject="b").spent.epsilon == pytest.approx(2 * COST)  # not what it used
+    assert ledger.balance("people").subjects == 2
+    thrice = write(tmp_path / "in3.jsonl", ["c", "c", "c"])
+    with pytest.raises(DataError):
+        privatize_file(thrice, tmp_path / "out3.jsonl", mechanism, payment=payment, plan=plan)
+    assert ledger.balance("people").charges == 1
+    with pytest.raises(ConfigError, match="name the same field for both"):
+        privatize_file(
+            twice,
+            tmp_path / "no.jsonl",
+            mechanism,
+            payment=payment,
+            plan=replace(plan, fields=Fields(author="who", subject="name")),
+        )
+
+
+def test_one_name_for_two_documents_is_refused(tmp_path: Path, mechanism, ledger: Ledger) -> None:
+    source = write(tmp_path / "in.jsonl", ["a", "b", "a"])
+    with pytest.raises(DataError, match="at most 1 records of each subject") as caught:
+        privatize_file(source, tmp_path / "out.jsonl", mechanism, payment=Payment(ledger, "texts"), plan=BY_NAME)
+    assert "da" not in str(caught.value).split()
+    assert beside(tmp_path) == []
+    assert (ledger.balance("texts").charges, mechanism.draws) == (0, 0)
+
+
+def test_a_record_without_a_name_is_refused_or_skipped(tmp_path: Path, mechanism, ledger: Ledger) -> None:
+    source = write(tmp_path / "in.jsonl", ["a", "b"])
+    with source.open("a", encoding="utf-8") as file:
+        file.write('{"text": "ba"}\n')
+    payment = Payment(ledger, "texts")
+    with pytest.raises(DataError, match="record 3"):
+        privatize_file(source, tmp_path / "out.jsonl", mechanism, payment=payment, plan=BY_NAME)
+    assert ledger.balance("texts").charges == 0
+    skipped = []
+    plan = replace(BY_NAME, on_error=OnError.SKIP)
+    certificate = privatize_file(
+        source, tmp_path / "out.jsonl", mechanism, payment=payment, plan=plan, on_skip=lambda n, _: skipped.append(n)
+    )
+    assert (certificate.records, skipped, ledger.balance("texts").subjects) == (2, [3], 2)
+
+
+def test_an_input_that_changes_under_the_run_is_not_released(tmp_path: Path, mechanism, ledger: Ledger) -> None:
+    source = write(tmp_path / "in.jsonl", [f"w{i}" for i in range(30)])
+
+    def swap(done: int) -> None:
+        if done == 10:
+            write(source, [f"x{i}" for i in range(30)])
+
+    plan = replace(BY_NAME, batch_size=10)
+    with pytest.raises(DataError, match="changed while it was read"):
+        privatize_file(
+            source, tmp_path / "out.jsonl", mechanism, payment=Payment(ledger, "texts"), plan=plan, on_progress=swap
+        )
+    assert beside(tmp_path) == []
+    assert ledger.balance("texts").charges == 1  # spent all the same
+
+
+def test_subjects_without_a_ledger_are_a_mistake(tmp_path: Path, source: Path, mechanism) -> None:
+    with pytest.raises(ConfigError, match="Expected a ledger"):
+        privatize_file(source, tmp_path / "out.jsonl", mechanism, plan=BY_NAME)
+
+
+def test_a_lost_key_file_refuses_and_leaves_nothing(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
+    for key in (None, SubjectKey(bytes(32))):
+        books = Ledger.at(tmp_path / "budget.db", key=key)
+        with pytest.raises(ConfigError, match="subject key"):
+            privatize_file(source, tmp_path / "out.jsonl", mechanism, payment=Payment(books, "texts"), plan=BY_NAME)
+    assert beside(tmp_path) == []
+    assert (ledger.balance("texts").charges, mechanism.draws) == (0, 0)
+
+
+# ---------------------------------------------------------------------------------------------------- streams
+
+
+def test_a_stream_is_paid_before_it_begins(mechanism, ledger: Ledger) -> None:
+    records = [Record(str(i), text) for i, text in enumerate(sentences(5))]
+    payment = Payment(ledger, "texts")
+    stream = privatize(records, mechanism, payment=payment)
+    assert ledger.balance("texts").charges == 1
+    assert mechanism.draws == 0
+    assert len(list(stream)) == 5
+    privatize(records, mechanism, payment=payment)  # never read, and paid
+    with pytest.raises(BudgetExceededError):
+        privatize(records, mechanism, payment=payment)
+    with pytest.raises(NoGuaranteeError):
+        privatize(records, mechanism, payment=payment, randomness=seeded(3))
+
+
+def test_a_stream_with_a_key_runs_once(mechanism, ledger: Ledger) -> None:
+    payment = Payment(ledger, "texts", "nightly 7")
+    privatize([], mechanism, payment=payment)
+    with pytest.raises(PrivacyError, match="another release"):
+        privatize([], mechanism, payment=payment)
+    assert ledger.balance("texts").charges == 1
+
+
+def test_nobody_sees_the_ledger_in_a_payment(ledger: Ledger) -> None:
+    assert repr(Payment(ledger, "texts")) == "Payment(account='texts', key=None)"
