@@ -5,7 +5,7 @@ from sybil.document import PythonDocStringDocument
 from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.rest import DocTestParser
 
-documents = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/concepts/*.md"])
+documents = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/concepts/*.md", "docs/guides/*.md"])
 docstrings = Sybil(
     parsers=[DocTestParser()],
     patterns=["src/dptext/*.py", "src/dptext/**/*.py"],

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from dptext.estimates import Estimate
     from dptext.file_runs import Plan, privatize_file
     from dptext.guarantee import Basis, Guarantee, Relation, Trust, Unit
+    from dptext.ledger.books import Ledger
     from dptext.mechanisms.private_phrases import PrivatePhrases
     from dptext.mechanisms.word_metric import WordMetric
+    from dptext.payment import Payment
     from dptext.pipeline import privatize
     from dptext.records import Fields, Record, Release, read_records
     from dptext.releases import write_releases
@@ -49,6 +51,8 @@ __all__ = [
     "Estimate",
     "Fields",
     "Guarantee",
+    "Ledger",
+    "Payment",
     "Plan",
     "PrivatePhrases",
     "Record",
@@ -88,6 +92,8 @@ _HOMES = {
     "Estimate": "estimates",
     "Fields": "records",
     "Guarantee": "guarantee",
+    "Ledger": "ledger.books",
+    "Payment": "payment",
     "Plan": "file_runs",
     "PrivatePhrases": "mechanisms.private_phrases",
     "Record": "records",

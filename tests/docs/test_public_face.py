@@ -26,7 +26,7 @@ def test_import_order_cannot_replace_a_function_by_a_module() -> None:
 def test_importing_is_light() -> None:
     code = (
         "import sys, dptext, dptext.cli.app; "
-        "heavy = {'numpy', 'scipy', 'torch', 'sklearn', 'ray', 'sqlalchemy', 'fastapi', 'pydantic', 'pyarrow', "
+        "heavy = {'numpy', 'scipy', 'torch', 'sklearn', 'ray', 'sqlalchemy', 'alembic', 'psycopg', 'fastapi', 'pydantic', 'pyarrow', "
         "'dp_accounting', 'rich'} & set(sys.modules); "
         "assert not heavy, heavy"
     )
@@ -38,10 +38,12 @@ def test_every_command_and_option_has_help() -> None:
     import typer.main
 
     group = typer.main.get_command(dptext_app())
-    assert sorted(group.commands) == ["audit", "demo", "explain", "mechanisms", "privatize"]
+    assert sorted(group.commands) == ["audit", "budget", "demo", "explain", "mechanisms", "privatize"]
     audits = group.commands["audit"].commands
     assert sorted(audits) == ["distinguish", "exact", "reconstruction", "sensitivity", "whitebox"]
-    for command in [*group.commands.values(), *audits.values()]:
+    budgets = group.commands["budget"].commands
+    assert sorted(budgets) == ["log", "open", "show", "upgrade", "verify"]
+    for command in [*group.commands.values(), *audits.values(), *budgets.values()]:
         assert command.help
         for parameter in command.params:
             assert getattr(parameter, "help", None), (command.name, parameter.name)
@@ -63,7 +65,8 @@ def test_the_readme_names_the_two_commands_and_every_command_it_shows_exists() -
     import typer.main
 
     group = typer.main.get_command(dptext_app())
-    commands = [*group.commands.values(), *group.commands["audit"].commands.values()]
+    nested = [command for name in ("audit", "budget") for command in group.commands[name].commands.values()]
+    commands = [*group.commands.values(), *nested]
     options = {o for c in commands for p in c.params for o in p.opts}
     shown = {
         word
@@ -87,6 +90,30 @@ def test_the_shell_lines_of_the_readme_run(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Verified" in done.stdout
     assert (tmp_path / "notes.private.jsonl").read_text("utf-8").count('"year": "2024"') == 1
+
+
+def run_lines(lines: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    begin = ["set -eu", f'dptext() {{ "{sys.executable}" -c "from dptext.cli.app import main; main()" "$@"; }}']
+    lines = [line for line in lines if not line.startswith("pip install")]
+    script = "\n".join([*begin, *lines])
+    return subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True, cwd=folder)
+
+
+def shell_blocks(text: str) -> list[str]:
+    return [line for block in text.split("```sh\n")[1:] for line in block.partition("```")[0].splitlines()]
+
+
+def test_the_ledger_of_the_readme_and_of_its_guide_work(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("I have asthma.\nCall Maria at 5.\n", "utf-8")
+    (tmp_path / "in.jsonl").write_text('{"text": "I have asthma."}\n', "utf-8")
+    (tmp_path / "today.jsonl").write_text('{"text": "I have asthma.", "note_id": 7}\n', "utf-8")
+    readme = (ROOT / "README.md").read_text("utf-8").partition("A ledger keeps the books")[2].partition("\nA run")[0]
+    guide = (ROOT / "docs" / "guides" / "budgets.md").read_text("utf-8")
+    lines = [line for line in shell_blocks(readme + guide) if "postgresql" not in line]
+    assert sum("dptext " in line for line in lines) == 11
+    done = run_lines(lines, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "its charge is in the books" in done.stdout
 
 
 def test_the_audits_of_the_readme_end_as_it_says(tmp_path: Path) -> None:

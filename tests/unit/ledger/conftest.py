@@ -1,0 +1,35 @@
+"""The same tests on both databases: SQLite everywhere, PostgreSQL where it is installed."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from ledger_tools import KEY, Raw
+
+from dptext.ledger.books import Ledger
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def new_location(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
+    """Makes places for a ledger, with nothing in them."""
+    if request.param == "sqlite":
+        return lambda: str(tmp_path_factory.mktemp("ledger") / "budget.db")
+    server = request.getfixturevalue("postgres")  # only here, so that nothing else needs a server
+    return server.create_database
+
+
+@pytest.fixture(scope="module")
+def location(new_location: Callable[[], str]) -> str:
+    """One place for the tests of a module, which take a fresh account each."""
+    return new_location()
+
+
+@pytest.fixture(scope="module")
+def ledger(location: str) -> Iterator[Ledger]:
+    found = Ledger.create(location, key=KEY)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def raw(ledger: Ledger, location: str) -> Raw:
+    return Raw(location)
