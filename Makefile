@@ -72,6 +72,7 @@ bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks/samplers.py
 	$(BIN)/python benchmarks/audits.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/ledger.py
 
 check: lint type imports dependencies test
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 from dptext import accounting
 from dptext.errors import BudgetExceededError, ConfigError, IncomparableError, NoGuaranteeError
@@ -53,8 +54,12 @@ def digest_of(text: str) -> str:
 
 def events_to_text(events: Iterable[Event]) -> str:
     """Run lengths of the events as JSON text, the same for the same events in any order."""
-    listed = [event_to_dict(event) for event in accounting.compose(events)]
-    return canonical(sorted(listed, key=canonical))
+    return f"[{','.join(sorted(map(_event_to_text, accounting.compose(events))))}]"
+
+
+@lru_cache(maxsize=4096)  # of many run lengths a charge changes one
+def _event_to_text(event: Event) -> str:
+    return canonical(event_to_dict(event))
 
 
 def events_from_text(text: str) -> tuple[Event, ...]:
