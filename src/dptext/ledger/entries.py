@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -59,7 +59,9 @@ def events_to_text(events: Iterable[Event]) -> str:
 
 @lru_cache(maxsize=4096)  # of many run lengths a charge changes one
 def _event_to_text(event: Event) -> str:
-    return canonical(event_to_dict(event))
+    # 3, 3.0 and (for 0) -0.0 make equal events, whose text must be equal.
+    numbers = {f.name: float(getattr(event, f.name)) + 0.0 for f in fields(event) if f.type == "float"}
+    return canonical(event_to_dict(replace(event, **numbers)))  # type: ignore[arg-type]  # floats for floats
 
 
 def events_from_text(text: str) -> tuple[Event, ...]:

@@ -192,15 +192,22 @@ def same_charge(
     return Charge(previous.id, account.name, previous.key, request, previous.subjects, previous.at, previous.release)
 
 
-@lru_cache(maxsize=256)
 def request_digest(request: Request) -> str:
     """sha256 of the request's text."""
-    return digest_of(request.to_text())
+    return _written(request)[1]
+
+
+@lru_cache(maxsize=256)
+def _written(request: Request) -> tuple[str, str]:
+    """The request's text and its digest, made together: 3 and 3.0 make equal requests of different text."""
+    text = request.to_text()
+    return text, digest_of(text)
 
 
 def request_id(connection: sa.Connection, request: Request) -> int:
     """The number of the request's text, which is kept once."""
-    return _once(connection, requests, request_digest(request), request=request.to_text())
+    text, digest = _written(request)
+    return _once(connection, requests, digest, request=text)
 
 
 def _once(connection: sa.Connection, table: sa.Table, digest: str, **values: str) -> int:
