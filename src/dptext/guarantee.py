@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 from typing import Literal, get_args
 
 from dptext import _validate
@@ -429,8 +430,8 @@ def format_epsilon(epsilon: float) -> str:
         return "infinity"
     if epsilon > 1e12:
         return repr(epsilon)
-    shown = math.ceil(epsilon * 1000) / 1000
-    return f"{shown:.3f}".rstrip("0").rstrip(".")
+    shown = math.ceil(Fraction(epsilon) * 1000)
+    return f"{shown // 1000}.{shown % 1000:03d}".rstrip("0").rstrip(".")
 
 
 def format_delta(delta: float) -> str:

@@ -78,19 +78,18 @@ def request_for(
         raise NoGuaranteeError(
             "Expected secure randomness where a ledger pays: whoever knows the seed undoes the noise."
         )
-    promised = spec.guarantee()
-    if promised.basis in (Basis.NONE, Basis.CLAIMED):
-        raise NoGuaranteeError(
-            f"Expected a mechanism whose loss is bounded, to charge for it: the basis of {spec.kind} is "
-            f"{promised.basis.value}{', ' + promised.reason if promised.reason else ''}."
-        )
-    if Unit.DOCUMENT not in spec.units:
+    if Unit.DOCUMENT not in spec.units and spec.guarantee().basis is not Basis.NONE:
         raise IncomparableError(
             f"Expected a mechanism with a guarantee per document, to charge an account per {limit.unit.value}: with "
             f"these settings that of {spec.kind} ends at the {spec.units[-1].value}. See `dptext explain`."
         )
     events = spec.events(Unit.DOCUMENT)
-    document = spec.guarantee(Unit.DOCUMENT)
+    document = spec.guarantee(Unit.DOCUMENT, limit.delta)
+    if document.basis in (Basis.NONE, Basis.CLAIMED):
+        raise NoGuaranteeError(
+            f"Expected a mechanism whose loss is bounded, to charge for it: the basis of {spec.kind} is "
+            f"{document.basis.value}{', ' + document.reason if document.reason else ''}."
+        )
     assumptions = document.assumptions
     units = 1
     if limit.unit is Unit.AUTHOR:

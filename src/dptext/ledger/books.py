@@ -18,7 +18,6 @@ subject of the account, whether it was seen before or not.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -29,7 +28,7 @@ import sqlalchemy as sa
 
 from dptext import _validate
 from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
-from dptext.guarantee import Basis, Guarantee
+from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, Guarantee
 from dptext.ledger import rows, verification
 from dptext.ledger.database import WAIT_SECONDS, Database
 from dptext.ledger.entries import (
@@ -43,6 +42,7 @@ from dptext.ledger.entries import (
     events_from_text,
     spent_epsilon,
     spent_guarantee,
+    terms_from_text,
 )
 from dptext.ledger.schema import accounts, balances, charges, settlements, subject_balances, tallies
 from dptext.ledger.subjects import SubjectKey
@@ -141,6 +141,10 @@ class Ledger:
                 f"{', metric ' + limit.metric if limit.metric else ''}."
             )
         _validate.positive(epsilon=limit.epsilon)
+        if limit.delta > MAX_MEANINGFUL_DELTA:
+            raise ConfigError(
+                f"Expected delta={limit.delta!r} <= {MAX_MEANINGFUL_DELTA:g}: above, a limit protects nobody."
+            )
         key_check = self._subject_key().check(name) if by_subject else None
         opened = _now()
         with self._database.writing() as connection:
@@ -222,6 +226,8 @@ class Ledger:
             LedgerError: the database cannot be used.
         """
         request.require_chargeable()
+        if isinstance(subjects, str):
+            raise ConfigError("Expected subjects as a list of names, found one text, whose letters would be charged.")
         key = secrets.token_hex(16) if key is None else key
         _require_name(key=key)
         with self._database.writing() as connection:
@@ -313,7 +319,7 @@ class Ledger:
                 ).scalar_one_or_none()
                 candidates = [events_from_text(own) if own else ()]
         worst = max(candidates, key=lambda own: spent_epsilon([*everyone, *own], found.limit))
-        spent = spent_guarantee([*everyone, *worst], found.limit, Terms.from_dict(json.loads(row.terms)))
+        spent = spent_guarantee([*everyone, *worst], found.limit, terms_from_text(row.terms))
         return Balance(found, spent, row.charges, row.subjects)
 
     def find(self, number: int) -> Charge:

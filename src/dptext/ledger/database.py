@@ -27,6 +27,7 @@ from dptext.errors import ConfigError, LedgerError
 #: How long a charge waits for others to end theirs.
 WAIT_SECONDS = 30.0
 _CONNECT_SECONDS = 10
+_OLDEST_SQLITE = (3, 35, 0)  # INSERT ... RETURNING
 _UPGRADE_LOCK = 0x6470_7465_7874  # any constant that others do not use: an advisory lock of PostgreSQL
 
 _SQLITE_FAULTS = {
@@ -136,15 +137,22 @@ class Database:
                 pass  # another process was faster
             except OSError as error:
                 raise LedgerError(f"The ledger {self.path} cannot be made: {error.strerror}.") from None
-        with self._plainly(), self._engine.connect() as connection:
-            if self.path:  # stays with the file; readers and a writer do not wait for each other
-                connection.connection.cursor().execute("PRAGMA journal_mode=WAL")
-        with self._transaction(read=False) as connection:
-            self._lock_schema(connection)
-            if self._revision(connection) is None:
-                if sa.inspect(connection).get_table_names():
-                    raise LedgerError(f"The database {self.name} holds other tables: give the ledger one of its own.")
-                self._migrate(connection)
+        try:
+            with self._transaction(read=False) as connection:
+                self._lock_schema(connection)
+                if self._revision(connection) is None:
+                    if sa.inspect(connection).get_table_names():
+                        raise LedgerError(
+                            f"The database {self.name} holds other tables: give the ledger one of its own."
+                        )
+                    self._migrate(connection)
+            if self.path:
+                with self._plainly(), self._engine.connect() as connection:
+                    # Stays with the file: readers and a writer do not wait for each other.
+                    connection.connection.cursor().execute("PRAGMA journal_mode=WAL")
+        except LedgerError:
+            self.close()
+            raise
 
     def upgrade(self) -> bool:
         """Bring an older ledger to the newest schema, in one transaction; says whether there was anything to do.
@@ -199,6 +207,11 @@ class Database:
     def _sqlite(self) -> sa.Engine:
         path = self.path
         assert path is not None  # noqa: S101  # mypy cannot see that _sqlite is called for paths only
+        if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+            raise LedgerError(
+                f"Expected SQLite {'.'.join(map(str, _OLDEST_SQLITE))} or newer, found {sqlite3.sqlite_version}: "
+                "use a newer build of Python, or PostgreSQL."
+            )
 
         def connect() -> sqlite3.Connection:
             if not path.exists():

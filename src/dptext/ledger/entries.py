@@ -15,7 +15,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dptext import accounting
-from dptext.errors import BudgetExceededError, ConfigError, IncomparableError, NoGuaranteeError
+from dptext.curves import sum_up
+from dptext.errors import BudgetExceededError, ConfigError, IncomparableError, LedgerError, NoGuaranteeError
 from dptext.guarantee import (
     Basis,
     Event,
@@ -38,6 +39,8 @@ TOLERANCE = 1e-12
 
 #: What an epsilon at delta > 0 over different runs takes for granted (docs/decisions/0007).
 PLANNED = "the settings of later runs were not chosen by looking at the outputs of earlier ones"
+
+_DAMAGED = "The balances of the ledger are damaged: `dptext budget verify` says where. Nothing is released."
 
 UNITS = (Unit.DOCUMENT, Unit.AUTHOR)
 
@@ -65,8 +68,15 @@ def _event_to_text(event: Event) -> str:
 
 
 def events_from_text(text: str) -> tuple[Event, ...]:
-    """The events that `events_to_text` wrote."""
-    return tuple(event_from_dict(item) for item in json.loads(text))
+    """The events that `events_to_text` wrote.
+
+    Raises:
+        LedgerError: they are damaged.
+    """
+    try:
+        return tuple(event_from_dict(item) for item in json.loads(text))
+    except (ValueError, TypeError, AttributeError):
+        raise LedgerError(_DAMAGED) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,18 @@ class Terms:
         )
 
 
+def terms_from_text(text: str) -> Terms:
+    """The terms of a balance.
+
+    Raises:
+        LedgerError: they are damaged.
+    """
+    try:
+        return Terms.from_dict(json.loads(text))
+    except (ValueError, KeyError, TypeError):
+        raise LedgerError(_DAMAGED) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What one run does to one subject (a document or an author). Every field is public.
@@ -153,17 +175,23 @@ class Request:
             )
 
     def to_text(self) -> str:
-        """The request as canonical JSON text."""
-        return canonical(
-            {
-                "events": json.loads(events_to_text(self.events)),
-                "unit": self.unit.value,
-                "relation": self.relation.value,
-                "terms": self.terms.to_dict(),
-                "settings": dict(self.settings),
-                "units_per_subject": self.units_per_subject,
-            }
-        )
+        """The request as canonical JSON text.
+
+        Raises:
+            ConfigError: a setting is no JSON.
+        """
+        data: Json = {
+            "events": json.loads(events_to_text(self.events)),
+            "unit": self.unit.value,
+            "relation": self.relation.value,
+            "terms": self.terms.to_dict(),
+            "settings": dict(self.settings),
+            "units_per_subject": self.units_per_subject,
+        }
+        try:
+            return canonical(data)
+        except (ValueError, TypeError):
+            raise ConfigError("Expected settings that JSON can hold: texts, finite numbers, lists of them.") from None
 
     @classmethod
     def from_text(cls, text: str) -> Request:
@@ -280,14 +308,29 @@ def format_left(epsilon: float) -> str:
     return f"{shown // 1000}.{shown % 1000:03d}".rstrip("0").rstrip(".")
 
 
-def spent_epsilon(events: Sequence[Event], limit: Guarantee) -> float:
+def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Run lengths in the order of their texts: numerical distributions differ by some 1e-11 from order to order."""
+    return tuple(sorted(accounting.compose(events), key=_event_to_text))
+
+
+def spent_epsilon(events: Iterable[Event], limit: Guarantee) -> float:
     """What the events cost one subject at the delta of the limit, rounded up."""
-    return accounting.epsilon(events, limit.delta, relation=limit.relation)
+    return _epsilon(in_order(events), limit.delta, limit.relation)
+
+
+@lru_cache(maxsize=4096)  # numerical distributions take a second each
+def _epsilon(events: tuple[Event, ...], delta: float, relation: Relation) -> float:
+    return accounting.epsilon(events, delta, relation=relation)
+
+
+def is_within(spent: float, limit: Guarantee) -> bool:
+    """Whether the limit admits what is spent."""
+    return not math.isinf(spent) and Fraction(spent) - Fraction(limit.epsilon) <= Fraction(TOLERANCE)
 
 
 def spent_guarantee(events: Sequence[Event], limit: Guarantee, terms: Terms) -> Guarantee:
     """The same as a statement with all that it rests on."""
-    composed = accounting.compose(events)
+    composed = in_order(events)
     if limit.delta > 0 and len(composed) > 1:
         terms |= Terms(basis=Basis.CONDITIONAL, assumptions=(PLANNED,))
     return accounting.guarantee(
@@ -316,11 +359,11 @@ def require_within(account: Account, standings: Iterable[Sequence[Event]], asked
     limit = account.limit
     totals = [(spent_epsilon([*before, *asked], limit), before) for before in standings]
     total, before = max(totals, key=lambda each: each[0])
-    if total <= limit.epsilon + TOLERANCE:
+    if is_within(total, limit):
         return
     alone = spent_epsilon(asked, limit)
     left = left_of(limit.epsilon, spent_epsilon(before, limit))
-    gap = total - limit.epsilon
+    gap = math.inf if math.isinf(total) else sum_up([(total, 1), (limit.epsilon, -1)])
     missing = f"so {format_epsilon(gap)} is missing"
     if math.isinf(total):
         missing = "and at this delta no epsilon holds for both together; an account with a larger delta may pay"

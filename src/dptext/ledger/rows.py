@@ -7,7 +7,6 @@ have (`tallies`) are worked out once each. So memory and the number of statement
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from dptext.ledger.entries import (
     events_from_text,
     events_to_text,
     require_within,
+    terms_from_text,
 )
 from dptext.ledger.schema import (
     Number,
@@ -270,7 +270,7 @@ def write_charge(
 
 @lru_cache(maxsize=256)
 def _merged(text: str, terms: Terms) -> str:
-    return canonical((Terms.from_dict(json.loads(text)) | terms).to_dict())
+    return canonical((terms_from_text(text) | terms).to_dict())
 
 
 def weigh_everyone(connection: sa.Connection, row: AnyRow, account: Account, request: Request) -> str:
@@ -280,14 +280,14 @@ def weigh_everyone(connection: sa.Connection, row: AnyRow, account: Account, req
         BudgetExceededError: some subject cannot pay.
     """
     everyone = events_from_text(row.events)
-    own = tallies_of(connection, row.id) if row.subjects else [()]
+    own = [(), *(tallies_of(connection, row.id) if row.subjects else [])]
     require_within(account, [[*everyone, *events] for events in own], request.events)
     return events_to_text([*everyone, *request.events])
 
 
 def tallies_of(connection: sa.Connection, account_id: int) -> list[tuple[Event, ...]]:
     """The different standings of the account's subjects."""
-    found = connection.execute(_DISTINCT_TALLIES, {"account": account_id})
+    found = connection.execute(_DISTINCT_TALLIES, {"account": account_id}).all()
     return [events_from_text(text) for (text,) in found]
 
 
@@ -355,10 +355,11 @@ def weigh_subjects(connection: sa.Connection, row: AnyRow, account: Account, req
     own = [events_from_text(events) if events else () for _, events, _ in found]
     if own:
         require_within(account, [[*everyone, *events] for events in own], request.events)
-    return [
+    after = (
         Standing(tally_id, events_to_text([*events, *request.events]), int(n))
         for (tally_id, _, n), events in zip(found, own, strict=True)
-    ]
+    )
+    return sorted(after, key=lambda each: each.after)  # so that two accounts write new tallies in one order
 
 
 def move_subjects(connection: sa.Connection, row: AnyRow, number: int, standings: Sequence[Standing]) -> None:

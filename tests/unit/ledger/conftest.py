@@ -8,6 +8,12 @@ from ledger_tools import KEY, Raw
 from dptext.ledger.books import Ledger
 
 
+@pytest.fixture(scope="module", autouse=True)
+def close_databases() -> Iterator[None]:
+    yield
+    Raw.close_all()
+
+
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def new_location(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
     """Makes places for a ledger, with nothing in them."""

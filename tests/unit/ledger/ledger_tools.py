@@ -4,9 +4,10 @@ import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from typing import ClassVar
 
 import sqlalchemy as sa
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from dptext.guarantee import Event, Guarantee, PureEvent, Relation, Unit
 from dptext.ledger.books import Ledger
@@ -54,11 +55,20 @@ def exact(values: Iterable[float]) -> Fraction:
 class Raw:
     """The database itself, past all that the ledger promises."""
 
+    _engines: ClassVar[list[sa.Engine]] = []
+
     def __init__(self, location: str) -> None:
         self.location = location
         self.is_postgresql = "://" in location
         url = location if self.is_postgresql else f"sqlite:///{location}"
-        self._engine = sa.create_engine(url, poolclass=NullPool)
+        # a handshake with PostgreSQL costs more than all that a test asks of it
+        self._engine = sa.create_engine(url, poolclass=QueuePool if self.is_postgresql else NullPool)
+        self._engines.append(self._engine)
+
+    @classmethod
+    def close_all(cls) -> None:
+        while cls._engines:
+            cls._engines.pop().dispose()
 
     @contextmanager
     def connection(self) -> Iterator[sa.Connection]:

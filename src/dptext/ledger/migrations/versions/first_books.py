@@ -11,7 +11,14 @@ branch_labels = None
 depends_on = None
 
 NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-WRITTEN_ONCE = ("accounts", "requests", "charges", "charged_subjects", "settlements")
+# The tables that are written once, and when a row is there already.
+_THERE = {
+    "accounts": "id = NEW.id OR name = NEW.name OR (dataset = NEW.dataset AND unit = NEW.unit)",
+    "requests": "id = NEW.id OR digest = NEW.digest",
+    "charges": "id = NEW.id",  # a key that is there is met by ON CONFLICT DO NOTHING
+    "charged_subjects": "charge_id = NEW.charge_id AND subject = NEW.subject",
+    "settlements": "charge_id = NEW.charge_id",
+}
 
 
 def upgrade() -> None:
@@ -63,13 +70,17 @@ def upgrade() -> None:
             "CREATE FUNCTION dptext_written_once() RETURNS trigger LANGUAGE plpgsql AS "
             "$$ BEGIN RAISE EXCEPTION 'the books are append-only'; END $$"
         )
-        for table in WRITTEN_ONCE:
+        for table in _THERE:
             op.execute(
                 f"CREATE TRIGGER {table}_written_once BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
                 "FOR EACH STATEMENT EXECUTE FUNCTION dptext_written_once()"
             )
     else:
-        for table in WRITTEN_ONCE:
+        for table, there in _THERE.items():
+            op.execute(  # INSERT OR REPLACE deletes without a trigger
+                f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} WHEN EXISTS "  # noqa: S608  # our names
+                f"(SELECT 1 FROM {table} WHERE {there}) BEGIN SELECT RAISE(ABORT, 'the books are append-only'); END"
+            )
             for change in ("UPDATE", "DELETE"):
                 op.execute(
                     f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} "
