@@ -37,7 +37,8 @@ from dptext.releases import APPENDABLE, create_private, open_writer, publish, re
 from dptext.resume import State, fingerprint
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
-    from dptext.ledger.entries import Account, Request
+    from dptext.ledger.entries import Account, Charge, Request
+    from dptext.ledger.subjects import SubjectsDigest
     from dptext.payment import Payment
 
 
@@ -162,7 +163,11 @@ def privatize_file(
         due = _Due(
             payment,
             *payment.request(
-                mechanism.spec, randomness=randomness, max_per_author=plan.max_per_author, reveals=plan.reveals
+                mechanism.spec,
+                randomness=randomness,
+                max_per_author=plan.max_per_author,
+                by_subject=plan.fields.subject is not None,
+                reveals=plan.reveals,
             ),
         )
         if due.account.limit.unit is Unit.AUTHOR and plan.fields.subject not in (None, plan.fields.author):
@@ -183,15 +188,29 @@ class _Due:
     account: Account
     request: Request
 
-    def charge(self, key: str, subjects: Iterator[str] | None) -> Charged:
+    def charge(self, key: str, subjects: Iterator[str] | None) -> Charge:
         charge = self.payment.charge(self.request, key, subjects)
         if charge.release is not None:
             raise PrivacyError(
                 f"Expected charge key {key!r} of account {charge.account!r} to be unused: it paid for a release "
                 "already. Nothing is released; another key charges anew."
             )
+        return charge
+
+    def charged(self, charge: Charge) -> Charged:
         account = self.account
-        return Charged(account.name, account.dataset, account.limit.unit, charge.number, subjects is not None)
+        return Charged(
+            account.name, account.dataset, account.limit.unit, charge.number, charge.subjects_digest is not None
+        )
+
+    def settle(self, key: str, sha256: str) -> None:
+        try:
+            self.payment.ledger.settle(self.account.name, key, sha256)
+        except LedgerError as error:
+            problem = error
+        else:
+            return
+        raise LedgerError(f"{problem} The run is paid for and its output is whole: --resume publishes it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,11 +239,12 @@ class _Run:
         digest = _run_digest(self.mechanism, self.plan, self.randomness, self.kind, payment)
         state = self._unfinished(digest) if self.plan.resume else self._begin(digest)
         if state.certificate:
-            return self._publish(state)
+            with self._opened() if self._part.exists() else contextlib.nullcontext():
+                return self._publish(state)
         with self._opened() as file:
             try:
-                charged = self._charge(state)
-                state = self._write(file, records, state, charged, on_progress)
+                charge = self._charge(state)
+                state = self._write(file, records, state, charge, on_progress)
                 return self._publish(state)
             except DPTextError as error:
                 if not isinstance(error, ConfigError):  # a full disk can be mended and the run resumed
@@ -241,7 +261,7 @@ class _Run:
         )
         return records if self.plan.max_per_author is None else limited(records, self.plan.max_per_author)
 
-    def _charge(self, state: State) -> Charged | None:
+    def _charge(self, state: State) -> Charge | None:
         """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
         if self.due is None:
             return None
@@ -280,6 +300,7 @@ class _Run:
             if not self.plan.force:
                 how = "go on with --resume, or begin" if self._state.exists() else "nothing of it is done: begin"
                 raise ConfigError(f"An unfinished run lies beside {self.target}: {how} anew with --force.")
+            self._keep_what_was_paid()
             if self._part.exists():
                 with self._opened():  # refused while another run is writing it
                     self._clean()
@@ -297,12 +318,28 @@ class _Run:
                 self._clean()
         return state
 
-    def _unfinished(self, digest: str) -> State:
-        if self.kind not in APPENDABLE:
-            raise ConfigError(
-                f"Expected a format that can be resumed ({', '.join(sorted(APPENDABLE))}), not {self.kind}."
-            )
+    def _keep_what_was_paid(self) -> None:
+        """Refuse to throw a whole output away whose charge pays for nothing else."""
+        if self.due is None or self.due.payment.key is None or not self._state.exists():
+            return
         state = State.load(self._state)
+        if state.certificate and state.charge_key == self.due.payment.key:
+            raise ConfigError(
+                f"The run with charge key {state.charge_key!r} is whole and paid for: go on with --resume, which "
+                "publishes it. Another key would charge anew."
+            )
+
+    def _unfinished(self, digest: str) -> State:
+        state = State.load(self._state)
+        if self.kind not in APPENDABLE and not state.certificate:
+            raise ConfigError(
+                f"Expected a format that can be resumed ({', '.join(sorted(APPENDABLE))}), not {self.kind}: begin anew "
+                "with --force."
+            )
+        if self.due is not None and self.due.payment.key not in (None, state.charge_key):
+            raise ConfigError(
+                f"Expected the charge key of the run to resume, {state.charge_key!r}, found {self.due.payment.key!r}."
+            )
         if state.settings != digest:
             raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
         if not hmac.compare_digest(state.input, fingerprint(self.source, state.key)):
@@ -333,7 +370,7 @@ class _Run:
         file: BinaryIO,
         records: Iterator[Record],
         state: State,
-        charged: Charged | None,
+        charge: Charge | None,
         on_progress: Callable[[int], None],
     ) -> State:
         done = state.records
@@ -347,6 +384,10 @@ class _Run:
             header=state.bytes == 0,
             keep=self.plan.fields.keep,
         )
+        digest = None
+        if charge is not None and charge.subjects_digest is not None and self.due is not None:
+            digest = self.due.payment.ledger.subjects_digest(charge.account)
+            records = _watched(records, digest)
         remaining = itertools.islice(records, done, None)
         for batch in split(remaining, self.plan.batch_size):
             released = release(batch, self.mechanism, self.randomness.at(done))
@@ -363,10 +404,8 @@ class _Run:
             os.fsync(file.fileno())
         if not self._part.exists() or not os.path.samestat(os.fstat(file.fileno()), self._part.stat()):
             raise ConfigError(f"{self._part} was replaced by another run while it was written: nothing is released.")
-        if self.plan.fields.subject is not None and fingerprint(self.source, state.key) != state.input:
-            raise DataError(
-                f"{self.source} changed while it was read: others may have been charged. Nothing is released."
-            )
+        if charge is not None and digest is not None and digest.hexdigest() != charge.subjects_digest:
+            raise DataError(f"{self.source} changed while it was read: others were charged. Nothing is released.")
         certificate = Certificate(
             settings=settings(self.mechanism.spec),
             event=self.mechanism.event,
@@ -379,7 +418,7 @@ class _Run:
             delta=self.plan.delta,
             max_per_author=self.plan.max_per_author,
             also_reveals=self.plan.reveals,
-            charged=charged,
+            charged=None if charge is None or self.due is None else self.due.charged(charge),
         )
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
         self._save(sealed)
@@ -404,8 +443,12 @@ class _Run:
         text = state.certificate
         certificate = Certificate.from_json(text)
         path = certificate_path(self.target)
+        with self._disk():
+            whole = self._part if self._part.exists() else self.target
+            if not whole.exists() or sha256_of(whole) != certificate.sha256:
+                raise ConfigError(f"{whole} is not what the run wrote: nothing is released. Begin anew with --force.")
         if self.due is not None:  # first, so that no second run can spend the same charge
-            self.due.payment.ledger.settle(self.due.payment.account, state.charge_key, certificate.sha256)
+            self.due.settle(state.charge_key, certificate.sha256)
         with self._disk():
             if self._part.exists():
                 for there in (self.target, path):
@@ -422,6 +465,13 @@ class _Run:
     def _clean(self) -> None:
         for path in (self._part, self._state, self._state.with_name(self._state.name + ".new")):
             path.unlink(missing_ok=True)
+
+
+def _watched(records: Iterator[Record], digest: SubjectsDigest) -> Iterator[Record]:
+    """The records; whose subjects go into the digest, as those that are released must be those that were charged."""
+    for record in records:
+        digest.add(record.subject or "")
+        yield record
 
 
 def _close_quietly(file: BinaryIO) -> None:

@@ -430,7 +430,7 @@ def format_epsilon(epsilon: float) -> str:
         return "infinity"
     if epsilon > 1e12:
         return repr(epsilon)
-    shown = math.ceil(Fraction(epsilon) * 1000)
+    shown = math.ceil(Fraction(repr(epsilon)) * 1000)  # 0.1 is shown as 0.1, not as 0.101
     return f"{shown // 1000}.{shown % 1000:03d}".rstrip("0").rstrip(".")
 
 

@@ -21,6 +21,9 @@ from dptext.ledger.entries import Account, Charge, Request, Terms
 from dptext.mechanism import Spec, settings
 from dptext.randomness import Randomness
 
+#: Nothing tells two records of one text from records of two texts, unless each is named.
+ONE_RECORD = "no document stands in more than one record of a run (not checked, as documents are not named)"
+
 
 @dataclass(frozen=True, slots=True)
 class Payment:
@@ -38,12 +41,23 @@ class Payment:
     key: str | None = None
 
     def request(
-        self, spec: Spec, *, randomness: Randomness, max_per_author: int | None = None, reveals: Sequence[str] = ()
+        self,
+        spec: Spec,
+        *,
+        randomness: Randomness,
+        max_per_author: int | None = None,
+        by_subject: bool = False,
+        reveals: Sequence[str] = (),
     ) -> tuple[Account, Request]:
         """The account and what it is to be charged with; see `request_for`."""
         account = self.ledger.account(self.account)
         return account, request_for(
-            spec, account.limit, randomness=randomness, max_per_author=max_per_author, reveals=reveals
+            spec,
+            account.limit,
+            randomness=randomness,
+            max_per_author=max_per_author,
+            by_subject=by_subject,
+            reveals=reveals,
         )
 
     def charge(self, request: Request, key: str, subjects: Iterable[str] | None = None) -> Charge:
@@ -57,6 +71,7 @@ def request_for(
     *,
     randomness: Randomness,
     max_per_author: int | None = None,
+    by_subject: bool = False,
     reveals: Sequence[str] = (),
 ) -> Request:
     """What one run of the spec does to one subject of an account.
@@ -67,6 +82,7 @@ def request_for(
             `max_per_author` of them, each a release of its own.
         randomness: of the run.
         max_per_author: the maximum that the run enforces.
+        by_subject: whether subjects are charged by name, so that a document cannot come twice.
         reveals: what the run reveals besides the mechanism.
 
     Raises:
@@ -100,11 +116,14 @@ def request_for(
             )
         events, units = accounting.repeat(events, max_per_author), max_per_author
         assumptions = (*assumptions, f"no author has more than {max_per_author} records in a run (enforced)")
+    elif not by_subject:
+        assumptions = (*assumptions, ONE_RECORD)
+    basis = Basis.CONDITIONAL if assumptions and document.basis is Basis.PROVEN else document.basis
     return Request(
         events,
         limit.unit,
         document.relation,
-        Terms(document.trust, document.basis, assumptions, tuple(dict.fromkeys((*document.reveals, *reveals)))),
+        Terms(document.trust, basis, assumptions, tuple(dict.fromkeys((*document.reveals, *reveals)))),
         settings(spec),
         units,
     )

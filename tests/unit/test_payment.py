@@ -23,7 +23,7 @@ from dptext.ledger.books import Ledger
 from dptext.ledger.subjects import SubjectKey
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.payment import Payment, request_for
+from dptext.payment import ONE_RECORD, Payment, request_for
 from dptext.pipeline import privatize
 from dptext.randomness import secure, seeded
 from dptext.records import Fields, OnError, Record
@@ -95,6 +95,12 @@ def beside(folder: Path) -> list[str]:
 
 
 # --------------------------------------------------------------------------------------------------- requests
+
+
+def test_documents_without_names_are_assumed_to_come_once(spec: WordMetric) -> None:
+    limit = replace(LIMITS["texts"])
+    assert ONE_RECORD in request_for(spec, limit, randomness=secure()).terms.assumptions
+    assert ONE_RECORD not in request_for(spec, limit, randomness=secure(), by_subject=True).terms.assumptions
 
 
 def test_a_document_pays_for_its_tokens(spec: WordMetric) -> None:
@@ -268,6 +274,53 @@ def test_a_kill_between_settling_and_publishing_is_mended(
     assert beside(tmp_path) == ["out.jsonl", "out.jsonl.guarantee.json"]
 
 
+@pytest.mark.parametrize("fault", ["other bytes", "no file"])
+def test_a_sealed_run_publishes_what_it_wrote_or_nothing(
+    fault: str, tmp_path: Path, source: Path, mechanism, ledger: Ledger, monkeypatch
+) -> None:
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", "nightly 7")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "settle", killed)
+        with pytest.raises(KeyboardInterrupt):
+            privatize_file(source, target, mechanism, payment=payment)
+    with pytest.raises(ConfigError, match="whole and paid for: go on with --resume"):
+        privatize_file(source, target, mechanism, payment=payment, plan=Plan(force=True))
+    with pytest.raises(ConfigError, match="Expected the charge key of the run to resume"):
+        privatize_file(source, target, mechanism, payment=Payment(ledger, "texts", "other"), plan=Plan(resume=True))
+    part = tmp_path / ".out.jsonl.part"
+    kept = part.read_bytes()
+    part.unlink() if fault == "no file" else part.write_text("secret raw text", "utf-8")
+    with pytest.raises(ConfigError, match="is not what the run wrote"):
+        privatize_file(source, target, mechanism, payment=payment, plan=Plan(resume=True))
+    assert not target.exists()
+    (charge,) = ledger.log("texts")
+    assert charge.release is None
+    part.write_bytes(kept)
+    certificate = privatize_file(source, target, mechanism, payment=payment, plan=Plan(resume=True))
+    assert target.read_bytes() == kept
+    assert next(ledger.log("texts")).release == certificate.sha256
+
+
+def test_a_paid_run_in_parquet_is_published_after_a_kill(
+    tmp_path: Path, source: Path, mechanism, ledger: Ledger, monkeypatch
+) -> None:
+    target, payment = tmp_path / "out.parquet", Payment(ledger, "texts")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "settle", killed)
+        with pytest.raises(KeyboardInterrupt):
+            privatize_file(source, target, mechanism, payment=payment)
+    privatize_file(source, target, mechanism, payment=payment, plan=Plan(resume=True))
+    assert beside(tmp_path) == ["out.parquet", "out.parquet.guarantee.json"]
+
+
 def test_nothing_is_published_where_the_ledger_cannot_be_told(
     tmp_path: Path, source: Path, mechanism, ledger: Ledger, monkeypatch
 ) -> None:
@@ -278,7 +331,7 @@ def test_nothing_is_published_where_the_ledger_cannot_be_told(
 
     with monkeypatch.context() as patched:
         patched.setattr(Ledger, "settle", unreachable)
-        with pytest.raises(LedgerError):
+        with pytest.raises(LedgerError, match="--resume publishes it"):
             privatize_file(source, target, mechanism, payment=payment)
     assert not target.exists()
     privatize_file(source, target, mechanism, payment=payment, plan=Plan(resume=True))
@@ -376,11 +429,14 @@ def test_a_record_without_a_name_is_refused_or_skipped(tmp_path: Path, mechanism
 
 
 def test_an_input_that_changes_under_the_run_is_not_released(tmp_path: Path, mechanism, ledger: Ledger) -> None:
-    source = write(tmp_path / "in.jsonl", [f"w{i}" for i in range(30)])
+    names = [f"w{i}" for i in range(4000)]  # more than a buffer holds
+    source = write(tmp_path / "in.jsonl", names)
 
     def swap(done: int) -> None:
         if done == 10:
-            write(source, [f"x{i}" for i in range(30)])
+            write(source, [name.replace("w", "x") for name in names])
+        if done == len(names):
+            write(source, names)  # as if nothing had been
 
     plan = replace(BY_NAME, batch_size=10)
     with pytest.raises(DataError, match="changed while it was read"):

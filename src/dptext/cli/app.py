@@ -149,7 +149,7 @@ def privatize(
             force=force,
             resume=resume,
         ),
-        payment=command.payment(ledger, account, subject_key, charge_key),
+        payment=command.payment(ledger, account, charge_key, subject_key=subject_key, named=subject_field is not None),
         seed=seed,
         as_json=as_json,
     )

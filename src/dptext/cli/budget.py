@@ -12,21 +12,31 @@ from rich.text import Text
 
 from dptext import accounting
 from dptext.errors import ConfigError, DataError
-from dptext.guarantee import Event, Guarantee, Json, Relation, Unit, event_to_dict, format_delta, format_epsilon
-from dptext.ledger.books import Ledger
+from dptext.guarantee import (
+    MAX_MEANINGFUL_DELTA,
+    Event,
+    Guarantee,
+    Json,
+    Relation,
+    Unit,
+    event_to_dict,
+    format_delta,
+    format_epsilon,
+)
+from dptext.ledger.books import Ledger, require_openable
 from dptext.ledger.entries import Balance, Charge, format_left
 from dptext.ledger.subjects import create_subject_key, read_subject_key
 
-_BAR = 10
+_BAR = 8
 
 
-def opened(location: str, subject_key: Path | None) -> Ledger:
-    """The ledger of --ledger, with its subject key where that is known."""
+def opened(location: str, subject_key: Path | None, *, named: bool) -> Ledger:
+    """The ledger of --ledger, with its subject key where subjects are named."""
     ledger = Ledger.at(location)
     path = subject_key or default_key(ledger)
-    if subject_key is None and (path is None or not path.exists()):
+    if not named or path is None:
         return ledger
-    return Ledger.at(location, key=None if path is None else read_subject_key(path))
+    return Ledger.at(location, key=read_subject_key(path))
 
 
 def default_key(ledger: Ledger) -> Path | None:
@@ -54,9 +64,12 @@ def open_account(
         raise ConfigError(f"Expected --relation {relation!r} to be one of {', '.join(Relation)}.")
     if not 0 < epsilon < float("inf"):
         raise ConfigError(f"Expected --epsilon {epsilon!r} > 0 and finite.")
-    if subject_key is not None and not by_subject:
-        raise ConfigError("Expected --by-subject with --subject-key.")
+    if not 0 <= delta <= MAX_MEANINGFUL_DELTA:
+        raise ConfigError(
+            f"Expected --delta {delta!r} from 0 to {MAX_MEANINGFUL_DELTA:g}: above, a limit protects nobody."
+        )
     limit = Guarantee(epsilon, delta, Unit(unit), Relation(relation))
+    require_openable(name, limit, name if dataset is None else dataset)
     ledger = Ledger.at(location)
     key_path = subject_key or default_key(ledger)
     if by_subject:
@@ -91,7 +104,9 @@ def show(location: str, name: str | None, as_json: bool) -> None:
     table = Table(box=SIMPLE_HEAD, caption="spent is rounded up, left is rounded down; each for the worst subject")
     for heading in ("account", "per", "limit", "spent", "left", "", "charges", "to"):
         right = heading in ("limit", "spent", "left", "charges")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=not heading)
+        table.add_column(
+            heading, justify="right" if right else "left", overflow="fold", no_wrap=heading in ("", "per", "to")
+        )
     for balance in balances:
         account, limit = balance.account, balance.account.limit
         named = account.name if account.dataset == account.name else f"{account.name}\nof {account.dataset}"
@@ -103,7 +118,7 @@ def show(location: str, name: str | None, as_json: bool) -> None:
             format_left(balance.left),
             _bar(balance),
             f"{balance.charges:,}",
-            f"{balance.subjects:,} named" if account.by_subject else "everyone",
+            f"{balance.subjects:,} named" if balance.subjects else "everyone",
         )
     Console().print(table)
     if name is not None:

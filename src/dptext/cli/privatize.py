@@ -94,9 +94,9 @@ def plan(
 
 
 def payment(
-    ledger: str | None, account: str | None, subject_key: Path | None, charge_key: str | None
+    ledger: str | None, account: str | None, charge_key: str | None, *, subject_key: Path | None, named: bool
 ) -> Payment | None:
-    """Who pays; None where nobody was named.
+    """Who pays; None where nobody was named. The subject key is read only where subjects are charged by name.
 
     Raises:
         ConfigError: the options do not fit together.
@@ -112,7 +112,7 @@ def payment(
     from dptext.cli.budget import opened
     from dptext.payment import Payment
 
-    return Payment(opened(ledger, subject_key), account, charge_key)
+    return Payment(opened(ledger, subject_key, named=named), account, charge_key)
 
 
 def run(

@@ -22,6 +22,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from typing import Self
 
 import sqlalchemy as sa
@@ -45,11 +46,13 @@ from dptext.ledger.entries import (
     terms_from_text,
 )
 from dptext.ledger.schema import accounts, balances, charges, settlements, subject_balances, tallies
-from dptext.ledger.subjects import SubjectKey
+from dptext.ledger.subjects import HASH_BYTES, SubjectKey, SubjectsDigest
 from dptext.ledger.verification import Verification
 
 _ROWS_AT_ONCE = 1000
 _LONGEST_NAME = 200
+_SPOOLED_BYTES = 1 << 24
+_LARGEST_NUMBER = 2**63 - 1  # that the databases know
 
 
 class Ledger:
@@ -125,7 +128,7 @@ class Ledger:
         Args:
             name: unique in the ledger.
             limit: epsilon, delta, unit (document or author) and relation.
-            dataset: whose texts; the name of the account by default. One account for each dataset and unit.
+            dataset: whose texts; the name of the account by default. One account for each dataset.
             by_subject: allow charges to named subjects, under the key of this ledger object.
 
         Raises:
@@ -133,18 +136,7 @@ class Ledger:
             LedgerError: the database cannot be used.
         """
         dataset = name if dataset is None else dataset
-        _require_name(name=name)
-        _require_name(dataset=dataset)
-        if limit.unit not in UNITS or limit.metric is not None or limit.basis is Basis.NONE:
-            raise ConfigError(
-                f"Expected a limit per {' or '.join(UNITS)}, without metric, found {limit.unit.value}"
-                f"{', metric ' + limit.metric if limit.metric else ''}."
-            )
-        _validate.positive(epsilon=limit.epsilon)
-        if limit.delta > MAX_MEANINGFUL_DELTA:
-            raise ConfigError(
-                f"Expected delta={limit.delta!r} <= {MAX_MEANINGFUL_DELTA:g}: above, a limit protects nobody."
-            )
+        require_openable(name, limit, dataset)
         key_check = self._subject_key().check(name) if by_subject else None
         opened = _now()
         with self._database.writing() as connection:
@@ -154,10 +146,10 @@ class Ledger:
             for there in connection.execute(sa.select(accounts)):
                 if there.name == name:
                     raise ConfigError(f"Expected the name of a new account, found {name!r}, which is there already.")
-                if (there.dataset, there.unit) == (dataset, limit.unit.value):
+                if there.dataset == dataset:
                     raise ConfigError(
-                        f"Expected one account for a dataset and unit: {there.name!r} is that of {dataset!r} per "
-                        f"{limit.unit.value} already. A second one would hide half of what is spent."
+                        f"Expected one account for a dataset: {there.name!r} is that of {dataset!r} already, per "
+                        f"{there.unit}. A second one would hide what the first has spent."
                     )
             made = connection.execute(
                 sa.insert(accounts).values(
@@ -213,8 +205,8 @@ class Ledger:
             request: what the run does to one subject.
             key: idempotency key, unique in the account; a fresh one by default.
             subjects: names of the subjects in the run, one for each unit (a name may come up to
-                `request.units_per_subject` times); None charges everyone in the account. Read once, within the
-                transaction, so that memory does not grow with them.
+                `request.units_per_subject` times); None charges everyone in the account. Read once, before the
+                account is locked; memory does not grow with them.
 
         Raises:
             BudgetExceededError: the account cannot pay.
@@ -230,13 +222,26 @@ class Ledger:
             raise ConfigError("Expected subjects as a list of names, found one text, whose letters would be charged.")
         key = secrets.token_hex(16) if key is None else key
         _require_name(key=key)
+        if subjects is None:
+            return self._charge(account, request, key, None, "")
+        self.account(account).require_same_meaning(request)
+        digest = self.subjects_digest(account)
+        # Hashes alone, in a file without a name: to read the input within the transaction would keep others waiting.
+        with SpooledTemporaryFile(max_size=_SPOOLED_BYTES) as spool:
+            for name in subjects:
+                spool.write(digest.add(name))
+            spool.seek(0)
+            hashes = iter(lambda: spool.read(HASH_BYTES), b"")
+            return self._charge(account, request, key, hashes, digest.hexdigest())
+
+    def _charge(self, account: str, request: Request, key: str, hashes: Iterator[bytes] | None, digest: str) -> Charge:
         with self._database.writing() as connection:
             row = rows.locked_account(connection, account, key=key, digest=rows.request_digest(request))
             found = rows.to_account(row)
             found.require_same_meaning(request)
             received = None
-            if subjects is not None:
-                received = rows.receive(connection, self._hashes(row, subjects), request.units_per_subject)
+            if hashes is not None:
+                received = digest, rows.receive(connection, hashes, request.units_per_subject)
             number, at = None, _now()
             if row.previous_id is None:
                 try:
@@ -265,7 +270,17 @@ class Ledger:
                 return rows.same_charge(previous, found, request, received)
             if standings:
                 rows.move_subjects(connection, row, number, standings)
-        return Charge(number, account, key, request, received and received[1], at)
+        return Charge(number, account, key, request, received and received[1], at, None, received and received[0])
+
+    def subjects_digest(self, account: str) -> SubjectsDigest:
+        """What a charge to named subjects is compared with: see `Charge.subjects_digest`.
+
+        Raises:
+            ConfigError: there is no such account, or it has no subject key or another one.
+            LedgerError: the database cannot be used.
+        """
+        with self._database.reading() as connection:
+            return SubjectsDigest(self._key_of(rows.account(connection, account)), account)
 
     def settle(self, account: str, key: str, release: str) -> None:
         """Write down which release a charge paid for, just before that is published. Twice the same is once.
@@ -311,7 +326,7 @@ class Ledger:
             if subject is None:
                 candidates = [(), *rows.tallies_of(connection, row.id)]
             else:
-                hashed = next(iter(self._hashes(row, [subject])))
+                (hashed,) = self._key_of(row).hashes(account, [subject])
                 own = connection.execute(
                     sa.select(tallies.c.events)
                     .join(subject_balances, subject_balances.c.tally_id == tallies.c.id)
@@ -329,6 +344,8 @@ class Ledger:
             ConfigError: there is none, or it was written by a newer dptext.
             LedgerError: the database cannot be used.
         """
+        if not 0 < number <= _LARGEST_NUMBER:
+            raise ConfigError(f"There is no charge {number} in this ledger.")
         with self._database.reading() as connection:
             row = connection.execute(
                 rows.CHARGES.add_columns(accounts.c.name)
@@ -348,6 +365,7 @@ class Ledger:
         """
         if last is not None:
             _validate.count(last=last)
+            last = min(last, _LARGEST_NUMBER)
         with self._database.reading() as connection:
             account_id = rows.account(connection, account).id
             chosen = rows.CHARGES.where(charges.c.account_id == account_id)
@@ -386,7 +404,7 @@ class Ledger:
             raise ConfigError("Expected the subject key of the ledger for charges to named subjects: --subject-key.")
         return self._key
 
-    def _hashes(self, row: rows.AnyRow, names: Iterable[str]) -> Iterator[bytes]:
+    def _key_of(self, row: rows.AnyRow) -> SubjectKey:
         if row.key_check is None:
             raise ConfigError(
                 f"Expected account {row.name!r} to be opened for charges to named subjects: it was not. Charge "
@@ -398,7 +416,27 @@ class Ledger:
                 f"Expected the subject key with which account {row.name!r} was opened, found another: under it every "
                 "subject would look new."
             )
-        return key.hashes(row.name, names)
+        return key
+
+
+def require_openable(name: str, limit: Guarantee, dataset: str) -> None:
+    """Refuse what cannot be an account, before anything is written.
+
+    Raises:
+        ConfigError: a name, the limit or its unit cannot be used.
+    """
+    _require_name(name=name)
+    _require_name(dataset=dataset)
+    if limit.unit not in UNITS or limit.metric is not None or limit.basis is Basis.NONE:
+        raise ConfigError(
+            f"Expected a limit per {' or '.join(UNITS)}, without metric, found {limit.unit.value}"
+            f"{', metric ' + limit.metric if limit.metric else ''}."
+        )
+    _validate.positive(epsilon=limit.epsilon)
+    if limit.delta > MAX_MEANINGFUL_DELTA:
+        raise ConfigError(
+            f"Expected delta={limit.delta!r} <= {MAX_MEANINGFUL_DELTA:g}: above, a limit protects nobody."
+        )
 
 
 def _now() -> str:

@@ -27,6 +27,9 @@ from dptext.errors import ConfigError, LedgerError
 #: How long a charge waits for others to end theirs.
 WAIT_SECONDS = 30.0
 _CONNECT_SECONDS = 10
+_QUERY = {"host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "target_session_attrs"}
+# The location itself may hold a password.
+_EXPECTED_LOCATION = "Expected --ledger to be a file, sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE, found "
 _OLDEST_SQLITE = (3, 35, 0)  # INSERT ... RETURNING
 _UPGRADE_LOCK = 0x6470_7465_7874  # any constant that others do not use: an advisory lock of PostgreSQL
 
@@ -65,7 +68,7 @@ class Database:
 
     def __init__(self, location: str | Path, *, wait: float = WAIT_SECONDS) -> None:
         self.path, self._url = _parsed(location)
-        self.name = str(self.path) if self.path else self._url.render_as_string(hide_password=True)
+        self.name = str(self.path) if self.path else _shown(self._url)
         self._wait = wait
         self._checked = False
         self._engine = self._sqlite() if self.path else self._postgresql()
@@ -130,7 +133,7 @@ class Database:
         Raises:
             LedgerError: the database cannot be written, or holds something else.
         """
-        if self.path and not self.path.exists():
+        if self.path and not _there(self.path):
             try:
                 os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             except FileExistsError:
@@ -214,7 +217,7 @@ class Database:
             )
 
         def connect() -> sqlite3.Connection:
-            if not path.exists():
+            if not _there(path):
                 raise LedgerError(f"There is no ledger {path}: make one with `dptext budget open`.")
             # Python's sqlite3 must not begin transactions by itself: isolation_level=None.
             return sqlite3.connect(
@@ -249,13 +252,31 @@ class Database:
             },
             poolclass=QueuePool,
             hide_parameters=True,
+            isolation_level="READ COMMITTED",  # whatever the server's default: `rows` relies on it
         )
+
+
+def _there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        reason = error.strerror
+    raise LedgerError(f"The ledger cannot be opened: {reason}.")
+
+
+def _shown(url: sa.URL) -> str:
+    """The URL for reading: what cannot hold a password."""
+    user = f"{url.username}@" if url.username else ""
+    port = f":{url.port}" if url.port else ""
+    return f"{url.drivername}://{user}{url.host or ''}{port}/{url.database or ''}"
 
 
 def _parsed(location: str | Path) -> tuple[Path | None, sa.URL]:
     """A path for SQLite, or None and the URL of PostgreSQL."""
     text = str(location)
     if "://" not in text:
+        if text.startswith("postgres") or "password=" in text:
+            raise ConfigError(_EXPECTED_LOCATION + "something like a URL of PostgreSQL that is none.")
         if not text or text == ":memory:":
             raise ConfigError("Expected a ledger that outlives the run: a file, or a URL of PostgreSQL.")
         return Path(text), sa.URL.create("sqlite")
@@ -267,11 +288,15 @@ def _parsed(location: str | Path) -> tuple[Path | None, sa.URL]:
     if url is not None and scheme in ("sqlite", "sqlite+pysqlite") and url.database not in (None, "", ":memory:"):
         return Path(url.database), url
     if url is not None and scheme in ("postgresql", "postgresql+psycopg"):
+        if unknown := set(url.query) - _QUERY:
+            raise ConfigError(
+                f"Expected nothing behind the ? of the URL but {', '.join(sorted(_QUERY))}; found "
+                f"{len(unknown)} other settings. A password belongs into PGPASSWORD or ~/.pgpass."
+            )
+        if any("@" in part for part in (url.username or "", url.host or "", url.database or "")):
+            raise ConfigError("Expected every @ in the user or password of the URL to be written %40.")
         return None, url.set(drivername="postgresql+psycopg")
-    raise ConfigError(  # the URL itself may hold a password
-        "Expected --ledger to be a file, sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE, "
-        f"found a URL of {scheme[:20]!r} that is none of these."
-    )
+    raise ConfigError(f"{_EXPECTED_LOCATION}a URL of {scheme[:20]!r} that is none of these.")
 
 
 def _fault(error: BaseException | None) -> str:

@@ -220,7 +220,7 @@ class Account:
 
     Attributes:
         name: its name, unique in the ledger.
-        dataset: the people or texts that it speaks of; one account for each dataset and unit.
+        dataset: the people or texts that it speaks of; one account for each.
         limit: epsilon and delta that all charges together may cost one subject; unit and relation of every charge.
         by_subject: whether charges to named subjects are possible (a key was set).
         opened: when, UTC.
@@ -258,6 +258,7 @@ class Charge:
         subjects: how many named subjects it fell on; None where it fell on everyone in the account.
         at: when, UTC.
         release: what it paid for, once that is settled: the sha256 of the released file.
+        subjects_digest: of the subjects' keyed hashes in their order; None for everyone.
     """
 
     number: int
@@ -267,6 +268,7 @@ class Charge:
     subjects: int | None
     at: str
     release: str | None = None
+    subjects_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +306,7 @@ def left_of(limit: float, spent: float) -> float:
 
 def format_left(epsilon: float) -> str:
     """A remaining epsilon for reading: three decimals at most, always rounded down."""
-    shown = math.floor(Fraction(epsilon) * 1000)
+    shown = math.floor(Fraction(repr(epsilon)) * 1000)  # as `format_epsilon`
     return f"{shown // 1000}.{shown % 1000:03d}".rstrip("0").rstrip(".")
 
 
@@ -370,7 +372,9 @@ def require_within(account: Account, standings: Iterable[Sequence[Event]], asked
     raise BudgetExceededError(
         f"Expected account {account.name!r} to hold what the run costs: asked epsilon = {format_epsilon(alone)} at "
         f"delta = {format_delta(limit.delta)} per {limit.unit.value}, left {format_left(left)} of "
-        f"{format_epsilon(limit.epsilon)}, {missing}. Nothing is charged and nothing is released.",
+        f"{format_epsilon(limit.epsilon)}, {missing}."
+        f"{' At a delta above 0 costs do not simply add up.' if limit.delta else ''} "
+        "Nothing is charged and nothing is released.",
         asked=alone,
         left=left,
         gap=gap,

@@ -6,7 +6,6 @@ have (`tallies`) are worked out once each. So memory and the number of statement
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -53,7 +52,13 @@ _incoming = sa.Table(
     sa.MetaData(),
     sa.Column("subject", sa.LargeBinary, primary_key=True),
     sa.Column("units", sa.Integer, nullable=False),
-    sa.Column("tally_id", Number),  # the standing after the charge
+    prefixes=["TEMPORARY"],
+)
+_moves = sa.Table(
+    "subject_moves",
+    sa.MetaData(),
+    sa.Column("before", Number, primary_key=True, autoincrement=False),
+    sa.Column("after", Number, nullable=False),
     prefixes=["TEMPORARY"],
 )
 
@@ -170,7 +175,8 @@ def to_charge(row: AnyRow, account: str) -> Charge:
     Raises:
         ConfigError: it was written by a newer dptext.
     """
-    return Charge(row.id, account, row.key, Request.from_text(row.request), row.subjects, row.at, row.release)
+    request = Request.from_text(row.request)
+    return Charge(row.id, account, row.key, request, row.subjects, row.at, row.release, row.subjects_digest)
 
 
 def same_charge(
@@ -189,7 +195,7 @@ def same_charge(
             f"Expected charge key {previous.key!r} of account {account.name!r} to be new, or to come with the same "
             "request again: it paid for another run. Nothing is charged and nothing is released."
         )
-    return Charge(previous.id, account.name, previous.key, request, previous.subjects, previous.at, previous.release)
+    return to_charge(previous, account.name)
 
 
 def request_digest(request: Request) -> str:
@@ -294,25 +300,20 @@ def tallies_of(connection: sa.Connection, account_id: int) -> list[tuple[Event, 
 # --------------------------------------------------------------------------------------------------- subjects
 
 
-def receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subject: int) -> tuple[str, int]:
-    """Take the subjects of a run into a temporary table.
-
-    Returns:
-        The digest of their hashes in order, and how many different ones there are.
+def receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subject: int) -> int:
+    """Take the subjects of a run into a temporary table, and count the different ones.
 
     Raises:
         DataError: one has more units than it may have.
     """
     connection.execute(CreateTable(_incoming, if_not_exists=True))
     connection.execute(sa.delete(_incoming))
-    digest = hashlib.sha256()
     adding = _insert(connection)(_incoming)
     adding = adding.on_conflict_do_update(
         index_elements=["subject"], set_={"units": _incoming.c.units + adding.excluded.units}
     )
     remaining = iter(hashes)
     while some := list(islice(remaining, _ROWS_AT_ONCE)):
-        digest.update(b"".join(some))
         connection.execute(adding, [{"subject": each, "units": n} for each, n in sorted(Counter(some).items())])
     counted = sa.select(sa.func.count(), sa.func.max(_incoming.c.units)).select_from(_incoming)
     n_subjects, most = connection.execute(counted).one()
@@ -321,7 +322,7 @@ def receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subjec
             f"Expected at most {units_per_subject} records of each subject in the run, found {most} of one: nothing "
             "is charged and nothing is released."
         )
-    return digest.hexdigest(), int(n_subjects)
+    return int(n_subjects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,28 +370,26 @@ def move_subjects(connection: sa.Connection, row: AnyRow, number: int, standings
             ["charge_id", "subject"], sa.select(sa.literal(number), _incoming.c.subject)
         )
     )
-    mine = sa.and_(subject_balances.c.account_id == row.id, subject_balances.c.subject == _incoming.c.subject)
-    unseen = sa.not_(sa.exists().where(mine))
-    for standing in standings:
-        tally_id = _once(connection, tallies, digest_of(standing.after), events=standing.after)
-        here = unseen
-        if standing.tally_id is not None:
-            here = sa.exists().where(mine, subject_balances.c.tally_id == standing.tally_id)
-        connection.execute(sa.update(_incoming).where(here).values(tally_id=tally_id))
-    # Only now may the balances move: a standing after the charge may be another's before it.
-    later = sa.select(_incoming.c.tally_id).where(_incoming.c.subject == subject_balances.c.subject)
-    if any(standing.tally_id is not None for standing in standings):
+    after = {
+        standing.tally_id: _once(connection, tallies, digest_of(standing.after), events=standing.after)
+        for standing in standings
+    }
+    new = after.pop(None, None)
+    if after:
+        connection.execute(CreateTable(_moves, if_not_exists=True))
+        connection.execute(sa.delete(_moves))
+        connection.execute(sa.insert(_moves), [{"before": before, "after": then} for before, then in after.items()])
+        # In one statement: a standing after the charge may be another's before it.
+        then = sa.select(_moves.c.after).where(_moves.c.before == subject_balances.c.tally_id)
+        received = subject_balances.c.subject.in_(sa.select(_incoming.c.subject))
         connection.execute(
             sa.update(subject_balances)
-            .where(
-                subject_balances.c.account_id == row.id,
-                subject_balances.c.subject.in_(sa.select(_incoming.c.subject)),
-            )
-            .values(tally_id=later.scalar_subquery())
+            .where(subject_balances.c.account_id == row.id, received)
+            .values(tally_id=then.scalar_subquery())
         )
-    connection.execute(
-        sa.insert(subject_balances).from_select(
-            ["account_id", "subject", "tally_id"],
-            sa.select(sa.literal(row.id), _incoming.c.subject, _incoming.c.tally_id).where(unseen),
+    if new is not None:
+        mine = sa.and_(subject_balances.c.account_id == row.id, subject_balances.c.subject == _incoming.c.subject)
+        unseen = sa.select(sa.literal(row.id), _incoming.c.subject, sa.literal(new)).where(
+            sa.not_(sa.exists().where(mine))
         )
-    )
+        connection.execute(sa.insert(subject_balances).from_select(["account_id", "subject", "tally_id"], unseen))

@@ -32,14 +32,13 @@ accounts = Table(
     metadata,
     Column("id", Number, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
-    Column("dataset", Text, nullable=False),
+    Column("dataset", Text, nullable=False, unique=True),
     Column("unit", Text, nullable=False),
     Column("relation", Text, nullable=False),
     Column("epsilon", Double, nullable=False),
     Column("delta", Double, nullable=False),
     Column("key_check", LargeBinary),  # an HMAC that tells the account's subject key from others; null: none was set
     Column("opened", Text, nullable=False),
-    UniqueConstraint("dataset", "unit"),
 )
 
 requests = Table(

@@ -5,6 +5,7 @@ The key lies in a file of its own, outside the database: whoever has the books a
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import os
 import secrets
@@ -15,6 +16,7 @@ from pathlib import Path
 from dptext.errors import ConfigError
 
 _BYTES = 32
+HASH_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,24 @@ class SubjectKey:
         # The length of the account's name keeps ("ab", "c") and ("a", "bc") apart.
         message = f"{purpose}\0{len(account)}\0{account}\0{name}".encode("utf-8", "surrogatepass")
         return hmac.digest(self.secret, message, "sha256")
+
+
+class SubjectsDigest:
+    """The digest of subjects in their order, as a charge keeps it: tells whether the same ones come again."""
+
+    def __init__(self, key: SubjectKey, account: str) -> None:
+        self._key, self._account = key, account
+        self._digest = hashlib.sha256()
+
+    def add(self, name: str) -> bytes:
+        """Take one more subject, and give its hash."""
+        (hashed,) = self._key.hashes(self._account, [name])
+        self._digest.update(hashed)
+        return hashed
+
+    def hexdigest(self) -> str:
+        """The digest so far."""
+        return self._digest.hexdigest()
 
 
 def read_subject_key(path: Path) -> SubjectKey:

@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from ledger_tools import KEY, Raw, fresh, limit, opened, request
@@ -63,13 +64,15 @@ def test_a_name_and_a_dataset_are_taken_once(ledger: Ledger, raw: Raw) -> None:
     before = raw.dump()
     with pytest.raises(ConfigError, match=r"new account, found .* which is there already"):
         ledger.open_account(name, limit(1.0), dataset=fresh("dataset"))
-    with pytest.raises(ConfigError, match=f"{name!r} is that of {dataset!r} per document already"):
+    with pytest.raises(ConfigError, match=f"{name!r} is that of {dataset!r} already, per document"):
         ledger.open_account(fresh(), limit(5.0, 1e-5, relation=Relation.ADD_OR_REMOVE_ONE), dataset=dataset)
     # the dataset of an account without one is its name
-    with pytest.raises(ConfigError, match="hide half of what is spent"):
+    with pytest.raises(ConfigError, match="hide what the first has spent"):
         ledger.open_account(dataset, limit())
+    # the author's account counts no document's charges, and the other way round
+    with pytest.raises(ConfigError, match="hide what the first has spent"):
+        ledger.open_account(fresh(), limit(unit=Unit.AUTHOR), dataset=dataset)
     assert raw.dump() == before
-    ledger.open_account(fresh(), limit(unit=Unit.AUTHOR), dataset=dataset)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +168,7 @@ def test_a_ledger_shows_where_it_lies_and_no_password(ledger: Ledger, location: 
         password = location.partition("//dptext:")[2].partition("@")[0]
         assert password
         assert password not in shown
-        assert "postgresql+psycopg://dptext:***@127.0.0.1" in shown
+        assert "postgresql+psycopg://dptext@127.0.0.1" in shown
         assert ledger.path is None
     else:
         assert ledger.name == location == str(ledger.path)
@@ -184,3 +187,23 @@ def test_a_failing_source_of_subjects_charges_nothing(ledger: Ledger, raw: Raw) 
         ledger.charge(name, request(0.5), key="run", subjects=broken())
     assert raw.dump() == before
     assert ledger.charge(name, request(0.5), key="run", subjects=["anna"]).subjects == 1
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "postgresql+psycopg://u@127.0.0.1/db?password=SECRETPW",
+        "postgresql+psycopg://u:a@SECRETPW@127.0.0.1/db",
+        "postgresql+psycopg://u:SECRETPW@h@127.0.0.1/db",
+        "postgresql:/u:SECRETPW@127.0.0.1/db",
+        "host=127.0.0.1 password=SECRETPW dbname=x",
+        "mysql://u:SECRETPW@127.0.0.1/db",
+        "postgresql+psycopg://u:SECRETPW@127.0.0.1:1x/db",
+    ],
+)
+def test_no_part_of_a_password_is_shown(location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        Ledger.create(location)
+    assert "SECRETPW" not in str(caught.value)
+    assert not list(tmp_path.iterdir())

@@ -260,7 +260,7 @@ def test_what_is_left_is_rounded_down(whole: float, spent: float) -> None:
 @example(29.923)
 def test_left_is_shown_rounded_down(epsilon: float) -> None:
     shown = Fraction(format_left(epsilon))
-    assert shown <= Fraction(epsilon) < shown + Fraction(1, 1000)
+    assert shown <= Fraction(repr(epsilon)) < shown + Fraction(1, 1000)  # 0.1 is shown as 0.1
 
 
 def test_left_as_it_is_read() -> None:
@@ -281,9 +281,15 @@ def test_spent_is_shown_rounded_up() -> None:
     below = [
         epsilon
         for epsilon in (math.nextafter(n / 1000, math.inf) for n in range(1, 30_000))
-        if Fraction(format_epsilon(epsilon)) < Fraction(epsilon)
+        if Fraction(format_epsilon(epsilon)) < Fraction(repr(epsilon))
     ]
     assert below == []
+    assert [format_epsilon(value) for value in (0.1, 0.05, 4.001, 2.0000000000000004)] == [
+        "0.1",
+        "0.05",
+        "4.001",
+        "2.001",
+    ]
 
 
 def refused(whole: float, before: list[float], asked: float) -> BudgetExceededError:

@@ -13,7 +13,7 @@ depends_on = None
 NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 # The tables that are written once, and when a row is there already.
 _THERE = {
-    "accounts": "id = NEW.id OR name = NEW.name OR (dataset = NEW.dataset AND unit = NEW.unit)",
+    "accounts": "id = NEW.id OR name = NEW.name OR dataset = NEW.dataset",
     "requests": "id = NEW.id OR digest = NEW.digest",
     "charges": "id = NEW.id",  # a key that is there is met by ON CONFLICT DO NOTHING
     "charged_subjects": "charge_id = NEW.charge_id AND subject = NEW.subject",
@@ -27,14 +27,13 @@ def upgrade() -> None:
         "accounts",
         sa.Column("id", NUMBER, primary_key=True),
         sa.Column("name", sa.Text, nullable=False, unique=True),
-        sa.Column("dataset", sa.Text, nullable=False),
+        sa.Column("dataset", sa.Text, nullable=False, unique=True),
         sa.Column("unit", sa.Text, nullable=False),
         sa.Column("relation", sa.Text, nullable=False),
         sa.Column("epsilon", sa.Double, nullable=False),
         sa.Column("delta", sa.Double, nullable=False),
         sa.Column("key_check", sa.LargeBinary),
         sa.Column("opened", sa.Text, nullable=False),
-        sa.UniqueConstraint("dataset", "unit"),
     )
     op.create_table(
         "requests",
