@@ -29,7 +29,15 @@ class ConfigError(DPTextError, ValueError):
 
 
 class LedgerError(ConfigError):
-    """The ledger cannot be used now; names what to do, never a password."""
+    """The ledger cannot be used now; names what to do, never a password.
+
+    Attributes:
+        unsure: whether the connection was lost while a change was being made final, so that it may be written or not.
+    """
+
+    def __init__(self, message: str, *, unsure: bool = False) -> None:
+        super().__init__(message)
+        self.unsure = unsure
 
 
 class DataError(DPTextError, ValueError):

@@ -270,12 +270,14 @@ class _Run:
             subjects = (record.subject or "" for record in self._records(None))
         try:
             return self.due.charge(state.charge_key, subjects)
-        except LedgerError as error:
+        except ConfigError as error:
+            if not isinstance(error, LedgerError) or not (error.unsure or self.plan.resume):
+                self._clean()  # nothing was charged and nothing drawn
+                raise
             problem = error
-        except ConfigError:
-            self._clean()
-            raise
-        raise LedgerError(f"{problem} If the charge was written, --resume goes on with it; --force charges anew.")
+        raise LedgerError(
+            f"{problem} Go on with --resume: it finds the charge if it was written; --force charges anew."
+        )
 
     def _check_paths(self) -> None:
         try:

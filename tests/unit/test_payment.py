@@ -347,11 +347,11 @@ def test_a_charge_of_unknown_outcome_can_be_resumed(
 
     def lost(*arguments: object, **named: object) -> None:
         charge(*arguments, **named)
-        raise LedgerError("The connection was lost.")
+        raise LedgerError("The connection was lost.", unsure=True)
 
     with monkeypatch.context() as patched:
         patched.setattr(Ledger, "charge", lost)
-        with pytest.raises(LedgerError, match="--resume goes on with it"):
+        with pytest.raises(LedgerError, match="Go on with --resume"):
             privatize_file(source, target, mechanism, payment=payment)
     assert not mechanism.draws
     privatize_file(source, target, mechanism, payment=payment, plan=Plan(resume=True))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -56,6 +57,14 @@ _POSTGRESQL_FAULTS = {  # SQLSTATE, or its class
     "57": "was shut down by the server",
     "08": "cannot be reached",
 }
+
+
+_SAID = (  # by a server that speaks English; in another language it is "cannot be reached"
+    ("authentication failed|no password supplied|not permitted to log in|role .* does not exist|no pg_hba", "28"),
+    ("permission denied for database|not currently accepting connections", "42501"),
+    ("too many (clients|connections)|connection slots are reserved|remaining connection slots", "53300"),
+    ("database .* does not exist", "3D000"),
+)
 
 
 class Database:
@@ -106,24 +115,27 @@ class Database:
 
     @contextlib.contextmanager
     def _transaction(self, *, read: bool) -> Iterator[sa.Connection]:
-        with self._plainly():
+        done = False
+        with self._plainly(lambda: done and not read):
             options = {"dptext_read": read}
             if read and not self.path:
                 options["isolation_level"] = "REPEATABLE READ"  # type: ignore[assignment]  # names and flags
             with self._engine.connect().execution_options(**options) as connection, connection.begin():
                 yield connection
+                done = True  # what fails from here on fails while the transaction is made final
 
     @contextlib.contextmanager
-    def _plainly(self) -> Iterator[None]:
+    def _plainly(self, unsure: Callable[[], bool] = lambda: False) -> Iterator[None]:
         """Faults of the driver as a LedgerError without its message, which may name what is nobody's business."""
         problem = ""
         try:
             yield
         except (exc.DBAPIError, psycopg.Error, sqlite3.Error) as error:
-            original = error.orig if isinstance(error, exc.DBAPIError) else error
-            problem = _fault(original)
+            problem = _fault(error.orig if isinstance(error, exc.DBAPIError) else error)
+        except UnicodeDecodeError:  # sqlite3 cannot even say it
+            problem = _SQLITE_FAULTS[sqlite3.SQLITE_CORRUPT]
         if problem:
-            raise LedgerError(f"The ledger {self.name} {problem}. Nothing is released.")
+            raise LedgerError(f"The ledger {self.name} {problem}. Nothing is released.", unsure=unsure()) from None
 
     # ------------------------------------------------------------------------------------------------- schema
 
@@ -248,7 +260,7 @@ class Database:
             connect_args={
                 "connect_timeout": _CONNECT_SECONDS,
                 "application_name": "dptext",
-                "options": f"-c synchronous_commit=on -c lock_timeout={int(self._wait * 1000)}",
+                "options": f"-c synchronous_commit=on -c lock_timeout={max(1, round(self._wait * 1000))}",
             },
             poolclass=QueuePool,
             hide_parameters=True,
@@ -275,7 +287,7 @@ def _parsed(location: str | Path) -> tuple[Path | None, sa.URL]:
     """A path for SQLite, or None and the URL of PostgreSQL."""
     text = str(location)
     if "://" not in text:
-        if text.startswith("postgres") or "password=" in text:
+        if text.startswith(("postgres", "//")) or "password=" in text or re.match(r"[^/]*:[^/]*@", text):
             raise ConfigError(_EXPECTED_LOCATION + "something like a URL of PostgreSQL that is none.")
         if not text or text == ":memory:":
             raise ConfigError("Expected a ledger that outlives the run: a file, or a URL of PostgreSQL.")
@@ -310,10 +322,9 @@ def _fault(error: BaseException | None) -> str:
         return _POSTGRESQL_FAULTS.get(state) or _POSTGRESQL_FAULTS.get(state[:2]) or f"reports SQLSTATE {state}"
     # Before a connection stands there is no SQLSTATE; the server says it in words.
     words = str(error)
-    if "authentication failed" in words or "no password supplied" in words:
-        return _POSTGRESQL_FAULTS["28"]
-    if 'FATAL:  database "' in words:
-        return _POSTGRESQL_FAULTS["3D000"]
+    for said, state in _SAID:
+        if re.search(said, words):
+            return _POSTGRESQL_FAULTS[state]
     return "cannot be reached, or the connection was lost: check that the server runs, its host and port"
 
 

@@ -1,0 +1,248 @@
+"""Processes that die while they charge a ledger, settle, or make it: at every step, and at random moments."""
+
+import contextlib
+import itertools
+import random
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from ledger_processes import Child, Tell, aside, die, fork, found_charge, new_charge, open_ledger, small_charge
+
+from dptext.errors import LedgerError
+from dptext.ledger.books import Ledger
+
+# ------------------------------------------------------------------------------------- death at a chosen step
+
+
+def _at_each_step(step: Callable[[str], None]) -> None:
+    """Calls `step` in this process with each connection, before each statement that writes, around each COMMIT."""
+
+    def statement(connection: object, cursor: object, text: str, *_: object) -> None:
+        name = " ".join(text.split()[:3])
+        if not name.startswith(("SELECT", "PRAGMA", "CREATE TRIGGER")):
+            step(name)
+
+    sa.event.listen(sa.pool.Pool, "connect", lambda connection, record: step("connected"))
+    sa.event.listen(sa.Engine, "before_cursor_execute", statement)
+    sa.event.listen(sa.Engine, "commit", lambda connection: step("COMMIT"))
+    sa.event.listen(sa.pool.Pool, "checkin", lambda connection, record: step("after the transaction"))
+
+
+def _die_at(n: int, work: Callable[[], object]) -> str | None:
+    """Dies at step `n` of the work, in a process of its own; the name of the step, None where there are fewer."""
+
+    def victim(tell: Tell) -> None:
+        steps = itertools.count()
+
+        def step(name: str) -> None:
+            if next(steps) == n:
+                tell(at=name)
+                die()
+
+        _at_each_step(step)
+        work()
+        step("the end")
+
+    child = fork(victim)
+    told = [said["at"] for said in child.rest()]
+    assert child.end() == (-signal.SIGKILL if told else 0)
+    return told[0] if told else None
+
+
+def die_at_each_step(location: str, account: str, what: str) -> list[dict[str, Any]]:
+    """For each step of a charge or settlement a process that dies there, and then one that tries it again.
+
+    Args:
+        location: of the ledger.
+        account: that is charged.
+        what: "charge", "charge subjects" or "settle".
+
+    Returns:
+        For each step: "at", its name; "key"; "found" in the books after the death, and "again" after the second try;
+        at last the same of a process that survived.
+    """
+
+    def prepare() -> None:
+        with contextlib.closing(open_ledger(location)) as ledger:
+            for n in range(20):
+                ledger.charge(account, new_charge(f"{what} {n}", subjects=False)[0], key=f"{what} {n}")
+
+    def work(ledger: Ledger, key: str) -> None:
+        if what == "settle":
+            ledger.settle(account, key, f"release of {key}")
+        else:
+            asked, names = new_charge(key, subjects=what == "charge subjects")
+            ledger.charge(account, asked, key=key, subjects=names)
+
+    def look_and_try(key: str) -> dict[str, Any]:
+        ledger = open_ledger(location)
+        found = found_charge(ledger, account, key)
+        work(ledger, key)
+        assert not ledger.verify(account).problems
+        return {"found": found, "again": found_charge(ledger, account, key)}
+
+    if what == "settle":
+        aside(prepare)
+    told = []
+    for n in itertools.count():
+        key = f"{what} {n}"
+        at = _die_at(n, lambda key=key: work(open_ledger(location), key))
+        told.append({"at": at, "key": key, **aside(lambda key=key: look_and_try(key))})
+        if at is None:
+            return told
+    raise AssertionError
+
+
+def die_while_making(location: str, what: str) -> list[dict[str, Any]]:
+    """For each step of making ("create") or upgrading ("upgrade") a ledger a process that dies there.
+
+    Returns:
+        For each step: "at", its name, and "found", what the next process reads: the names of the accounts, or why not.
+    """
+
+    def work() -> None:
+        if what == "create":
+            Ledger.create(location)
+        else:
+            open_ledger(location).upgrade()
+
+    def look() -> Any:
+        with contextlib.closing(open_ledger(location)) as ledger:
+            try:
+                return [each.name for each in ledger.accounts() if not ledger.verify(each.name).problems]
+            except LedgerError as error:
+                return str(error)
+
+    told = []
+    for n in itertools.count():
+        at = _die_at(n, work)
+        if at is None:
+            return told
+        told.append({"at": at, "found": aside(look)})
+    raise AssertionError
+
+
+# ------------------------------------------------------------------------------------- death at a random moment
+
+_AIMS = ("start", "before", "within", "commit", "commit", "after", "after")
+_PHASES = {"before", "within", "written, not acknowledged", "acknowledged"}
+
+
+def kill_at_random(location: str, account: str, chains: int, kills: int, seed: int) -> list[dict[str, Any]]:
+    """Processes that charge without end, and die at random moments; each is followed by one that goes on.
+
+    Args:
+        location: of the ledger.
+        account: that is charged, in each second chain with subjects.
+        chains: how many charge at a time.
+        kills: in each chain; more where some phase was not hit yet.
+        seed: of the moments.
+
+    Returns:
+        For each chain "phases", that each kill fell in, and "charged", the numbers acknowledged for each key.
+    """
+    supervisors = [
+        fork(lambda tell, i=i: _Chain(location, account, i, random.Random(f"{seed} {i}")).run(kills, tell))
+        for i in range(chains)
+    ]
+    results = [list(child.rest()) for child in supervisors]
+    assert all(child.end() == 0 for child in supervisors)
+    return [
+        {
+            "phases": told[-1]["phases"],
+            "charged": [(said["key"], said["number"]) for said in told],
+        }
+        for told in results
+    ]
+
+
+class _Chain:
+    """Processes one after the other; what one was about to charge when it was killed is charged by the next."""
+
+    def __init__(self, location: str, account: str, chain: int, rng: random.Random) -> None:
+        self.location, self.account, self.chain, self.rng = location, account, chain, rng
+        self.n = 0  # the first charge that was not acknowledged
+        self.last = ""  # what was told last of it
+        self.killed = False  # whether the one who told that was killed
+        self.written = False  # whether that charge was seen in the books
+        self.phases: list[str] = []
+
+    def key(self, n: int) -> str:
+        return f"chain {self.chain} charge {n}"
+
+    def run(self, kills: int, tell: Tell) -> None:
+        done = 0
+        while done < kills or not ({*self.phases} >= _PHASES or done >= 2 * kills):
+            child = fork(self.charges)
+            self.aim(child, tell)
+            child.kill()
+            for said in child.rest():
+                self.hear(said, tell)
+            assert child.end() == -signal.SIGKILL
+            done += 1
+            if self.killed:  # it did not even look
+                self.phases.append("before")
+            self.killed = True
+        ledger = open_ledger(self.location)
+        self.look(found=found_charge(ledger, self.account, self.key(self.n)) is not None)
+        asked, names = self.asked(self.n)
+        made = ledger.charge(self.account, asked, key=self.key(self.n), subjects=names)
+        tell(key=self.key(self.n), number=made.number, phases=self.phases)
+
+    def asked(self, n: int) -> Any:
+        return small_charge(self.key(n), subjects=self.chain % 2 == 1)
+
+    def charges(self, tell: Tell) -> None:
+        """Looks what is in the books, and charges without end, beginning with what is not known to be charged."""
+        ledger = open_ledger(self.location)
+        if self.n % 5 == 0:
+            assert not ledger.verify(self.account).problems
+        tell(mark="looked", found=found_charge(ledger, self.account, self.key(self.n)) is not None)
+        sa.event.listen(sa.Engine, "after_cursor_execute", lambda *_: tell(mark="within"))
+        sa.event.listen(sa.Engine, "commit", lambda connection: tell(mark="commit"))
+        sa.event.listen(sa.pool.Pool, "checkin", lambda *_: time.sleep(0.001))  # the answer takes its time
+        for n in itertools.count(self.n):
+            asked, names = self.asked(n)
+            tell(mark="before")
+            made = ledger.charge(self.account, asked, key=self.key(n), subjects=names)
+            tell(mark="after", n=n, number=made.number)
+
+    def aim(self, child: Child, tell: Tell) -> None:
+        """Waits for the moment of death: some time after the process began, or after it told something."""
+        what = self.rng.choice(_AIMS)
+        times = self.rng.randint(1, 20 if what == "within" else 4)
+        spread = 0.08 if what == "start" else self.rng.choice([0.0, 0.001, 0.004])
+        while what != "start" and times and (said := child.told()):
+            self.hear(said, tell)
+            times -= said["mark"] == what
+        time.sleep(self.rng.uniform(0.0, spread))
+
+    def hear(self, said: dict[str, Any], tell: Tell) -> None:
+        if said["mark"] == "looked":
+            self.look(found=said["found"])
+            return
+        self.last = said["mark"]
+        if self.last == "after":
+            tell(key=self.key(said["n"]), number=said["number"])
+            self.n, self.written = said["n"] + 1, False
+
+    def look(self, *, found: bool) -> None:
+        """Tells the phase of the kill before, from what was told last and what is in the books."""
+        assert found >= self.written, "a charge was lost"
+        if self.killed:
+            self.phases.append(self.phase(found=found))
+        self.last, self.killed, self.written = "", False, found
+
+    def phase(self, *, found: bool) -> str:
+        if self.written:
+            return "while it was tried again"
+        if self.last in ("", "before", "within"):
+            assert not found, "written before COMMIT"
+            return "within" if self.last == "within" else "before"
+        if self.last == "after":
+            assert not found
+            return "acknowledged"
+        return "written, not acknowledged" if found else "at COMMIT, not written"

@@ -1,0 +1,272 @@
+"""Many processes at one ledger at one moment: no account is overdrawn, no charge is lost, none is made twice."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ledger_processes import (  # noqa: F401  # fixtures
+    NAMES,
+    SUBJECT_KEY,
+    Children,
+    children,
+    epsilon_of,
+    limit,
+    new_ledger,
+    open_ledger,
+    request,
+    to_first_schema,
+)
+
+from dptext.ledger.books import Ledger
+from dptext.ledger.entries import TOLERANCE
+
+N = 50
+FEWER = 20
+LIMIT = 10.0
+RNG = random.Random(0)
+ASKED = [RNG.uniform(0.05, 1.0) for _ in range(N)]  # 26 in all
+WHO = [sorted(RNG.sample(NAMES, 3)) for _ in range(N)]
+LOOK = {"do": "look", "account": "everyone"}
+
+
+def charge(account: str, key: str, epsilon: float, subjects: list[str] | None = None) -> dict[str, Any]:
+    return {"do": "charge", "account": account, "key": key, "epsilon": epsilon, "subjects": subjects}
+
+
+def some(acts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the first processes do while the others wait."""
+    doing = list(acts)
+    return doing + [LOOK] * (N - len(doing))
+
+
+@dataclass
+class Storm:
+    """What became of fifty processes that charged several accounts, one account at a time and all at once."""
+
+    ledger: Ledger
+    results: dict[str, list[dict[str, Any]]]
+
+    def acknowledged(self, step: str) -> dict[int, int]:
+        """For each process that was told so the number of its charge."""
+        return {i: each["value"][0] for i, each in enumerate(self.results[step]) if isinstance(each.get("value"), list)}
+
+    def errors(self, step: str) -> dict[int, str]:
+        return {i: each["error"] for i, each in enumerate(self.results[step]) if "error" in each}
+
+
+@pytest.fixture(scope="module")
+def storm(new_ledger: Callable[[], str], children: Children) -> Iterator[Storm]:  # noqa: F811
+    location = new_ledger()
+    ledger = Ledger.create(location, key=SUBJECT_KEY)
+    limits = {"everyone": LIMIT, "subjects": 3.0, "same": 20.0, "named": 20.0, "just": 0.5, "differ": 20.0}
+    for name, epsilon in (limits | {"scratch": 20.0}).items():
+        ledger.open_account(name, limit(epsilon), by_subject=True)
+    ledger.close()
+    steps = {
+        "look": [LOOK] * N,
+        "everyone": [charge("everyone", f"key {i}", ASKED[i]) for i in range(N)],
+        "subjects": [charge("subjects", f"key {i}", ASKED[i], WHO[i] if i % 5 else None) for i in range(N)],
+        "same": [charge("same", "one", 0.5)] * N,
+        "named": some([charge("named", "one", 0.5, ["a", "b"])] * FEWER),
+        "just": some([charge("just", "one", 0.5)] * FEWER),
+        "differ": some(charge("differ", "one", (0.5, 0.25)[i % 2], [None, ["a"]][i // 2 % 2]) for i in range(FEWER)),
+        "settle": some(
+            {"do": "settle", "account": "same", "key": "one", "release": f"release {i % 5}"} for i in range(FEWER)
+        ),
+    }
+    results = children.do("crowd", location=location, steps=list(steps.values()), scratch="scratch")
+    yield Storm(ledger, dict(zip(steps, results, strict=True)))
+    ledger.close()
+
+
+def test_no_account_is_overdrawn_and_no_charge_is_lost(storm: Storm) -> None:
+    acknowledged, errors = storm.acknowledged("everyone"), storm.errors("everyone")
+    assert set(errors.values()) == {"BudgetExceededError"}
+    assert len(acknowledged) + len(errors) == N
+    log = list(storm.ledger.log("everyone"))
+    assert {each.key: each.number for each in log} == {f"key {i}": number for i, number in acknowledged.items()}
+    assert len(log) == len(acknowledged)
+    spent = sum(Fraction(ASKED[i]) for i in acknowledged)
+    assert sum(epsilon_of(each.request) for each in log) == spent
+    assert spent <= Fraction(LIMIT) + Fraction(TOLERANCE)
+    assert all(spent + Fraction(ASKED[i]) > LIMIT for i in errors)  # nobody was refused who could have paid
+    balance = storm.ledger.balance("everyone")
+    assert balance.charges == len(log)
+    assert 0 <= Fraction(balance.spent.epsilon) - spent < Fraction(1, 10**12)
+    assert storm.ledger.verify("everyone").problems == ()
+
+
+def test_no_subject_is_overdrawn(storm: Storm) -> None:
+    acknowledged, errors = storm.acknowledged("subjects"), storm.errors("subjects")
+    assert set(errors.values()) == {"BudgetExceededError"}
+    assert {each.key: each.number for each in storm.ledger.log("subjects")} == {
+        f"key {i}": number for i, number in acknowledged.items()
+    }
+    falls_on = [WHO[i] if i % 5 else [*NAMES, "nobody else"] for i in range(N)]
+    spent = {name: sum(Fraction(ASKED[i]) for i in acknowledged if name in falls_on[i]) for name in falls_on[0]}
+    assert max(spent.values()) <= Fraction(3) + Fraction(TOLERANCE)
+    for i in errors:
+        assert any(spent[name] + Fraction(ASKED[i]) > 3 for name in falls_on[i])
+    for name, epsilon in spent.items():
+        shown = Fraction(storm.ledger.balance("subjects", subject=name).spent.epsilon)
+        assert 0 <= shown - epsilon < Fraction(1, 10**12)
+    assert storm.ledger.verify("subjects").problems == ()
+
+
+@pytest.mark.parametrize("account", ["same", "named", "just"])
+def test_one_key_is_charged_once(storm: Storm, account: str) -> None:
+    """Also where the account can pay once only, so that those who waited find it empty."""
+    (only,) = storm.ledger.log(account)
+    assert storm.errors(account) == {}
+    assert set(storm.acknowledged(account).values()) == {only.number}
+    assert len(storm.acknowledged(account)) == (N if account == "same" else FEWER)
+    assert storm.ledger.balance(account).spent.epsilon == 0.5
+    assert storm.ledger.verify(account).problems == ()
+
+
+def test_one_key_pays_for_one_request(storm: Storm) -> None:
+    (only,) = storm.ledger.log("differ")
+    acknowledged, errors = storm.acknowledged("differ"), storm.errors("differ")
+    assert set(acknowledged.values()) == {only.number}
+    assert len({(i % 2, i // 2 % 2) for i in acknowledged}) == 1
+    assert len(acknowledged) == FEWER / 4
+    assert set(errors.values()) == {"PrivacyError"}
+    assert epsilon_of(only.request) == (0.5, 0.25)[min(acknowledged) % 2]
+    assert storm.ledger.verify("differ").problems == ()
+
+
+def test_one_charge_pays_for_one_release(storm: Storm) -> None:
+    (only,) = storm.ledger.log("same")
+    settled = [i for i, each in enumerate(storm.results["settle"]) if each == {"value": None}]
+    assert {f"release {i % 5}" for i in settled} == {only.release}
+    assert len(settled) == FEWER / 5
+    assert set(storm.errors("settle").values()) == {"PrivacyError"}
+
+
+def test_ledgers_are_made_by_many_at_once(tmp_path: Path, children: Children) -> None:  # noqa: F811
+    """SQLite calls no busy handler for some locks: what must wait then fails at once, now and then."""
+    steps = [[{"do": "create", "location": str(tmp_path / f"{k}.db")}] * 12 for k in range(12)]
+    results = children.do("crowd", location="", steps=steps)
+    assert [result for step in results for result in step if result != {"value": None}] == []
+
+
+def test_a_ledger_is_made_and_accounts_are_opened_once(
+    new_ledger: Callable[[], str],  # noqa: F811
+    children: Children,  # noqa: F811
+) -> None:
+    location, n = new_ledger(), 12
+    made, opened, of_one_dataset, charged, upgraded = children.do(
+        "crowd",
+        location=location,
+        steps=[
+            [{"do": "create", "location": location}] * n,
+            [{"do": "open", "account": "a", "epsilon": i + 1} for i in range(n)],
+            [{"do": "open", "account": f"b{i}", "dataset": "b", "epsilon": 1} for i in range(n)],
+            [charge("a", f"{i}", 1 / 16) for i in range(n)],
+            [{"do": "upgrade"}] * n,
+        ],
+    )
+    assert made == [{"value": None}] * n
+    for results, name in ((opened, "a"), (of_one_dataset, "b")):
+        first, *others = sorted(results, key=lambda each: "error" in each)
+        assert first["value"][0] == name
+        assert {each["error"] for each in others} == {"ConfigError"}
+    assert all("value" in each for each in charged)
+    assert upgraded == [{"value": False}] * n
+    ledger = open_ledger(location)
+    assert [each.dataset for each in ledger.accounts()] == ["a", "b"]
+    (winner,) = (i for i, each in enumerate(opened) if "value" in each)
+    assert ledger.account("a").limit == limit(winner + 1)
+    assert ledger.balance("a").charges == n
+    assert ledger.verify("a").problems == ()
+    ledger.close()
+
+
+def test_a_ledger_is_upgraded_once(new_ledger: Callable[[], str], children: Children) -> None:  # noqa: F811
+    location = new_ledger()
+    ledger = Ledger.create(location, key=SUBJECT_KEY)
+    ledger.open_account("everyone", limit(10.0), by_subject=True)
+    for i in range(20):
+        ledger.charge("everyone", request(i / 16), key=f"{i}", subjects=WHO[i] if i % 2 else None)
+    log, balance = list(ledger.log("everyone")), ledger.balance("everyone")
+    ledger.close()
+    to_first_schema(location)
+    refused, upgraded, charged = children.do(
+        "crowd",
+        location=location,
+        steps=[[LOOK] * 8, [{"do": "upgrade"}] * 8, [charge("everyone", "19", 19 / 16, WHO[19])] * 8],
+    )
+    assert all("older schema 0001: run `dptext budget upgrade`" in each["message"] for each in refused)
+    assert sorted(each["value"] for each in upgraded) == [False] * 7 + [True]
+    assert charged == [{"value": [20]}] * 8
+    assert list(ledger.log("everyone")) == log
+    assert ledger.balance("everyone") == balance
+    assert ledger.verify("everyone").problems == ()
+    ledger.close()
+
+
+def test_books_add_up_at_every_moment(new_ledger: Callable[[], str], children: Children) -> None:  # noqa: F811
+    location, n, each = new_ledger(), 6, 15
+    ledger = Ledger.create(location, key=SUBJECT_KEY)
+    ledger.open_account("everyone", limit(1000.0), by_subject=True)
+    ledger.close()
+    charging = [
+        charge("everyone", [f"{i} {k}" for k in range(each)], ASKED[i], WHO[i] if i % 2 else None) for i in range(n)
+    ]
+    checking = [{"do": "verify", "account": "everyone", "charges": n * each}] * 2
+    _, results = children.do("crowd", location=location, steps=[[LOOK] * (n + 2), [*charging, *checking]])
+    numbers = [number for result in results[:n] for number in result["value"]]
+    assert len({*numbers}) == n * each
+    for result in results[n:]:
+        assert result["value"] == sorted(result["value"])
+        assert result["value"][-1] == n * each
+
+
+def test_accounts_that_share_standings_do_not_disturb_each_other(
+    new_ledger: Callable[[], str],  # noqa: F811
+    children: Children,  # noqa: F811
+) -> None:
+    """Both charges write the same new standings, which PostgreSQL lets one of them do at a time."""
+    location, names, own = new_ledger(), "abcdef", [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+    ledger = Ledger.create(location, key=SUBJECT_KEY)
+    for account, first, order in (("everyone", 0.5, range(6)), ("other", 0.25, reversed(range(6)))):
+        ledger.open_account(account, limit(1000.0), by_subject=True)
+        for i in order:
+            ledger.charge(account, request(own[i]), subjects=[names[i]])
+            ledger.charge(account, request(first), subjects=[names[i]])
+    _, results = children.do(
+        "crowd",
+        location=location,
+        steps=[[LOOK] * 2, [charge("everyone", "x", 0.25, [*names]), charge("other", "x", 0.5, [*names])]],
+        slow_standings=0.1,
+    )
+    assert ledger.verify("everyone").problems == ledger.verify("other").problems == ()
+    ledger.close()
+    assert ["error" in each for each in results] == [False, False], results
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_a_stricter_isolation_by_default_changes_nothing(
+    request: pytest.FixtureRequest,
+    children: Children,  # noqa: F811
+    level: str,
+) -> None:
+    server = request.getfixturevalue("postgres")
+    location = server.create_database()
+    ledger = Ledger.create(location, key=SUBJECT_KEY)
+    ledger.open_account("everyone", limit(2.0))
+    ledger.close()
+    name = location.rpartition("/")[2]
+    server.sql(f"alter database {name} set default_transaction_isolation = '{level}'")
+    _, results = children.do(
+        "crowd", location=location, steps=[[LOOK] * 12, [charge("everyone", f"{i}", 0.25) for i in range(12)]]
+    )
+    acknowledged = {f"{i}": each["value"][0] for i, each in enumerate(results) if "value" in each}
+    assert {each.key: each.number for each in ledger.log("everyone")} == acknowledged
+    assert ledger.verify("everyone").problems == ()
+    ledger.close()
+    assert len(acknowledged) == 8, results

@@ -1,0 +1,146 @@
+"""kill -9 at every step and at random moments: what was acknowledged is in the books, and the books add up."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import pytest
+from ledger_processes import (  # noqa: F401  # fixtures
+    NAMES,
+    SUBJECT_KEY,
+    Children,
+    children,
+    epsilon_of,
+    limit,
+    new_charge,
+    new_ledger,
+    open_ledger,
+    request,
+    small_charge,
+    to_first_schema,
+)
+
+from dptext.ledger.books import Ledger
+from dptext.ledger.entries import Request
+
+CHAINS = 4
+
+
+@pytest.fixture
+def location(new_ledger: Callable[[], str]) -> str:  # noqa: F811
+    found = new_ledger()
+    ledger = Ledger.create(found, key=SUBJECT_KEY)
+    ledger.open_account("account", limit(1e6), by_subject=True)
+    ledger.close()
+    return found
+
+
+@pytest.fixture
+def ledger(location: str) -> Iterator[Ledger]:
+    found = open_ledger(location)
+    yield found
+    found.close()
+
+
+Asked = Callable[[str], tuple[Request, list[str] | None]]
+
+
+def require_books_of(ledger: Ledger, charged: dict[str, int], asked_under: Asked) -> None:
+    """The books hold these keys with these numbers, once each, and their balances are the sums."""
+    log = list(ledger.log("account"))
+    assert len(log) == len(charged)
+    assert {each.key: each.number for each in log} == charged
+    everyone, own = Fraction(0), dict.fromkeys(["a", "nobody"], Fraction(0))
+    for each in log:
+        asked, names = asked_under(each.key)
+        assert each.request == asked
+        assert each.subjects == (names and len(names))
+        if names is None:
+            everyone += epsilon_of(asked)
+        for name in names or ():
+            own[name] = own.get(name, Fraction(0)) + epsilon_of(asked)
+    for name, epsilon in own.items():
+        assert Fraction(ledger.balance("account", subject=name).spent.epsilon) == everyone + epsilon
+    balance = ledger.balance("account")
+    assert Fraction(balance.spent.epsilon) == everyone + max(own.values())
+    assert balance.charges == len(log)
+    found = ledger.verify("account")
+    assert found.problems == ()
+    assert found.charges == len(log)
+
+
+@pytest.mark.parametrize("what", ["charge", "charge subjects"])
+def test_death_at_each_step_of_a_charge(location: str, ledger: Ledger, children: Children, what: str) -> None:  # noqa: F811
+    told = children.do("die_at_each_step", location=location, account="account", what=what)
+    steps = [each["at"] for each in told]
+    first, commit = steps.index("connected"), max(n for n, step in enumerate(steps) if step == "COMMIT")
+    assert steps[commit + 1 :] == ["after the transaction", "the end", None]
+    assert any("INSERT INTO charges" in step or "WITH added" in step for step in steps[first:commit]), steps
+    assert [each["found"] is not None for each in told] == [False] * (commit + 1) + [True] * 3
+    assert all(each["found"] in (None, each["again"]) for each in told)
+    charged = {each["key"]: each["again"]["number"] for each in told}
+    require_books_of(ledger, charged, lambda key: new_charge(key, subjects=what == "charge subjects"))
+
+
+def test_death_at_each_step_of_a_settlement(location: str, ledger: Ledger, children: Children) -> None:  # noqa: F811
+    told = children.do("die_at_each_step", location=location, account="account", what="settle")
+    steps = [each["at"] for each in told]
+    settled = [f"release of {each['key']}" for each in told]
+    assert steps[-4:] == ["COMMIT", "after the transaction", "the end", None]
+    assert [each["found"]["release"] for each in told] == [None] * (len(told) - 3) + settled[-3:]
+    assert [each["again"]["release"] for each in told] == settled
+    assert [each.release for each in ledger.log("account")][: len(told)] == settled
+
+
+@pytest.mark.parametrize("what", ["create", "upgrade"])
+def test_death_at_each_step_of_making_a_ledger(
+    new_ledger: Callable[[], str],  # noqa: F811
+    children: Children,  # noqa: F811
+    what: str,
+) -> None:
+    location = new_ledger()
+    if what == "upgrade":
+        ledger = Ledger.create(location, key=SUBJECT_KEY)
+        ledger.open_account("account", limit(10.0), by_subject=True)
+        for i in range(8):
+            ledger.charge("account", request(0.5), key=f"{i}", subjects=[*NAMES[:i]] if i % 2 else None)
+        ledger.close()
+        to_first_schema(location)
+    told = children.do("die_while_making", location=location, what=what)
+    steps, found = [each["at"] for each in told], [each["found"] for each in told]
+    assert sum(step.startswith("CREATE") for step in steps) >= (3 if what == "upgrade" else 8)
+    made = max(n for n, step in enumerate(steps) if step == "COMMIT") + 1
+    before = "older schema 0001: run `dptext budget upgrade`" if what == "upgrade" else "There is no ledger"
+    assert all(before in text for text in found[:made]), found
+    after = ["account"] if what == "upgrade" else []
+    assert found[made:] == [after] * (len(told) - made)
+    assert len(told) > made
+    ledger = open_ledger(location)
+    if what == "create":
+        ledger.open_account("account", limit(10.0))
+        ledger.charge("account", request(1.0))
+    else:
+        assert ledger.balance("account").charges == 8
+    assert ledger.verify("account").problems == ()
+    ledger.close()
+
+
+@pytest.mark.parametrize("kills", [100, pytest.param(500, marks=pytest.mark.slow)])
+def test_death_at_random_moments(
+    location: str,
+    ledger: Ledger,
+    children: Children,  # noqa: F811
+    kills: int,
+) -> None:
+    told = children.do(
+        "kill_at_random", location=location, account="account", chains=CHAINS, kills=kills // CHAINS, seed=kills
+    )
+    phases = Counter(phase for chain in told for phase in chain["phases"])
+    print(dict(phases))  # shown by pytest -s
+    assert phases.total() >= kills
+    assert {*phases} >= {"before", "within", "written, not acknowledged", "acknowledged"}
+    charged: dict[str, int] = {}
+    for chain in told:
+        for key, number in chain["charged"]:
+            assert charged.setdefault(key, number) == number
+    require_books_of(ledger, charged, lambda key: small_charge(key, subjects=int(key.split()[1]) % 2 == 1))
