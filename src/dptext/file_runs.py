@@ -332,8 +332,8 @@ class _Run:
             )
 
     def _unfinished(self, digest: str) -> State:
-        state = State.load(self._state)
-        if self.kind not in APPENDABLE and not state.certificate:
+        state = None if self.kind not in APPENDABLE and not self._state.exists() else State.load(self._state)
+        if state is None or (self.kind not in APPENDABLE and not state.certificate):
             raise ConfigError(
                 f"Expected a format that can be resumed ({', '.join(sorted(APPENDABLE))}), not {self.kind}: begin anew "
                 "with --force."

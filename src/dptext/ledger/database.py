@@ -162,8 +162,13 @@ class Database:
                         )
                     self._migrate(connection)
             if self.path:
-                with self._plainly(), self._engine.connect() as connection:
-                    # Stays with the file: readers and a writer do not wait for each other.
+                with (
+                    self._plainly(),
+                    self._engine.connect() as connection,
+                    contextlib.suppress(sqlite3.OperationalError),
+                ):
+                    # Stays with the file: readers and a writer do not wait for each other. It does not wait for
+                    # others who make the same ledger; the last of them sets it.
                     connection.connection.cursor().execute("PRAGMA journal_mode=WAL")
         except LedgerError:
             self.close()
