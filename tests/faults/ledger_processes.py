@@ -142,7 +142,7 @@ class Children:
         self._process.communicate(timeout=LONGEST)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def children() -> Iterator[Children]:
     found = Children()
     try:

@@ -1,6 +1,8 @@
 """Many processes at one ledger at one moment: no account is overdrawn, no charge is lost, none is made twice."""
 
+import contextlib
 import random
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -8,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_processes import (  # noqa: F401  # fixtures
+from ledger_processes import (
     NAMES,
     SUBJECT_KEY,
     Children,
-    children,
     epsilon_of,
     limit,
-    new_ledger,
     open_ledger,
     request,
     to_first_schema,
@@ -59,7 +59,7 @@ class Storm:
 
 
 @pytest.fixture(scope="module")
-def storm(new_ledger: Callable[[], str], children: Children) -> Iterator[Storm]:  # noqa: F811
+def storm(new_ledger: Callable[[], str], children: Children) -> Iterator[Storm]:
     location = new_ledger()
     ledger = Ledger.create(location, key=SUBJECT_KEY)
     limits = {"everyone": LIMIT, "subjects": 3.0, "same": 20.0, "named": 20.0, "just": 0.5, "differ": 20.0}
@@ -147,16 +147,19 @@ def test_one_charge_pays_for_one_release(storm: Storm) -> None:
     assert set(storm.errors("settle").values()) == {"PrivacyError"}
 
 
-def test_ledgers_are_made_by_many_at_once(tmp_path: Path, children: Children) -> None:  # noqa: F811
+def test_ledgers_are_made_by_many_at_once(tmp_path: Path, children: Children) -> None:
     """SQLite calls no busy handler for some locks: what must wait then fails at once, now and then."""
     steps = [[{"do": "create", "location": str(tmp_path / f"{k}.db")}] * 12 for k in range(12)]
     results = children.do("crowd", location="", steps=steps)
     assert [result for step in results for result in step if result != {"value": None}] == []
+    for path in tmp_path.glob("*.db"):  # readers and a writer do not wait for each other
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_a_ledger_is_made_and_accounts_are_opened_once(
-    new_ledger: Callable[[], str],  # noqa: F811
-    children: Children,  # noqa: F811
+    new_ledger: Callable[[], str],
+    children: Children,
 ) -> None:
     location, n = new_ledger(), 12
     made, opened, of_one_dataset, charged, upgraded = children.do(
@@ -186,7 +189,7 @@ def test_a_ledger_is_made_and_accounts_are_opened_once(
     ledger.close()
 
 
-def test_a_ledger_is_upgraded_once(new_ledger: Callable[[], str], children: Children) -> None:  # noqa: F811
+def test_a_ledger_is_upgraded_once(new_ledger: Callable[[], str], children: Children) -> None:
     location = new_ledger()
     ledger = Ledger.create(location, key=SUBJECT_KEY)
     ledger.open_account("everyone", limit(10.0), by_subject=True)
@@ -209,7 +212,7 @@ def test_a_ledger_is_upgraded_once(new_ledger: Callable[[], str], children: Chil
     ledger.close()
 
 
-def test_books_add_up_at_every_moment(new_ledger: Callable[[], str], children: Children) -> None:  # noqa: F811
+def test_books_add_up_at_every_moment(new_ledger: Callable[[], str], children: Children) -> None:
     location, n, each = new_ledger(), 6, 15
     ledger = Ledger.create(location, key=SUBJECT_KEY)
     ledger.open_account("everyone", limit(1000.0), by_subject=True)
@@ -227,8 +230,8 @@ def test_books_add_up_at_every_moment(new_ledger: Callable[[], str], children: C
 
 
 def test_accounts_that_share_standings_do_not_disturb_each_other(
-    new_ledger: Callable[[], str],  # noqa: F811
-    children: Children,  # noqa: F811
+    new_ledger: Callable[[], str],
+    children: Children,
 ) -> None:
     """Both charges write the same new standings, which PostgreSQL lets one of them do at a time."""
     location, names, own = new_ledger(), "abcdef", [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
@@ -252,7 +255,7 @@ def test_accounts_that_share_standings_do_not_disturb_each_other(
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
 def test_a_stricter_isolation_by_default_changes_nothing(
     request: pytest.FixtureRequest,
-    children: Children,  # noqa: F811
+    children: Children,
     level: str,
 ) -> None:
     server = request.getfixturevalue("postgres")

@@ -5,15 +5,13 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import pytest
-from ledger_processes import (  # noqa: F401  # fixtures
+from ledger_processes import (
     NAMES,
     SUBJECT_KEY,
     Children,
-    children,
     epsilon_of,
     limit,
     new_charge,
-    new_ledger,
     open_ledger,
     request,
     small_charge,
@@ -27,7 +25,7 @@ CHAINS = 4
 
 
 @pytest.fixture
-def location(new_ledger: Callable[[], str]) -> str:  # noqa: F811
+def location(new_ledger: Callable[[], str]) -> str:
     found = new_ledger()
     ledger = Ledger.create(found, key=SUBJECT_KEY)
     ledger.open_account("account", limit(1e6), by_subject=True)
@@ -70,7 +68,7 @@ def require_books_of(ledger: Ledger, charged: dict[str, int], asked_under: Asked
 
 
 @pytest.mark.parametrize("what", ["charge", "charge subjects"])
-def test_death_at_each_step_of_a_charge(location: str, ledger: Ledger, children: Children, what: str) -> None:  # noqa: F811
+def test_death_at_each_step_of_a_charge(location: str, ledger: Ledger, children: Children, what: str) -> None:
     told = children.do("die_at_each_step", location=location, account="account", what=what)
     steps = [each["at"] for each in told]
     first, commit = steps.index("connected"), max(n for n, step in enumerate(steps) if step == "COMMIT")
@@ -82,7 +80,7 @@ def test_death_at_each_step_of_a_charge(location: str, ledger: Ledger, children:
     require_books_of(ledger, charged, lambda key: new_charge(key, subjects=what == "charge subjects"))
 
 
-def test_death_at_each_step_of_a_settlement(location: str, ledger: Ledger, children: Children) -> None:  # noqa: F811
+def test_death_at_each_step_of_a_settlement(location: str, ledger: Ledger, children: Children) -> None:
     told = children.do("die_at_each_step", location=location, account="account", what="settle")
     steps = [each["at"] for each in told]
     settled = [f"release of {each['key']}" for each in told]
@@ -94,8 +92,8 @@ def test_death_at_each_step_of_a_settlement(location: str, ledger: Ledger, child
 
 @pytest.mark.parametrize("what", ["create", "upgrade"])
 def test_death_at_each_step_of_making_a_ledger(
-    new_ledger: Callable[[], str],  # noqa: F811
-    children: Children,  # noqa: F811
+    new_ledger: Callable[[], str],
+    children: Children,
     what: str,
 ) -> None:
     location = new_ledger()
@@ -129,7 +127,7 @@ def test_death_at_each_step_of_making_a_ledger(
 def test_death_at_random_moments(
     location: str,
     ledger: Ledger,
-    children: Children,  # noqa: F811
+    children: Children,
     kills: int,
 ) -> None:
     told = children.do(

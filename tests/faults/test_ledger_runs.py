@@ -6,15 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ledger_processes import (  # noqa: F401  # fixtures
+from ledger_processes import (
     RECORDS,
     SUBJECT_KEY,
     Children,
-    children,
     limit,
-    new_ledger,
     word_metric,
-    write_input,
 )
 
 from dptext.certificate import Certificate, certificate_path, sha256_of
@@ -25,13 +22,8 @@ from dptext.payment import Payment
 from dptext.records import Fields
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_input(tmp_path_factory.mktemp("input"))
-
-
 @pytest.fixture
-def location(new_ledger: Callable[[], str]) -> str:  # noqa: F811
+def location(new_ledger: Callable[[], str]) -> str:
     return new_ledger()
 
 
@@ -72,7 +64,7 @@ def test_death_at_each_moment_of_a_run(
     source: Path,
     vectors: Path,
     tmp_path: Path,
-    children: Children,  # noqa: F811
+    children: Children,
     with_key: bool,
 ) -> None:
     moments = ["charging", "charged", "drawing", "settling", "settled"]
@@ -109,7 +101,7 @@ def test_runs_that_are_killed_pay_once(
     source: Path,
     vectors: Path,
     tmp_path: Path,
-    children: Children,  # noqa: F811
+    children: Children,
     kills: int,
 ) -> None:
     targets = targets_in(tmp_path, [f"out-{i}" for i in range(kills // 3)])
@@ -143,7 +135,7 @@ def test_runs_with_one_key_release_once(
     source: Path,
     vectors: Path,
     tmp_path: Path,
-    children: Children,  # noqa: F811
+    children: Children,
 ) -> None:
     """All of them have paid with the one charge and drawn when the first of them is released."""
     targets = targets_in(tmp_path, ["a", "b", "c"])
