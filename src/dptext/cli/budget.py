@@ -27,8 +27,6 @@ from dptext.ledger.books import Ledger, require_openable
 from dptext.ledger.entries import Balance, Charge, format_left
 from dptext.ledger.subjects import create_subject_key, read_subject_key
 
-_BAR = 8
-
 
 def opened(location: str, subject_key: Path | None, *, named: bool) -> Ledger:
     """The ledger of --ledger, with its subject key where subjects are named."""
@@ -102,7 +100,7 @@ def show(location: str, name: str | None, as_json: bool) -> None:
         print(json.dumps(listed[0] if name is not None else listed, indent=2))
         return
     table = Table(box=SIMPLE_HEAD, caption="spent is rounded up, left is rounded down; each for the worst subject")
-    for heading in ("account", "per", "limit", "spent", "left", "", "charges", "to"):
+    for heading in ("account", "per", "limit", "spent", "left", "charges", "to"):
         right = heading in ("limit", "spent", "left", "charges")
         table.add_column(
             heading, justify="right" if right else "left", overflow="fold", no_wrap=heading in ("", "per", "to")
@@ -116,20 +114,12 @@ def show(location: str, name: str | None, as_json: bool) -> None:
             format_epsilon(limit.epsilon) + (f"\ndelta {format_delta(limit.delta)}" if limit.delta else ""),
             format_epsilon(balance.spent.epsilon),
             format_left(balance.left),
-            _bar(balance),
             f"{balance.charges:,}",
             f"{balance.subjects:,} named" if balance.subjects else "everyone",
         )
     Console().print(table)
     if name is not None:
         print(_in_words(balances[0]))
-
-
-def _bar(balance: Balance) -> str:
-    """The spent share as a bar; full only where nothing is left."""
-    share = min(1.0, balance.spent.epsilon / balance.account.limit.epsilon)
-    full = _BAR if balance.left == 0 else min(_BAR - 1, -int(-share * _BAR // 1))
-    return "#" * full + "." * (_BAR - full)
 
 
 def _in_words(balance: Balance) -> str:
