@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from dptext.errors import LedgerError
+
 revision = "0001"
 down_revision = None
 branch_labels = None
@@ -89,4 +91,4 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Refused: a ledger is not taken back."""
-    raise NotImplementedError("The books are not taken back.")
+    raise LedgerError("The books are not taken back: restore a copy.")

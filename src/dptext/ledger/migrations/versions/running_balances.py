@@ -10,6 +10,8 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 from alembic import op
 
+from dptext.errors import LedgerError
+
 revision = "0002"
 down_revision = "0001"
 branch_labels = None
@@ -123,4 +125,4 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Refused: a ledger is not taken back."""
-    raise NotImplementedError("The books are not taken back.")
+    raise LedgerError("The books are not taken back: restore a copy.")
