@@ -324,8 +324,10 @@ class _Run:
         """Refuse to throw a whole output away whose charge pays for nothing else."""
         if self.due is None or self.due.payment.key is None or not self._state.exists():
             return
-        state = State.load(self._state)
-        if state.certificate and state.charge_key == self.due.payment.key:
+        state = None
+        with contextlib.suppress(ConfigError):  # what cannot be read cannot be resumed either
+            state = State.load(self._state)
+        if state is not None and state.certificate and state.charge_key == self.due.payment.key:
             raise ConfigError(
                 f"The run with charge key {state.charge_key!r} is whole and paid for: go on with --resume, which "
                 "publishes it. Another key would charge anew."

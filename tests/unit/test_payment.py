@@ -305,6 +305,15 @@ def test_a_sealed_run_publishes_what_it_wrote_or_nothing(
     assert next(ledger.log("texts")).release == certificate.sha256
 
 
+def test_a_state_that_cannot_be_read_does_not_bar_a_new_beginning(
+    tmp_path: Path, source: Path, mechanism, ledger: Ledger
+) -> None:
+    target, payment = tmp_path / "out.jsonl", Payment(ledger, "texts", "nightly 7")
+    (tmp_path / ".out.jsonl.resume.json").write_text("{", "utf-8")
+    privatize_file(source, target, mechanism, payment=payment, plan=Plan(force=True))
+    assert beside(tmp_path) == ["out.jsonl", "out.jsonl.guarantee.json"]
+
+
 def test_a_paid_run_in_parquet_is_published_after_a_kill(
     tmp_path: Path, source: Path, mechanism, ledger: Ledger, monkeypatch
 ) -> None:
