@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         report,
         selection,
         testing,
+        utility,
     )
     from dptext.certificate import Certificate
     from dptext.config import load_model, read_spec, save_model, spec_from_settings
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
     from dptext.file_runs import Plan, privatize_file
     from dptext.guarantee import Basis, Guarantee, Relation, Trust, Unit
     from dptext.ledger.books import Ledger
+    from dptext.mechanisms.adept import Adept
+    from dptext.mechanisms.label_only import LabelOnly
     from dptext.mechanisms.private_phrases import PrivatePhrases
+    from dptext.mechanisms.published_adept import PublishedAdept
     from dptext.mechanisms.word_metric import WordMetric
     from dptext.payment import Payment
     from dptext.pipeline import privatize
@@ -46,15 +50,18 @@ if TYPE_CHECKING:
     from dptext.samples import sample_records
 
 __all__ = [
+    "Adept",
     "Basis",
     "Certificate",
     "Estimate",
     "Fields",
     "Guarantee",
+    "LabelOnly",
     "Ledger",
     "Payment",
     "Plan",
     "PrivatePhrases",
+    "PublishedAdept",
     "Record",
     "Relation",
     "Release",
@@ -83,19 +90,23 @@ __all__ = [
     "selection",
     "spec_from_settings",
     "testing",
+    "utility",
     "write_releases",
 ]
 
 _HOMES = {
+    "Adept": "mechanisms.adept",
     "Basis": "guarantee",
     "Certificate": "certificate",
     "Estimate": "estimates",
     "Fields": "records",
     "Guarantee": "guarantee",
+    "LabelOnly": "mechanisms.label_only",
     "Ledger": "ledger.books",
     "Payment": "payment",
     "Plan": "file_runs",
     "PrivatePhrases": "mechanisms.private_phrases",
+    "PublishedAdept": "mechanisms.published_adept",
     "Record": "records",
     "Relation": "guarantee",
     "Release": "records",

@@ -26,7 +26,10 @@ from dptext.errors import ConfigError
 from dptext.formats import file_error
 from dptext.guarantee import Json
 from dptext.mechanism import Mechanism, settings
+from dptext.mechanisms.adept import Adept
+from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.private_phrases import PrivatePhrases
+from dptext.mechanisms.published_adept import PublishedAdept
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.releases import create_private
 
@@ -34,7 +37,7 @@ MODEL_FILE = "model.json"
 MODEL_SCHEMA = 1
 _SAVE_AGAIN = "Fit and save it again."
 
-AnySpec = WordMetric | PrivatePhrases
+AnySpec = WordMetric | PrivatePhrases | Adept | PublishedAdept | LabelOnly
 
 SPECS: dict[str, type[AnySpec]] = {
     str(next(f.default for f in fields(cls) if f.name == "kind")): cls for cls in get_args(AnySpec)

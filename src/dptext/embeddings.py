@@ -50,7 +50,7 @@ class Embedder(Protocol):
         """Number of coordinates of a vector."""
         ...
 
-    def embed(self, texts: Sequence[str]) -> Floats:
+    def embed(self, texts: Sequence[str]) -> Floats | Doubles:
         """Return vectors of shape (n_texts, dim)."""
         ...
 

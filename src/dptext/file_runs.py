@@ -29,7 +29,7 @@ from dptext.errors import (
 )
 from dptext.formats import Format, file_error, file_format, is_compressed
 from dptext.guarantee import Guarantee, Json, Unit
-from dptext.mechanism import Mechanism, settings
+from dptext.mechanism import Mechanism, releases_labels, settings
 from dptext.pipeline import BATCH_SIZE, guarantees, limited, release, require_guarantee, split
 from dptext.randomness import Randomness, secure
 from dptext.records import Fields, OnError, Record, read_records
@@ -150,7 +150,7 @@ def privatize_file(
         raise ConfigError("Expected a ledger with the field of the subjects: their names are used for charging only.")
     require_guarantee(mechanism.spec, plan.without_guarantee)
     kind = file_format(target, plan.output_format)
-    release_columns(kind, keep=plan.fields.keep)
+    release_columns(kind, label=releases_labels(mechanism.spec), keep=plan.fields.keep)
     promised = guarantees(
         mechanism.spec,
         randomness=randomness,
@@ -386,6 +386,7 @@ class _Run:
             self.kind,
             compressed=is_compressed(self.target),
             header=state.bytes == 0,
+            label=releases_labels(self.mechanism.spec),
             keep=self.plan.fields.keep,
         )
         digest = None

@@ -166,6 +166,11 @@ def settings(spec: Spec) -> dict[str, Json]:
     return values
 
 
+def releases_labels(spec: Spec) -> bool:
+    """Whether releases carry labels: a spec that privatizes labels has a field `labels`, their public set, not empty."""
+    return bool(getattr(spec, "labels", ()))
+
+
 def settings_digest(spec: Spec) -> str:
     """sha256 of the settings."""
     return hashlib.sha256(json.dumps(settings(spec), sort_keys=True).encode()).hexdigest()

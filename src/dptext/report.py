@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from dptext.audits.roc import Roc
 from dptext.audits.sensitivity import Law, Violations
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
@@ -252,7 +253,51 @@ def reconstruction_figure(panels: Mapping[str, Sequence[Success]], path: str | o
         _legend_below(figure)
 
 
-def _legend_below(figure: Figure) -> None:
+#: Rates that a log scale cannot show are drawn at this one.
+_LEAST_RATE: Final = 1e-3
+
+
+def roc_figure(curves: Mapping[str, Roc], path: str | os.PathLike[str]) -> None:
+    """True against false positive rates of membership attacks, both on log scales (Carlini et al. 2022, figure 1).
+
+    On log scales a few members who are found for sure show, which an AUC hides. The diagonal is guessing; rates of
+    true positives below 0.1% are drawn at 0.1%.
+
+    Args:
+        curves: by the name of the attack.
+        path: of the SVG file, which is overwritten.
+
+    Raises:
+        ConfigError: no curves or too many, or a file that cannot be written.
+        MissingExtraError: matplotlib is not installed.
+    """
+    if not 1 <= len(curves) <= len(LINES):
+        raise ConfigError(f"Expected 1 to {len(LINES)} curves, found {len(curves)}.")
+    with drawing(path, title="Membership inference: true against false positive rate") as figure:
+        figure.set_size_inches(5.0, 5.4)
+        axes = figure.subplots()
+        for (name, roc), (color, dashes) in zip(curves.items(), LINES, strict=False):
+            shown = [(fpr, max(tpr, _LEAST_RATE)) for fpr, tpr in zip(roc.fpr, roc.tpr, strict=True) if fpr > 0]
+            fprs, tprs = [fpr for fpr, _ in shown], [tpr for _, tpr in shown]
+            axes.plot(fprs, tprs, dashes, color=color, label=name, drawstyle="steps-post")
+        ends = [_LEAST_RATE, 1.0]
+        axes.plot(ends, ends, color="#888888", linewidth=1.0, label="guessing")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlim(_LEAST_RATE, 1.0)
+        axes.set_ylim(_LEAST_RATE, 1.1)
+        axes.set_aspect("equal")
+        ticks = [0.001, 0.01, 0.1, 1.0]
+        names = ["0.1%", "1%", "10%", "100%"]
+        axes.set_xticks(ticks, names)
+        axes.set_yticks(ticks, names)
+        axes.minorticks_off()
+        axes.set_xlabel("non-members accused (log scale)")
+        axes.set_ylabel("members found (log scale)")
+        _legend_below(figure, columns=2)
+
+
+def _legend_below(figure: Figure, *, columns: int = 3) -> None:
     """One legend for all panels, where no curve is."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=9)

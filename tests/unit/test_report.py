@@ -8,11 +8,12 @@ import matplotlib as mpl
 import pytest
 
 from dptext import report
+from dptext.audits.roc import Roc
 from dptext.audits.sensitivity import Claim, Normal, Uniform, Violations, simulate
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
 from dptext.noise import Norm
-from dptext.report import Bounds, Success, bounds_figure, reconstruction_figure
+from dptext.report import Bounds, Success, bounds_figure, reconstruction_figure, roc_figure
 
 
 @pytest.fixture(scope="module")
@@ -125,4 +126,21 @@ def test_bounds_and_reconstruction_figures(tmp_path: Path) -> None:
         bounds_figure([], tmp_path / "d.svg")
     with pytest.raises(ConfigError, match="curves"):
         reconstruction_figure({"n = 16": [success] * 9}, tmp_path / "d.svg")
+    assert not (tmp_path / "d.svg").exists()
+
+
+def test_roc_figure(tmp_path: Path) -> None:
+    roc = Roc((0.001, 0.01, 1.0), (0.0, 0.2, 1.0))
+    guess = Roc((0.001, 0.01, 1.0), (0.001, 0.01, 1.0))
+    roc_figure({"LiRA, online": roc, "loss threshold": guess}, tmp_path / "a.svg")
+    roc_figure({"LiRA, online": roc, "loss threshold": guess}, tmp_path / "b.svg")
+    text = (tmp_path / "a.svg").read_text("utf-8")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    for words in ("LiRA, online", "loss threshold", "guessing", "0.1%", "members found (log scale)"):
+        assert f"<!-- {words} -->" in text, words
+    roc_figure({"LiRA, online": guess, "loss threshold": roc}, tmp_path / "swapped.svg")
+    assert (tmp_path / "swapped.svg").read_bytes() != (tmp_path / "a.svg").read_bytes()
+    for wrong in ({}, {str(i): roc for i in range(5)}):
+        with pytest.raises(ConfigError, match="curves"):
+            roc_figure(wrong, tmp_path / "d.svg")
     assert not (tmp_path / "d.svg").exists()

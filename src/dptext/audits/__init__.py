@@ -10,27 +10,42 @@
 
 `distinguish` counts runs (black box), `whitebox` reads declared densities, `exact` sums over all outputs,
 `reconstruct` guesses inputs, `sensitivity` looks at norms, `broken_assumptions` compares what no box can show.
-`worst_pairs` and `worst_latents` propose neighbours.
+`worst_pairs` and `worst_latents` propose neighbours. `shokri`, `lira` and `from_scores` ask of a trained model who was in its
+training set.
 """
 
 from dptext.audits.density import whitebox
 from dptext.audits.distinguishing import distinguish
 from dptext.audits.enumeration import exact, exact_delta, exact_epsilon
+from dptext.audits.lira import LiraResult, lira
+from dptext.audits.members import MemberSplit, Scorer, Trainer, Transform, blind_scores, split_members, verbatim_share
+from dptext.audits.membership import Attack, Measure, MembershipResult, from_scores, shokri
 from dptext.audits.pairs import Pair, worst_latents, worst_pairs
 from dptext.audits.pools import feasible, random_candidates
 from dptext.audits.provenance import broken_assumptions, records_digest
 from dptext.audits.reconstruction import Reconstruction, reconstruct
 from dptext.audits.report import Report
+from dptext.audits.roc import Roc
 from dptext.audits.sensitivity import Claim, simulate, violating_pairs
 from dptext.audits.subjects import Sampler, Subject, claim_of
 
 __all__ = [
+    "Attack",
     "Claim",
+    "LiraResult",
+    "Measure",
+    "MemberSplit",
+    "MembershipResult",
     "Pair",
     "Reconstruction",
     "Report",
+    "Roc",
     "Sampler",
+    "Scorer",
     "Subject",
+    "Trainer",
+    "Transform",
+    "blind_scores",
     "broken_assumptions",
     "claim_of",
     "distinguish",
@@ -38,10 +53,15 @@ __all__ = [
     "exact_delta",
     "exact_epsilon",
     "feasible",
+    "from_scores",
+    "lira",
     "random_candidates",
     "reconstruct",
     "records_digest",
+    "shokri",
     "simulate",
+    "split_members",
+    "verbatim_share",
     "violating_pairs",
     "whitebox",
     "worst_latents",

@@ -1,0 +1,187 @@
+"""LiRA, the likelihood ratio attack on membership (Carlini et al. 2022, arXiv 2112.03570).
+
+How sure a model is of a record depends on the record more than on membership. So shadow models are trained with and
+without each record, and what the target says of it is compared with what they say of the same record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate
+from dptext.audits.members import (
+    Scorer,
+    Trainer,
+    Transform,
+    blind_scores,
+    check_members,
+    halves_of_both,
+    logit_confidence,
+    train_on,
+)
+from dptext.audits.membership import PROXY, Measure, MembershipResult, Scores, seeded_measure
+from dptext.audits.subjects import Progress
+from dptext.errors import ConfigError
+from dptext.guarantee import Json
+from dptext.records import Record
+
+Floats = NDArray[np.float64]
+
+FEWEST_SHADOWS: Final = 4
+#: From here on each record has variances of its own; with fewer shadows they are shared (Carlini et al., section 6.3).
+OWN_VARIANCES_FROM: Final = 64
+#: Below this a variance is not told from it: identical shadows still give finite scores.
+_LEAST_VARIANCE: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class LiraResult:
+    """Both attacks, from the same shadow models.
+
+    Attributes:
+        online: the attacker trained shadows with the record and without it.
+        offline: only those without it, so none after having learned of the record.
+    """
+
+    online: MembershipResult
+    offline: MembershipResult
+
+    def to_dict(self) -> dict[str, Json]:
+        """As JSON-able data."""
+        return {"online": self.online.to_dict(), "offline": self.offline.to_dict()}
+
+    def explain(self) -> str:
+        """Both results in plain words."""
+        return f"{self.online.explain()}\n\n{self.offline.explain()}"
+
+
+def lira(
+    target: Scorer,
+    members: Sequence[Record],
+    non_members: Sequence[Record],
+    *,
+    train: Trainer,
+    seed: int,
+    shadows: int = 16,
+    transform: Transform | None = None,
+    measure: Measure | None = None,
+    on_progress: Progress | None = None,
+) -> LiraResult:
+    """Attack a classifier by likelihood ratios of log p - log(1 - p) of the true label.
+
+    Each shadow is trained on a random half of members and non-members together, and each record is in exactly half of
+    the shadows (rounded down). Normal distributions are fitted to what shadows with and without the record say of it.
+    Online the score is the log likelihood ratio of the two at what the target says; offline, how many standard
+    deviations the target is above the shadows without the record. The control attacks a classifier trained on half of
+    the members and half of the non-members. Baselines: the loss threshold (Yeom et al. 2018), which uses the same
+    numbers without shadows, and the attacker that sees no model.
+
+    Args:
+        target: the attacked classifier; trained on the members, or on their transform.
+        members: the original records, with their labels.
+        non_members: as many others.
+        train: trains like the target was trained.
+        seed: of shadows, control and bootstrap.
+        shadows: how many; 16 or more are recommended. From 64 on variances are those of each record.
+        transform: what the target's training records went through; shadows and control go through it too. The attack
+            asks about original texts.
+        measure: settings of intervals and of the measured epsilon; its seed is replaced by `seed`.
+        on_progress: called with models trained and models in all.
+
+    Raises:
+        ConfigError: fewer than 4 shadows, uneven or overlapping sides, missing labels, or a setting out of its range.
+        MissingExtraError: scikit-learn is absent.
+    """
+    check_members(members, non_members)
+    _validate.count(shadows=shadows)
+    if shadows < FEWEST_SHADOWS:
+        raise ConfigError(f"Expected shadows={shadows!r} >= {FEWEST_SHADOWS}: with fewer no spread can be seen.")
+    measure = seeded_measure(measure, seed)
+    rng = np.random.default_rng(seed)
+    pool = [*members, *non_members]
+    done = 0
+
+    def said(records: Sequence[Record]) -> Floats:
+        """What a model trained on these records says of the pool."""
+        nonlocal done
+        model = train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
+        done += 1
+        if on_progress is not None:
+            on_progress(done, shadows + 1)
+        return logit_confidence(model, pool)
+
+    inside = _assignment(shadows, len(pool), rng)
+    by_shadows = np.stack([said([pool[i] for i in np.flatnonzero(row).tolist()]) for row in inside])
+    by_control = said(halves_of_both(members, non_members, rng))
+    by_target = logit_confidence(target, pool)
+
+    def sides(scores: Floats) -> Scores:
+        return scores[: len(members)], scores[len(members) :]
+
+    baselines = {
+        "loss threshold": sides(by_target),
+        "no look at the model": blind_scores(members, non_members, seed=seed),
+    }
+    results = []
+    for name, score in (("online", online_scores), ("offline", offline_scores)):
+        results.append(
+            measure.result(
+                (f"LiRA, {name}, {shadows} shadows", sides(score(by_target, by_shadows, inside))),
+                ("the same on a classifier trained on half of both", sides(score(by_control, by_shadows, inside))),
+                baselines,
+                notes=[PROXY],
+                signature={
+                    "attack": f"lira {name}",
+                    "shadows": shadows,
+                    "variances": "own" if shadows >= OWN_VARIANCES_FROM else "shared",
+                    "transform": transform is not None,
+                },
+            )
+        )
+    return LiraResult(*results)
+
+
+def _assignment(shadows: int, records: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Which shadow is trained on which record, `(shadows, records)`: half of the shadows for each record."""
+    ranks = rng.random((shadows, records)).argsort(axis=0).argsort(axis=0)
+    return np.asarray(ranks < shadows // 2)
+
+
+def online_scores(observed: Floats, by_shadows: Floats, inside: NDArray[np.bool_]) -> Floats:
+    """Log likelihood ratio of each record, `(n,)`: shadows with it against shadows without it.
+
+    Args:
+        observed: what the target says of each record, `(n,)`.
+        by_shadows: what each shadow says, `(shadows, n)`.
+        inside: which shadow was trained on which record, `(shadows, n)`; at least two with and two without each.
+    """
+    return _log_density(observed, *_fitted(by_shadows, inside)) - _log_density(observed, *_fitted(by_shadows, ~inside))
+
+
+def offline_scores(observed: Floats, by_shadows: Floats, inside: NDArray[np.bool_]) -> Floats:
+    """Standard deviations of the target above the shadows without the record, `(n,)`; arguments as `online_scores`.
+
+    The paper's score is the normal distribution function of it: the same order, without its ties at 1.
+    """
+    mean, variance = _fitted(by_shadows, ~inside)
+    return np.asarray((observed - mean) / np.sqrt(variance))
+
+
+def _fitted(by_shadows: Floats, chosen: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Mean and variance `(n,)` of each record over the chosen shadows."""
+    counts = chosen.sum(axis=0)
+    mean = np.where(chosen, by_shadows, 0.0).sum(axis=0) / counts
+    variance = np.square(np.where(chosen, by_shadows - mean, 0.0)).sum(axis=0) / (counts - 1)
+    if len(by_shadows) < OWN_VARIANCES_FROM:
+        variance = np.full_like(variance, variance.mean())
+    return mean, np.maximum(variance, _LEAST_VARIANCE)
+
+
+def _log_density(values: Floats, mean: Floats, variance: Floats) -> Floats:
+    """Of the normal distribution, without its constant."""
+    return np.asarray(-np.square(values - mean) / (2 * variance) - np.log(variance) / 2)

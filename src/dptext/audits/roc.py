@@ -1,0 +1,262 @@
+"""How well a score tells two samples apart: AUC, true positives at few false ones, and what that says of epsilon.
+
+Scores are higher where the attacker believes "member"; plus and minus infinity are scores too. Everything here counts
+scores and knows nothing of models or texts::
+
+    >>> import numpy as np
+    >>> from dptext.audits.roc import area, true_positives_at
+    >>> members, others = np.array([3.0, 2.0, 2.0]), np.array([2.0, 1.0, 0.0])
+    >>> round(area(members, others), 4), true_positives_at(members, others, 0.4).tpr.value
+    (0.8889, 1.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate
+from dptext.bounds import EpsilonLowerBound, epsilon_from_rates
+from dptext.errors import ConfigError
+from dptext.estimates import Estimate, bonferroni, clopper_pearson
+from dptext.guarantee import Json
+
+Floats = NDArray[np.float64]
+
+#: False positive rates at which Carlini et al. 2022 report true positives.
+RATES: Final = (0.001, 0.01)
+#: Where curves are drawn: false positive rates from 0.1% to 1, evenly spaced on a log scale.
+GRID: Final = tuple(float(rate) for rate in np.geomspace(1e-3, 1.0, 61))
+
+_DRAWS_AT_ONCE: Final = 1 << 21
+_THRESHOLDS: Final = 150
+
+
+@dataclass(frozen=True, slots=True)
+class TruePositives:
+    """Members found by the lowest threshold that accuses no more than a share of the non-members.
+
+    Attributes:
+        fpr: that share.
+        tpr: share of the members above the threshold, with its exact interval for the threshold as it is.
+        false_positives: non-members above the threshold.
+        non_members: of all.
+    """
+
+    fpr: float
+    tpr: Estimate
+    false_positives: int
+    non_members: int
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether the rate allows at least one false positive; if not, `tpr` is that at none."""
+        return _allowed(self.fpr, self.non_members) >= 1
+
+    def to_dict(self) -> dict[str, Json]:
+        """As JSON-able data."""
+        return {
+            "fpr": self.fpr,
+            "tpr": {**self.tpr.to_dict()},
+            "false_positives": self.false_positives,
+            "non_members": self.non_members,
+            "is_resolved": self.is_resolved,
+        }
+
+    def __str__(self) -> str:
+        few = "" if self.is_resolved else f" (of {self.non_members:,} non-members none may be accused: too few)"
+        return f"TPR {self.tpr} at FPR {100 * self.fpr:g}%{few}"
+
+
+@dataclass(frozen=True, slots=True)
+class Roc:
+    """True positive rates `tpr` at false positive rates of at most `fpr`, both rising."""
+
+    fpr: tuple[float, ...]
+    tpr: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.fpr or len(self.fpr) != len(self.tpr):
+            raise ConfigError(f"Expected as many fpr as tpr, found {len(self.fpr)} and {len(self.tpr)}.")
+
+    def to_dict(self) -> dict[str, Json]:
+        """As JSON-able data."""
+        return {"fpr": list(self.fpr), "tpr": list(self.tpr)}
+
+
+def check_scores(name: str, scores: Floats) -> Floats:
+    """The scores `(n,)` as floats.
+
+    Raises:
+        ConfigError: none, not one for each record, or NaN.
+    """
+    checked = np.asarray(scores, np.float64)
+    if checked.ndim != 1 or len(checked) == 0 or np.isnan(checked).any():
+        raise ConfigError(f"Expected {name} scores of shape (n,) without NaN, n >= 1, found shape {checked.shape}.")
+    return checked
+
+
+def area(members: Floats, non_members: Floats) -> float:
+    """AUC: the chance that a random member has a higher score than a random non-member, ties as one half.
+
+    Args:
+        members: `(n,)`.
+        non_members: `(m,)`.
+
+    Raises:
+        ConfigError: no scores, or NaN.
+    """
+    high, low = _places(check_scores("member", members), check_scores("non-member", non_members))
+    return float(_areas(np.bincount(high, minlength=1)[None], np.bincount(low, minlength=1)[None])[0])
+
+
+def area_interval(
+    members: Floats, non_members: Floats, *, seed: int, resamples: int = 1000, confidence: float = 0.95
+) -> Estimate:
+    """AUC with its percentile bootstrap interval; members and non-members are drawn apart, each record as one.
+
+    As `dptext.bounds.bootstrap`: right only in the limit of many records, ends taken outwards, widened to hold the
+    value. At complete separation every resample is 1, and so is the interval. No refutation may rest on it.
+
+    Args:
+        members: `(n,)`.
+        non_members: `(m,)`.
+        seed: of the draws.
+        resamples: how many times both samples are drawn.
+        confidence: in (0, 1).
+
+    Raises:
+        ConfigError: no scores, NaN, or too few resamples for the confidence.
+    """
+    _validate.count(resamples=resamples)
+    rank = math.floor(bonferroni(confidence, 2) * (resamples + 1))
+    if rank < 1:
+        raise ConfigError(f"Expected resamples={resamples!r} to be more for confidence={confidence!r}.")
+    value = area(members, non_members)
+    high, low = _places(np.asarray(members, np.float64), np.asarray(non_members, np.float64))
+    rng, drawn = np.random.default_rng(seed), np.empty(resamples)
+    step = max(1, _DRAWS_AT_ONCE // (len(high) + len(low)))
+    for start in range(0, resamples, step):
+        rows, width = min(step, resamples - start), 1 + max(int(high.max()), int(low.max()))
+        drawn[start : start + rows] = _areas(_drawn(high, rows, width, rng), _drawn(low, rows, width, rng))
+    drawn.sort()
+    return Estimate(value, min(value, float(drawn[rank - 1])), max(value, float(drawn[-rank])), confidence)
+
+
+def _places(members: Floats, non_members: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The place of each score among the distinct ones."""
+    places = np.unique(np.concatenate([members, non_members]), return_inverse=True)[1]
+    return places[: len(members)], places[len(members) :]
+
+
+def _drawn(places: NDArray[np.intp], rows: int, width: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Counts `(rows, width)` of the places in `rows` resamples."""
+    picked = places[rng.integers(0, len(places), size=(rows, len(places)))]
+    picked += width * np.arange(rows)[:, None]
+    return np.bincount(picked.ravel(), minlength=rows * width).reshape(rows, width)
+
+
+def _areas(high: NDArray[np.intp], low: NDArray[np.intp]) -> Floats:
+    """AUC of each row of counts, `(rows, distinct scores)`."""
+    width = max(high.shape[1], low.shape[1])
+    high, low = (np.pad(counts, ((0, 0), (0, width - counts.shape[1]))) for counts in (high, low))
+    # Twice the pairs in which the member wins, plus the ties: integers, so nothing is rounded before the division.
+    twice = (high * (2 * np.cumsum(low, axis=1) - low)).sum(axis=1)
+    return np.asarray(twice / (2.0 * high.sum(axis=1) * low.sum(axis=1)))
+
+
+def true_positives_at(members: Floats, non_members: Floats, fpr: float, *, confidence: float = 0.95) -> TruePositives:
+    """Share of the members whose score is above that of all non-members but a share of `fpr` (Carlini et al. 2022).
+
+    Ties with the last non-member that may not be accused count against the attacker. The interval is Clopper-Pearson's
+    for the threshold as found; that the threshold came from these non-members is not in it.
+
+    Raises:
+        ConfigError: no scores, NaN, or a rate outside [0, 1].
+    """
+    _validate.probability(fpr=fpr)
+    members, non_members = check_scores("member", members), check_scores("non-member", non_members)
+    found, false = _above(np.sort(members), np.sort(non_members), fpr)
+    return TruePositives(fpr, clopper_pearson(found, len(members), confidence=confidence), false, len(non_members))
+
+
+def curve(members: Floats, non_members: Floats, rates: Sequence[float] = GRID) -> Roc:
+    """The true positive rate at each false positive rate, by the rule of `true_positives_at`.
+
+    Raises:
+        ConfigError: no scores, NaN, or no rates.
+    """
+    members, non_members = check_scores("member", members), check_scores("non-member", non_members)
+    members, non_members = np.sort(members), np.sort(non_members)
+    return Roc(tuple(rates), tuple(_above(members, non_members, rate)[0] / len(members) for rate in rates))
+
+
+def _allowed(fpr: float, non_members: int) -> int:
+    return math.floor(fpr * non_members * (1 + 1e-12))  # a product such as 0.29 * 100 may fall just below its integer
+
+
+def _above(members: Floats, non_members: Floats, fpr: float) -> tuple[int, int]:
+    """Members and non-members above the threshold; both samples sorted."""
+    allowed = _allowed(fpr, len(non_members))
+    if allowed >= len(non_members):
+        return len(members), len(non_members)
+    threshold = non_members[len(non_members) - 1 - allowed]
+    return (
+        len(members) - int(np.searchsorted(members, threshold, "right")),
+        len(non_members) - int(np.searchsorted(non_members, threshold, "right")),
+    )
+
+
+def epsilon_measured(
+    members: Floats, non_members: Floats, *, seed: int, delta: float = 0.0, confidence: float = 0.95
+) -> EpsilonLowerBound:
+    """The epsilon that the counts amount to: a threshold is chosen on one half of the records, counted on the other.
+
+    `dptext.bounds.epsilon_from_rates` on records of one trained model. Those are not independent runs, so this measures
+    the model and is no refutation of a guarantee; it is 0 where either sample has fewer than two records.
+
+    Args:
+        members: `(n,)`.
+        non_members: `(m,)`.
+        seed: of the halves.
+        delta: the bound is for this delta.
+        confidence: of the bound, as if the records were independent.
+
+    Raises:
+        ConfigError: no scores, NaN, or a setting out of its range.
+    """
+    rng = np.random.default_rng(seed)
+    halves = []
+    for name, scores in (("member", members), ("non-member", non_members)):
+        mixed = rng.permutation(check_scores(name, scores))
+        halves.append((np.sort(mixed[: len(mixed) // 2]), np.sort(mixed[len(mixed) // 2 :])))
+    (choose, count), (choose_out, count_out) = halves
+    if not len(choose) or not len(choose_out):
+        return EpsilonLowerBound(0.0, delta, confidence, 1)
+
+    def bound(high: Floats, low: Floats, threshold: float) -> EpsilonLowerBound:
+        return epsilon_from_rates(
+            int((high > threshold).sum()),
+            len(high),
+            false_positives=int((low > threshold).sum()),
+            negatives=len(low),
+            delta=delta,
+            confidence=confidence,
+        )
+
+    best = max(_thresholds(np.concatenate([choose, choose_out])), key=lambda t: bound(choose, choose_out, t).epsilon)
+    return bound(count, count_out, best)
+
+
+def _thresholds(scores: Floats) -> list[float]:
+    """Scores worth trying as thresholds: all where they are few, else evenly spaced by rank, dense at the ends."""
+    values = np.unique(scores)
+    if len(values) > _THRESHOLDS:
+        ends = np.geomspace(1, len(values) / 2, _THRESHOLDS // 2).astype(np.int64)
+        values = values[np.unique(np.concatenate([ends - 1, len(values) - ends]))]
+    return [float(value) for value in values]

@@ -1,0 +1,482 @@
+"""ADePT made sound: whole utterances rewritten under document-level differential privacy.
+
+Krishna, Gupta and Dupuy 2021 (EACL) auto-encode an utterance with its label, clip the latent, add noise and decode. As
+published it is not private (see `dptext.mechanisms.published_adept`). Here the model knows public text only, the noise
+is calibrated to what two clipped latents can really differ by, and the decoder is trained on latents that carry it.
+
+The default is another mechanism on the same model (`noise="codebook"`, MATHS 2.6): the decoder writes a codebook of
+public utterances in advance; a private one is ranked against it by its label and by a public sentence encoder, and
+top-k randomized response picks one. At epsilon 10 it keeps what continuous noise on a latent loses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate, accounting
+from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.guarantee import (
+    MAX_MEANINGFUL_DELTA,
+    ApproximateEvent,
+    Basis,
+    Event,
+    Guarantee,
+    PureEvent,
+    Relation,
+    Unit,
+)
+from dptext.mechanism import VectorNoise
+from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
+from dptext.privunit import PrivUnit
+from dptext.randomness import Randomness, seeded
+from dptext.records import Record, Release
+from dptext.selection import TopKRandomizedResponse
+
+if TYPE_CHECKING:  # torch is an extra and slow to load
+    from dptext.neural.rewriting import AnnotatedModel, Codebook, Decoding, Progress, Settings
+
+Floats = NDArray[np.float64]
+
+PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
+NOISES = ("codebook", "privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2")
+_CODEBOOK_FILE = "codebook.json"
+_POINTS_FILE = "codebook.npy"
+_ROWS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Adept:
+    """Settings of utterances rewritten through a noisy latent or a public codebook.
+
+    Guarantee:
+        Unit DOCUMENT, relation replace one: any two texts with any two labels give any output with probabilities
+        whose ratio is at most e^epsilon (for `gaussian` up to delta; `privunit` and `l2_laplace` draw in floats and
+        state a slack below 1e-7). Text and label are both protected and nothing is revealed.
+
+    Attributes:
+        epsilon: of one utterance.
+        labels: the public set of labels, in the settings because no text may decide it; empty for unlabelled text. A
+            missing or unknown label is read as no label; a release always has one of these.
+        noise: `codebook` (exact; PrivUnit's form on public points), `privunit`, `gaussian` (needs delta), `l2_laplace`
+            (K-norm), `laplace_l1` (clipped in L1), `laplace_l2` (ADePT with its scale mended: 2C sqrt(n) / epsilon).
+        delta: of `gaussian` only.
+        encoder: `sentence` reads a public sentence encoder (extra `[sbert]`), `lstm` the tokens, as in the paper.
+        latent_dim: coordinates of the latent: 16 suits continuous noise at epsilon 5 to 10, 64 the codebook.
+        clip_norm: C, the largest norm of a latent.
+        max_tokens: words of a text that are read, and written, at most.
+        hidden, embedding: sizes of the network.
+        min_count, max_words: words of the vocabulary occur so often in public text, and are so many at most.
+        decoding: `constrained` writes a label first and no trigram twice; `greedy` as the paper.
+        codebook_size: utterances of the codebook at most.
+        label_weight: what an equal label counts against a cosine of at most 1; 3 puts labels first, 0 ignores them.
+        epochs, patience, learning_rate: of the training on public text.
+        device: "cpu", "cuda", ...
+        precision: of the output layer; bfloat16 is faster on processors that have it.
+    """
+
+    epsilon: float
+    labels: tuple[str, ...] = ()
+    noise: Literal["codebook", "privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"] = "codebook"
+    delta: float = 0.0
+    encoder: Literal["sentence", "lstm"] = "sentence"
+    latent_dim: int = 64
+    clip_norm: float = 1.0
+    max_tokens: int = 24
+    hidden: int = 256
+    embedding: int = 128
+    min_count: int = 2
+    max_words: int = 20_000
+    decoding: Literal["constrained", "greedy"] = "constrained"
+    codebook_size: int = 2_000
+    label_weight: float = 3.0
+    epochs: int = 14
+    patience: int = 3
+    learning_rate: float = 2e-3
+    device: str = "cpu"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    kind: Literal["adept"] = field(default="adept", init=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon, clip_norm=self.clip_norm, learning_rate=self.learning_rate)
+        _validate.not_negative(label_weight=self.label_weight)
+        _validate.count(
+            max_tokens=self.max_tokens,
+            hidden=self.hidden,
+            embedding=self.embedding,
+            min_count=self.min_count,
+            max_words=self.max_words,
+            epochs=self.epochs,
+            patience=self.patience,
+        )
+        _validate.within(2, 4096, latent_dim=self.latent_dim)
+        _validate.within(2, 1_000_000, codebook_size=self.codebook_size)
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ConfigError(f"Expected {name}={getattr(self, name)!r} to be one of {', '.join(known)}.")
+        if len(set(self.labels)) < len(self.labels) or not all(self.labels):
+            raise ConfigError(f"Expected labels={self.labels!r} to be different and not empty.")
+        if (self.noise == "gaussian") != (self.delta > 0):
+            raise ConfigError(
+                f"Expected delta={self.delta!r} > 0 for noise='gaussian' and 0 for every other, found {self.noise!r}."
+            )
+        _ = self.event
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """DOCUMENT: the whole utterance with its label."""
+        return (Unit.DOCUMENT,)
+
+    @property
+    def vector_noise(self) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
+        """The noise on a latent.
+
+        Raises:
+            ConfigError: `codebook` adds none.
+        """
+        match self.noise:
+            case "privunit":
+                return PrivUnit(self.epsilon, self.latent_dim, self.clip_norm)
+            case "gaussian":
+                return Gaussian(self.epsilon, self.delta, self.latent_dim, self.clip_norm)
+            case "l2_laplace":
+                return L2Laplace(self.epsilon, self.latent_dim, self.clip_norm)
+            case "laplace_l1":
+                return GridLaplace(self.epsilon, self.latent_dim, self.clip_norm, clipped=Norm.L1)
+            case "laplace_l2":
+                return GridLaplace(self.epsilon, self.latent_dim, self.clip_norm, clipped=Norm.L2)
+            case _:
+                raise ConfigError("Expected a noise on latents: noise='codebook' chooses among public utterances.")
+
+    @property
+    def event(self) -> PureEvent | ApproximateEvent:
+        """One release. (How many utterances share a codebook's probability is known only when it is written.)"""
+        return PureEvent(self.epsilon) if self.noise == "codebook" else self.vector_noise.event
+
+    def events(self, unit: Unit) -> tuple[Event, ...]:
+        """One release of one utterance."""
+        if unit is not Unit.DOCUMENT:
+            raise IncomparableError(
+                f"Expected unit=document, found unit={unit.value}: ADePT releases a whole utterance at once."
+            )
+        return (self.event,)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """What one release of one utterance guarantees.
+
+        Raises:
+            IncomparableError: the unit is not DOCUMENT.
+        """
+        events = self.events(unit or Unit.DOCUMENT)
+        return accounting.guarantee(
+            events,
+            max(delta, getattr(self.event, "delta", 0.0)),
+            unit=Unit.DOCUMENT,
+            relation=Relation.REPLACE_ONE,
+            basis=Basis.CONDITIONAL,
+            assumptions=(PUBLIC_MODEL,),
+        )
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Adept:
+        """The spec at this epsilon; for `gaussian` also at this delta, where one is given.
+
+        Raises:
+            ConfigError: the slack of a float sampler is more than delta.
+            IncomparableError: the unit is not DOCUMENT.
+        """
+        self.events(unit or Unit.DOCUMENT)
+        found = replace(self, epsilon=epsilon, delta=delta or self.delta if self.noise == "gaussian" else 0.0)
+        slack = getattr(found.event, "delta", 0.0)
+        if self.noise != "gaussian" and slack > (delta or MAX_MEANINGFUL_DELTA):
+            raise ConfigError(f"Expected delta={delta!r} >= {slack:.3g}, the slack of the float sampler.")
+        return found
+
+    @property
+    def model_settings(self) -> Settings:
+        """The settings of the network."""
+        neural = _neural()
+        found: Settings = neural.Settings(
+            labels=self.labels,
+            encoder=self.encoder,
+            latent_dim=self.latent_dim,
+            clip_norm=self.clip_norm,
+            max_tokens=self.max_tokens,
+            hidden=self.hidden,
+            embedding=self.embedding,
+            min_count=self.min_count,
+            max_words=self.max_words,
+            projected=True,
+            schedule=neural.Schedule(epochs=self.epochs, patience=self.patience, learning_rate=self.learning_rate),
+        )
+        return found
+
+    def fit(
+        self,
+        *,
+        public: Iterable[Record] = (),
+        seed: int | None = None,
+        on_epoch: Callable[[Progress], None] | None = None,
+    ) -> AdeptNoise | AdeptCodebook:
+        """Train on public records, with the very noise of the mechanism on the latents; or write the codebook.
+
+        Args:
+            public: at least two records, each with one of the labels where there are labels.
+            seed: of the training; drawn at random where it is None. It is no secret.
+            on_epoch: called after each epoch.
+
+        Raises:
+            ConfigError: too few records, or one without a known label.
+            MissingExtraError: torch or the sentence encoder is not installed.
+        """
+        seed = secrets.randbits(32) if seed is None else seed
+        texts = self._checked(list(public))
+        neural = _neural()
+        model = neural.fit_model(
+            self.model_settings,
+            texts,
+            noise=None if self.noise == "codebook" else _training_noise(self, seed),
+            seed=seed,
+            device=self.device,
+            precision=self.precision,
+            on_epoch=on_epoch,
+        )
+        if self.noise != "codebook":
+            return AdeptNoise(self, model)
+        codebook = neural.write_codebook(model, texts, size=self.codebook_size, seed=seed)
+        k = neural.best_k(codebook, model, texts, epsilon=self.epsilon, label_weight=self.label_weight, seed=seed)
+        return AdeptCodebook(self, model, codebook, k)
+
+    def _checked(self, public: list[Record]) -> list[Record]:
+        unknown = sum(record.label not in self.labels for record in public) if self.labels else 0
+        if unknown:
+            raise ConfigError(
+                f"Expected every public record to have one of the {len(self.labels)} labels of the settings, found "
+                f"{unknown} of {len(public)} without: name the field of the label, complete labels=, or leave them out."
+            )
+        return public
+
+    def load(self, folder: Path) -> AdeptNoise | AdeptCodebook:
+        """The mechanism that was saved into the folder under this spec.
+
+        Raises:
+            ConfigError: a file is absent, truncated, edited, of another version or of another spec.
+            MissingExtraError: torch, safetensors or the sentence encoder is not installed.
+        """
+        model = _neural().load_fitted(self.model_settings, folder, device=self.device, precision=self.precision)
+        return AdeptNoise(self, model) if self.noise != "codebook" else _load_codebook(self, model, folder)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Small networks on the sample corpus, one for each way of working."""
+        small = cls(
+            epsilon=2.0,
+            labels=("health", "travel", "money", "leisure"),
+            encoder="lstm",
+            latent_dim=4,
+            max_tokens=8,
+            hidden=16,
+            embedding=8,
+            codebook_size=40,
+            epochs=2,
+        )
+        return (
+            small,
+            replace(small, noise="privunit"),
+            replace(small, noise="gaussian", delta=1e-5),
+            replace(small, noise="laplace_l2", labels=()),
+        )
+
+
+def _neural() -> ModuleType:
+    """The neural room, loaded when a network is first needed.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+    """
+    try:
+        from dptext.neural import rewriting  # noqa: PLC0415 (an extra, slow to load)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"ADePT needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"
+        ) from error
+    return rewriting
+
+
+def _decoding(name: Literal["constrained", "greedy"]) -> Decoding:
+    found: Decoding = _neural().Decoding("constrained" if name == "constrained" else "none")
+    return found
+
+
+def _training_noise(spec: Adept, seed: int) -> Callable[[Floats], Floats]:
+    """The mechanism's own noise, and the way back into the ball, for training: its bits are seeded and public."""
+    noise, source = spec.vector_noise, seeded(seed)
+    return lambda latents: clip(noise.release(latents, source), spec.clip_norm)
+
+
+def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCodebook:
+    again = "Fit and save the model again."
+    path = folder / _CODEBOOK_FILE
+    try:
+        described = json.loads(path.read_bytes())
+        points = np.load(folder / _POINTS_FILE, allow_pickle=False)
+        texts, labels, sources, k = (described[key] for key in ("texts", "labels", "sources", "k"))
+        sizes = {len(texts), len(labels), len(sources), len(points)}
+        right = isinstance(k, int) and len(sizes) == 1 and 1 <= k < len(texts) and points.ndim == 2
+        right = right and points.dtype == np.float64 and bool(np.isfinite(points).all())
+        right = right and all(isinstance(text, str) for text in texts) and set(labels) <= {None, *spec.labels}
+    except OSError as error:
+        raise ConfigError(f"Cannot read the codebook in {folder}: {error.strerror or 'cut short'}. {again}") from error
+    except (ValueError, KeyError, TypeError, EOFError, RecursionError) as error:
+        raise ConfigError(f"The codebook in {folder} was cut short or edited. {again}") from error
+    if not right:
+        raise ConfigError(f"The codebook in {folder} was edited, or is of another spec. {again}")
+    book = _neural().Codebook(tuple(texts), tuple(labels), points, tuple(sources))
+    return AdeptCodebook(spec, model, book, k)
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "noise": NOISES,
+    "encoder": ("sentence", "lstm"),
+    "decoding": ("constrained", "greedy"),
+    "precision": ("float32", "bfloat16"),
+}
+
+
+class _Fitted:
+    """What both ways of working share."""
+
+    __slots__ = ("_model", "spec")
+
+    def __init__(self, spec: Adept, model: AnnotatedModel) -> None:
+        self.spec = spec
+        self._model = model
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.spec!r})"
+
+    @property
+    def event(self) -> Event:
+        """One release of one utterance."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of network and vocabulary, and of the sentence encoder where there is one."""
+        sentences = self._model.sentence_digest
+        return {"model": self._model.digest, **({} if sentences is None else {"sentence encoder": sentences})}
+
+    def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
+        """Loss per token of writing each record from its own latent, without noise, `(n,)`: for audits, private."""
+        return self._model.losses(records)
+
+
+class AdeptNoise(_Fitted):
+    """`Adept` with noise on the latent. Immutable; its latent has a known density (`HasLatent`)."""
+
+    __slots__ = ("_noise",)
+
+    def __init__(self, spec: Adept, model: AnnotatedModel) -> None:
+        super().__init__(spec, model)
+        self._noise: VectorNoise = spec.vector_noise
+
+    def save(self, folder: Path) -> None:
+        """Write the network into an existing folder."""
+        self._model.save(folder)
+
+    def latent(self, records: Sequence[Record]) -> Floats:
+        """Clipped latents `(n_records, latent_dim)`."""
+        return self._model.latents(records)
+
+    def release(self, latents: Floats, randomness: Randomness) -> Floats:
+        """Latents with the mechanism's noise."""
+        found = np.empty_like(latents, dtype=np.float64)
+        start = 0
+        for source, n in randomness.blocks([1] * len(latents), _ROWS):
+            found[start : start + n] = self._noise.release(latents[start : start + n], source)
+            start += n
+        return found
+
+    def log_density(self, released: Floats, latents: Floats) -> Floats:
+        """Log density `(rows,)` of noisy latents, up to a term that `released` determines."""
+        return self._noise.log_density(released, latents)
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One utterance and label a record: encode, clip, add noise, bring back into the ball, decode."""
+        noisy = clip(self.release(self.latent(records), randomness), self.spec.clip_norm)
+        written = self._model.write(noisy, _decoding(self.spec.decoding))
+        return [
+            Release(record.id, text, label=label, kept=record.kept)
+            for record, (label, text) in zip(records, written, strict=True)
+        ]
+
+
+class AdeptCodebook(_Fitted):
+    """`Adept` with a codebook. Immutable; every output's probability is known (`HasDistribution`).
+
+    Attributes:
+        codebook: the public utterances.
+        k: how many of the nearest share the probability.
+    """
+
+    __slots__ = ("codebook", "k")
+
+    def __init__(self, spec: Adept, model: AnnotatedModel, codebook: Codebook, k: int) -> None:
+        super().__init__(spec, model)
+        self.codebook = codebook
+        self.k = k
+
+    @property
+    def choice(self) -> TopKRandomizedResponse:
+        """The choice among the utterances."""
+        return TopKRandomizedResponse(self.spec.epsilon, self.k, len(self.codebook))
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """As for noise, and of the codebook with its k."""
+        texts = json.dumps([self.codebook.texts, self.codebook.labels, self.k])
+        found = hashlib.sha256(texts.encode() + self.codebook.points.tobytes())
+        return {**super().digests, "codebook": found.hexdigest()}
+
+    def save(self, folder: Path) -> None:
+        """Write network and codebook into an existing folder."""
+        self._model.save(folder)
+        book = self.codebook
+        described = {"k": self.k, "texts": book.texts, "labels": book.labels, "sources": book.sources}
+        (folder / _CODEBOOK_FILE).write_text(json.dumps(described, ensure_ascii=False), "utf-8")
+        np.save(folder / _POINTS_FILE, book.points, allow_pickle=False)
+
+    def _scores(self, records: Sequence[Record]) -> Floats:
+        labels = [record.label for record in records]
+        meanings = self._model.meanings(records)
+        found: Floats = _neural().scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
+        return found
+
+    def output_distribution(self, record: Record) -> Mapping[str, float]:
+        """The probability of each utterance; where there are labels, of label, U+001F and text."""
+        chances = self.choice.distribution(self._scores([record]))[0].tolist()
+        book = self.codebook
+        keys = (
+            text if label is None else f"{label}\x1f{text}" for label, text in zip(book.labels, book.texts, strict=True)
+        )
+        return dict(zip(keys, chances, strict=True))
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One utterance of the codebook and its label a record."""
+        scores, choice = self._scores(records), self.choice
+        chosen: list[int] = []
+        for source, n in randomness.blocks([1] * len(records), _ROWS):
+            chosen += choice.choose(scores[len(chosen) : len(chosen) + n], source).tolist()
+        book = self.codebook
+        return [
+            Release(record.id, book.texts[i], label=book.labels[i], kept=record.kept)
+            for record, i in zip(records, chosen, strict=True)
+        ]

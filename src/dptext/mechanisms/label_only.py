@@ -1,0 +1,315 @@
+"""The whole budget on the label: randomized response, then a public text of the label that was drawn.
+
+No text model at all: of the private text nothing is read. What rewrites utterances under a guarantee per document must
+be seen to keep more than this does.
+
+    >>> from dptext.records import Record
+    >>> spec = LabelOnly(labels=("travel", "money"), epsilon=2.0)
+    >>> mechanism = spec.fit(public=[Record("0", "book a flight", "travel"), Record("1", "send ten euros", "money")])
+    >>> [round(chance, 3) for chance in mechanism.output_distribution(Record("2", "to Paris", "travel")).values()]
+    [0.881, 0.119]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dptext import _validate, accounting
+from dptext.errors import ConfigError, IncomparableError
+from dptext.formats import string_fault
+from dptext.guarantee import Basis, Guarantee, Relation, TopKEvent, Unit
+from dptext.randomness import Randomness, uniform_below
+from dptext.records import Record, Release
+from dptext.releases import create_private
+from dptext.selection import TopKRandomizedResponse
+from dptext.text import tokenize
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+PUBLIC_TEXTS = "the labels, and the texts from which outputs are drawn, are public and hold no private text"
+_FILE = "texts.json"
+_ROWS_AT_ONCE = 8192
+_SEPARATOR = "\x1f"  # between label and text in `output_distribution`
+
+
+@dataclass(frozen=True, slots=True)
+class LabelOnly:
+    """Settings of the label-only baseline: randomized response on the label, a public text of the label drawn.
+
+    Guarantee:
+        Unit document, replace one, pure epsilon, for text and label together; nothing is revealed. CONDITIONAL: the
+        labels and the public texts must be public.
+
+        The label j leaves as itself with probability p = e^epsilon / (e^epsilon + L - 1), as each other of the L
+        labels with q = 1 / (e^epsilon + L - 1) (Warner 1965; Kairouz, Bonawitz and Ramage 2016), by integer draws.
+        The text depends on the drawn label only, so it costs nothing. A label that is missing or not among `labels`
+        is replaced by a uniformly drawn one before all else, so that its output label is uniform. That keeps epsilon:
+        1/L lies between q and p, and p / (1/L) <= e^epsilon because L <= e^epsilon + L - 1, while
+        (1/L) / q <= e^epsilon because e^epsilon + L - 1 <= L e^epsilon. And with a delta, in any composition: such a
+        record's output is a mixture, with public weights, of those of records with a label, and by joint convexity no
+        divergence from a mixture is larger than the largest from its parts.
+
+    Attributes:
+        labels: the public label set, at least two.
+        epsilon: of the whole record.
+        text: "random" draws uniformly among the public texts of the label; "medoid" gives the one whose mean similarity
+            to the public texts of its label is the largest, the first of equals.
+        embedder: the similarity behind the medoid: cosine of TF-IDF vectors, or of a public sentence encoder's (needs
+            the extra `[sbert]`).
+    """
+
+    labels: tuple[str, ...]
+    epsilon: float = 1.0
+    text: Literal["random", "medoid"] = "random"
+    embedder: Literal["tfidf", "sentence"] = "tfidf"
+    kind: Literal["label_only"] = field(default="label_only", init=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        if isinstance(self.labels, str):
+            raise ConfigError(f"Expected labels={self.labels!r} to be several labels: give a list.")
+        object.__setattr__(self, "labels", tuple(self.labels))
+        for label in self.labels:
+            if not isinstance(label, str) or not label or _SEPARATOR in label or string_fault(label):
+                raise ConfigError(
+                    f"Expected label {label!r} to be a text that is not empty and holds no control character."
+                )
+        if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
+            raise ConfigError(f"Expected labels={self.labels!r} to be at least two, each named once.")
+        if self.text not in ("random", "medoid"):
+            raise ConfigError(f"Expected text={self.text!r} to be 'random' or 'medoid'.")
+        if self.embedder not in ("tfidf", "sentence"):
+            raise ConfigError(f"Expected embedder={self.embedder!r} to be 'tfidf' or 'sentence'.")
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """DOCUMENT."""
+        return (Unit.DOCUMENT,)
+
+    @property
+    def event(self) -> TopKEvent:
+        """One choice among the labels."""
+        return TopKEvent(self.epsilon, 1, len(self.labels))
+
+    def events(self, unit: Unit) -> tuple[TopKEvent]:
+        """One choice among the labels a document (else IncomparableError)."""
+        if unit is not Unit.DOCUMENT:
+            raise IncomparableError(f"Expected unit document, found {unit.value}: a record is protected as a whole.")
+        return (self.event,)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """What one release of one record guarantees.
+
+        Raises:
+            IncomparableError: the unit is not the document.
+        """
+        unit = unit or Unit.DOCUMENT
+        return accounting.guarantee(
+            self.events(unit),
+            delta,
+            unit=unit,
+            relation=Relation.REPLACE_ONE,
+            basis=Basis.CONDITIONAL,
+            assumptions=(PUBLIC_TEXTS,),
+        )
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> LabelOnly:
+        """The spec whose guarantee costs at most epsilon at delta: with delta = 0, exactly epsilon.
+
+        Raises:
+            IncomparableError: the unit is not the document.
+        """
+        (event,) = self.events(unit or Unit.DOCUMENT)
+        if delta == 0:
+            return replace(self, epsilon=epsilon)
+        return replace(self, epsilon=accounting.calibrate(event, epsilon, delta=delta).epsilon)
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> LabelOnlyMechanism:
+        """Collect the public texts of each label, or their medoid; nothing is drawn, so a seed is not needed.
+
+        Public records with no label, or another one, are left out. A text that occurs twice is twice as likely.
+
+        Raises:
+            ConfigError: a label has no public text; a public text cannot be written as UTF-8.
+            MissingExtraError: `embedder="sentence"` and the sentence encoder is absent.
+        """
+        texts: dict[str, list[str]] = {label: [] for label in self.labels}
+        for number, record in enumerate(public, start=1):
+            if record.label in texts:
+                if fault := string_fault(record.text):
+                    raise ConfigError(f"Expected public record {number} to hold text: its text {fault}.")
+                texts[record.label].append(record.text)
+        for label, found in texts.items():
+            if not found:
+                raise ConfigError(f"Expected at least one public text of label {label!r}: its outputs are drawn there.")
+        if self.text == "medoid":
+            texts = {label: [found] for label, found in zip(texts, self._medoids(list(texts.values())), strict=True)}
+        return LabelOnlyMechanism(self, tuple(tuple(found) for found in texts.values()))
+
+    def _medoids(self, texts: Sequence[Sequence[str]]) -> list[str]:
+        every = [text for found in texts for text in found]
+        if self.embedder == "sentence":
+            from dptext.neural.sentence_encoder import load_sentence_encoder  # noqa: PLC0415 (loads torch)
+
+            vectors: Floats | sparse.csr_array = load_sentence_encoder().embed(every)
+        else:
+            vectors = tfidf_vectors(every)
+        ends = np.cumsum([len(found) for found in texts]).tolist()
+        return [found[medoid(vectors[end - len(found) : end])] for found, end in zip(texts, ends, strict=True)]
+
+    def load(self, folder: Path) -> LabelOnlyMechanism:
+        """The mechanism that was saved into the folder under this spec.
+
+        Raises:
+            ConfigError: the file is absent, truncated or edited, or does not belong to this spec.
+        """
+        path = folder / _FILE
+        try:
+            labels, texts = _read(path)
+        except OSError as error:
+            raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(
+                f"Expected {path} to be a file of texts that dptext saved. Fit and save again."
+            ) from error
+        sizes = [len(found) for found in texts]
+        if labels != self.labels or len(texts) != len(labels) or min(sizes) < 1:
+            raise ConfigError(f"Expected {path} to hold texts of the labels {self.labels!r}, and of no others.")
+        if self.text == "medoid" and max(sizes) > 1:
+            raise ConfigError(f"Expected {path} to hold one text a label: text='medoid'.")
+        return LabelOnlyMechanism(self, texts)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """The labels of `dptext.samples.sample_records`, with a random text and with the medoid."""
+        labels = ("health", "travel", "money", "leisure")
+        return cls(labels, epsilon=2.0), cls(labels, epsilon=2.0, text="medoid")
+
+
+class LabelOnlyMechanism:
+    """A `LabelOnly` with the texts of each label. Immutable; it knows the probability of every output."""
+
+    __slots__ = ("_choice", "_position", "_texts", "spec")
+
+    def __init__(self, spec: LabelOnly, texts: tuple[tuple[str, ...], ...]) -> None:
+        self.spec = spec
+        self._texts = texts
+        self._choice = TopKRandomizedResponse(spec.epsilon, 1, len(spec.labels))
+        self._position = {label: i for i, label in enumerate(spec.labels)}
+
+    def __repr__(self) -> str:
+        return f"LabelOnlyMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> TopKEvent:
+        """What happens to one record."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """The digest of the public texts that can be drawn."""
+        return {"public": hashlib.sha256(self._written()).hexdigest()}
+
+    def _written(self) -> bytes:
+        return json.dumps({"labels": list(self.spec.labels), "texts": self._texts}).encode()
+
+    def save(self, folder: Path) -> None:
+        """Write the labels and their texts into an existing folder, for `LabelOnly.load`.
+
+        Raises:
+            ConfigError: a file of a model is there already, or cannot be written.
+        """
+        with create_private(folder / _FILE) as file:
+            file.write(self._written())
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One label and text a record. Of the record only the label is looked at, and whether it is a known one."""
+        given = np.array([self._position.get(record.label or "", -1) for record in records], np.int64)
+        labels, texts = np.empty_like(given), np.empty_like(given)
+        start = 0
+        for source, n in randomness.blocks([1] * len(records), _ROWS_AT_ONCE):
+            here = slice(start, start + n)
+            start += n
+            labels[here] = self._draw_labels(given[here], source)
+            texts[here] = self._draw_texts(labels[here], source)
+        return [
+            Release(record.id, self._texts[label][text], self.spec.labels[label], record.kept)
+            for record, label, text in zip(records, labels.tolist(), texts.tolist(), strict=True)
+        ]
+
+    def _draw_labels(self, given: Indices, source: Randomness) -> Indices:
+        # Drawn for every record, so that which ones have an unknown label shows in nothing.
+        anything = uniform_below(len(self._texts), len(given), source).astype(np.int64)
+        true = np.where(given >= 0, given, anything)
+        scores = np.zeros((len(true), len(self._texts)))
+        scores[np.arange(len(true)), true] = 1.0
+        return self._choice.choose(scores, source)
+
+    def _draw_texts(self, labels: Indices, source: Randomness) -> Indices:
+        """The place of a uniformly drawn text among those of each label `(rows,)`."""
+        drawn = np.empty_like(labels)
+        for label in np.unique(labels).tolist():
+            rows = np.flatnonzero(labels == label)
+            drawn[rows] = uniform_below(len(self._texts[label]), rows.size, source).astype(np.int64)
+        return drawn
+
+    def output_distribution(self, record: Record) -> dict[str, float]:
+        """The probability of every label and text; texts that occur twice under a label count together."""
+        given = self._position.get(record.label or "", -1)
+        every = self._choice.distribution(np.eye(len(self._texts)))
+        chances = every.mean(axis=0) if given < 0 else every[given]
+        return {
+            f"{label}{_SEPARATOR}{text}": chance * count / len(texts)
+            for label, chance, texts in zip(self.spec.labels, chances.tolist(), self._texts, strict=True)
+            for text, count in Counter(texts).items()
+        }
+
+
+def _read(path: Path) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Labels and texts of a file; KeyError, TypeError or ValueError where it holds something else."""
+    found = json.loads(path.read_bytes())
+    labels, texts = tuple(found["labels"]), tuple(tuple(texts) for texts in found["texts"])
+    if not texts or not all(isinstance(value, str) for values in (labels, *texts) for value in values):
+        raise TypeError("texts were expected")
+    return labels, texts
+
+
+def medoid(vectors: Floats | sparse.csr_array) -> int:
+    """The row whose mean inner product with all rows `(n, dim)` is the largest; the first of equals.
+
+    The mean of inner products is the inner product with the mean, so that time is linear in n.
+    """
+    similarity = np.asarray(vectors @ np.asarray(vectors.mean(axis=0)).ravel()).ravel()
+    return int(np.argmax(np.round(similarity, 12)))  # rounded: the order of summation must not choose among equals
+
+
+def tfidf_vectors(texts: Sequence[str]) -> sparse.csr_array:
+    """TF-IDF of the lower-cased tokens, rows of norm 1 `(n_texts, n_tokens)`; a text without tokens is zero.
+
+    The weight of a token is its count times ln((1 + n) / (1 + texts with it)) + 1, as scikit-learn's is.
+    """
+    position: dict[str, int] = {}
+    columns: list[int] = []
+    starts = [0]
+    for text in texts:
+        tokens = (token.lower() for line in tokenize(text) for token in line)
+        columns += [position.setdefault(token, len(position)) for token in tokens]
+        starts.append(len(columns))
+    counts = sparse.csr_array((np.ones(len(columns)), columns, starts), shape=(len(texts), max(1, len(position))))
+    counts.sum_duplicates()
+    seen = np.bincount(counts.indices, minlength=counts.shape[1])
+    counts.data *= (np.log((1 + len(texts)) / (1 + seen)) + 1)[counts.indices]
+    norms = np.sqrt(np.asarray(counts.multiply(counts).sum(axis=1)).ravel())
+    counts.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(counts.indptr))
+    return counts

@@ -1,0 +1,293 @@
+"""ADePT as published (Krishna, Gupta and Dupuy 2021, EACL), for comparison and audits. No guarantee.
+
+Two things are wrong with it. The noise is scaled for an L1 distance of 2C, while two latents clipped in L2 differ by up
+to 2C sqrt(n) (Habernal 2021, EMNLP). And the auto-encoder is trained on the very texts that it rewrites, so that even
+right noise on the latent would protect nothing that the decoder has learnt by heart.
+
+The paper gives no sizes; these are those of the replication by Igamberdiev and Habernal (2022, COLING): a latent made
+of the LSTM's final hidden and cell state, so n = 2 * hidden = 256.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate, accounting
+from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
+from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.published import ClassicalGaussian, PublishedLaplace
+from dptext.randomness import Randomness
+from dptext.records import Record, Release
+
+if TYPE_CHECKING:  # torch is an extra and slow to load
+    from dptext.neural.rewriting import AnnotatedModel, Progress, Settings
+
+Floats = NDArray[np.float64]
+
+_ROWS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedAdept:
+    """ADePT with the published noise, trained on the private text itself.
+
+    Guarantee:
+        None (basis NONE). The certificate states the epsilon that the authors claim and the one that their noise has
+        for any two latents; that is no guarantee either, because the model was trained on the private text. Running it
+        needs `without_guarantee=True`.
+
+    Attributes:
+        variance: of the noise on a coordinate; the paper sweeps .25, .5, .6, .75, .85 and 1. Or give claimed_epsilon.
+        claimed_epsilon: the epsilon that the authors would claim.
+        noise: `laplace` or `gaussian`.
+        delta: of the claim for `gaussian`; the paper names none.
+        labels: the set of labels; empty for unlabelled text.
+        clip_norm: C; the paper does not give it.
+        max_tokens: words of a text that are read and written at most.
+        hidden: units of the LSTM; the latent has twice as many coordinates.
+        embedding, min_count, max_words, epochs, patience, learning_rate, device: as in `Adept`.
+        decoding: `greedy` as published, or `constrained`, which the paper suggests against repetitions.
+    """
+
+    variance: float | None = None
+    claimed_epsilon: float | None = None
+    noise: Literal["laplace", "gaussian"] = "laplace"
+    delta: float = 1e-5
+    labels: tuple[str, ...] = ()
+    clip_norm: float = 1.0
+    max_tokens: int = 46
+    hidden: int = 128
+    embedding: int = 128
+    min_count: int = 1
+    max_words: int = 50_000
+    decoding: Literal["constrained", "greedy"] = "greedy"
+    epochs: int = 40
+    patience: int = 5
+    learning_rate: float = 3e-3
+    device: str = "cpu"
+    kind: Literal["published_adept"] = field(default="published_adept", init=False)
+
+    def __post_init__(self) -> None:
+        if (self.variance is None) == (self.claimed_epsilon is None):
+            raise ConfigError("Expected one of variance=... and claimed_epsilon=..., which decide each other.")
+        _validate.positive(
+            scale=self.variance or self.claimed_epsilon or 0.0,
+            clip_norm=self.clip_norm,
+            learning_rate=self.learning_rate,
+            delta=self.delta,
+        )
+        _validate.probability(delta=self.delta)
+        _validate.count(
+            max_tokens=self.max_tokens,
+            hidden=self.hidden,
+            embedding=self.embedding,
+            min_count=self.min_count,
+            max_words=self.max_words,
+            epochs=self.epochs,
+            patience=self.patience,
+        )
+        if self.noise not in ("laplace", "gaussian"):
+            raise ConfigError(f"Expected noise={self.noise!r} to be 'laplace' or 'gaussian'.")
+        if self.decoding not in ("constrained", "greedy"):
+            raise ConfigError(f"Expected decoding={self.decoding!r} to be 'constrained' or 'greedy'.")
+        if len(set(self.labels)) < len(self.labels) or not all(self.labels):
+            raise ConfigError(f"Expected labels={self.labels!r} to be different and not empty.")
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """DOCUMENT: the unit for which nothing is guaranteed."""
+        return (Unit.DOCUMENT,)
+
+    @property
+    def vector_noise(self) -> PublishedLaplace | ClassicalGaussian:
+        """The published noise; its `claimed` and `true_epsilon` speak of two latents."""
+        dim = 2 * self.hidden
+        if self.noise == "laplace":
+            claimed = self.claimed_epsilon or 2 * self.clip_norm / math.sqrt((self.variance or 0.0) / 2)
+            return PublishedLaplace(claimed, dim, self.clip_norm)
+        classical = 2 * self.clip_norm * math.sqrt(2 * math.log(1.25 / self.delta))
+        return ClassicalGaussian(
+            self.claimed_epsilon or classical / math.sqrt(self.variance or 0.0), self.delta, dim, self.clip_norm
+        )
+
+    @property
+    def event(self) -> NoEvent:
+        """Nothing that accounting could count; the reason states both epsilons."""
+        noise = self.vector_noise
+        at = f" at delta {self.delta:g}" if self.noise == "gaussian" else ""
+        return NoEvent(
+            f"claimed epsilon {noise.claimed.epsilon:.4g}{at}, true epsilon of the noise {noise.true_epsilon:.4g}{at} "
+            f"in {2 * self.hidden} dimensions; and the auto-encoder is trained on the very texts that it rewrites"
+        )
+
+    def events(self, unit: Unit) -> tuple[NoEvent]:
+        """Nothing that accounting could count, for any unit."""
+        return (self.event,)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """No guarantee, for any unit; the reason states the claimed and the true epsilon."""
+        return accounting.guarantee([self.event], delta, unit=unit or Unit.DOCUMENT, relation=Relation.REPLACE_ONE)
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> PublishedAdept:
+        """Never returns.
+
+        Raises:
+            NoGuaranteeError: no noise makes this mechanism private; see `Adept`.
+        """
+        raise NoGuaranteeError("published_adept has no epsilon to calibrate to: use adept, or set claimed_epsilon.")
+
+    @property
+    def model_settings(self) -> Settings:
+        """The settings of the network."""
+        neural = _neural()
+        found: Settings = neural.Settings(
+            labels=self.labels,
+            encoder="lstm",
+            latent_dim=2 * self.hidden,
+            clip_norm=self.clip_norm,
+            max_tokens=self.max_tokens,
+            hidden=self.hidden,
+            embedding=self.embedding,
+            min_count=self.min_count,
+            max_words=self.max_words,
+            projected=False,
+            schedule=neural.Schedule(epochs=self.epochs, patience=self.patience, learning_rate=self.learning_rate),
+        )
+        return found
+
+    def fit(
+        self,
+        *,
+        public: Iterable[Record] = (),
+        private: Iterable[Record] = (),
+        seed: int | None = None,
+        on_epoch: Callable[[Progress], None] | None = None,
+    ) -> PublishedAdeptMechanism:
+        """Train without noise, clipping included, on the private records where there are any, else on public ones.
+
+        Raises:
+            ConfigError: fewer than two records, or both kinds of records.
+            MissingExtraError: torch is not installed.
+        """
+        texts, others = list(private), list(public)
+        if texts and others:
+            raise ConfigError("Expected private=... or public=..., not both: the paper trains on what it rewrites.")
+        model = _neural().fit_model(
+            self.model_settings,
+            texts or others,
+            noise=None,
+            seed=secrets.randbits(32) if seed is None else seed,
+            device=self.device,
+            precision="float32",
+            on_epoch=on_epoch,
+        )
+        return PublishedAdeptMechanism(self, model)
+
+    def load(self, folder: Path) -> PublishedAdeptMechanism:
+        """The mechanism that was saved into the folder under this spec.
+
+        Raises:
+            ConfigError: a file is absent, truncated, edited, of another version or of another spec.
+        """
+        model = _neural().load_fitted(self.model_settings, folder, device=self.device, precision="float32")
+        return PublishedAdeptMechanism(self, model)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """A small network."""
+        return (
+            cls(
+                variance=1.0,
+                labels=("health", "travel", "money", "leisure"),
+                max_tokens=8,
+                hidden=8,
+                embedding=8,
+                epochs=1,
+            ),
+        )
+
+
+class PublishedAdeptMechanism:
+    """A `PublishedAdept` with its network. Immutable; its latent has a known density (`HasLatent`)."""
+
+    __slots__ = ("_model", "_noise", "spec")
+
+    def __init__(self, spec: PublishedAdept, model: AnnotatedModel) -> None:
+        self.spec = spec
+        self._model = model
+        self._noise = spec.vector_noise
+
+    def __repr__(self) -> str:
+        return f"PublishedAdeptMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> NoEvent:
+        """Nothing that accounting could count."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digest of network and vocabulary."""
+        return {"model": self._model.digest}
+
+    def save(self, folder: Path) -> None:
+        """Write the network into an existing folder. It was made from private text: it is as private as that."""
+        self._model.save(folder)
+
+    def latent(self, records: Sequence[Record]) -> Floats:
+        """Clipped latents `(n_records, 2 * hidden)`."""
+        return self._model.latents(records)
+
+    def release(self, latents: Floats, randomness: Randomness) -> Floats:
+        """Latents with the published noise."""
+        found = np.empty_like(latents, dtype=np.float64)
+        start = 0
+        for source, n in randomness.blocks([1] * len(latents), _ROWS):
+            found[start : start + n] = self._noise.release(latents[start : start + n], source)
+            start += n
+        return found
+
+    def log_density(self, released: Floats, latents: Floats) -> Floats:
+        """Log density `(rows,)` of noisy latents, up to a term that `released` determines."""
+        return self._noise.log_density(released, latents)
+
+    def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
+        """Loss per token of writing each record from its own latent, without noise, `(n,)`: a membership score."""
+        return self._model.losses(records)
+
+    def write(self, latents: Floats) -> list[tuple[str | None, str]]:
+        """Label and text of each latent `(n, 2 * hidden)`."""
+        how = _neural().Decoding("constrained" if self.spec.decoding == "constrained" else "none")
+        return self._model.write(latents, how)
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One utterance and label a record: encode, clip, add noise, decode. A label that is not written is None."""
+        written = self.write(self.release(self.latent(records), randomness))
+        return [
+            Release(record.id, text, label=label, kept=record.kept)
+            for record, (label, text) in zip(records, written, strict=True)
+        ]
+
+
+def _neural() -> ModuleType:
+    """The neural room, loaded when a network is first needed.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+    """
+    try:
+        from dptext.neural import rewriting  # noqa: PLC0415 (an extra, slow to load)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"ADePT needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural]'"
+        ) from error
+    return rewriting

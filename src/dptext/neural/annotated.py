@@ -1,0 +1,284 @@
+"""A fitted auto-encoder of annotated utterances, as mechanisms use it: records in, latents; latents in, utterances out.
+
+Saved as safetensors (weights) and JSON (sizes and vocabulary); nothing in the files is code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dptext.errors import ConfigError, MissingExtraError
+from dptext.guarantee import Json
+from dptext.neural.autoencoder import Architecture, AutoEncoder, Decoder, Decoding, encode
+from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder
+from dptext.neural.tokens import Tokens
+from dptext.neural.training import Noise, Progress, Schedule, reconstruction_losses, train
+from dptext.records import Record
+
+Floats = NDArray[np.float64]
+
+WEIGHTS_FILE, SIZES_FILE = "weights.safetensors", "autoencoder.json"
+FORMAT = "dptext annotated auto-encoder"
+VERSION = 1
+_SAVE_AGAIN = "Fit and save the model again."
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Public settings of the auto-encoder; see `dptext.mechanisms.adept.Adept` for what each means."""
+
+    labels: tuple[str, ...]
+    encoder: Literal["sentence", "lstm"]
+    latent_dim: int
+    clip_norm: float
+    max_tokens: int
+    hidden: int
+    embedding: int
+    min_count: int
+    max_words: int
+    projected: bool
+    schedule: Schedule
+
+
+class AnnotatedModel:
+    """An auto-encoder with its vocabulary; immutable once fitted.
+
+    Attributes:
+        tokens: the public vocabulary.
+        model: the network.
+        device: where it computes.
+    """
+
+    __slots__ = ("_decoder", "_sentences", "device", "digest", "model", "tokens")
+
+    def __init__(
+        self,
+        model: AutoEncoder,
+        tokens: Tokens,
+        sentences: SentenceEncoder | None,
+        *,
+        device: str,
+        precision: Literal["float32", "bfloat16"] = "float32",
+    ) -> None:
+        self.tokens = tokens
+        self.model = model.eval()
+        self.device = device
+        self._sentences = sentences
+        self._decoder = Decoder(model, tokens, device=device, dtype=getattr(torch, precision))
+        self.digest = _digest(model, tokens)
+
+    def __repr__(self) -> str:
+        return f"AnnotatedModel(n_tokens={len(self.tokens)}, latent_dim={self.model.sizes.latent_dim})"
+
+    @property
+    def dim(self) -> int:
+        """Coordinates of a latent."""
+        return self.model.sizes.latent_dim
+
+    @property
+    def sentence_digest(self) -> str | None:
+        """sha256 of the sentence encoder's weights, where there is one."""
+        return None if self._sentences is None else self._sentences.digest
+
+    def inputs(self, records: Sequence[Record]) -> NDArray[np.generic]:
+        """What the network reads: left-padded tokens, or sentence embedding and label, `(n, ...)`."""
+        if self._sentences is None:
+            return self.tokens.inputs(self.tokens.sequences(records))
+        return _features(self._sentences, self.tokens, records)
+
+    def latents(self, records: Sequence[Record]) -> Floats:
+        """Clipped latents `(n, dim)`."""
+        return encode(self.model, self.inputs(records), device=self.device)
+
+    def meanings(self, records: Sequence[Record]) -> Floats:
+        """Unit vectors `(n, d)` of the texts for ranking: sentence embeddings, else the directions of the latents."""
+        if self._sentences is not None:
+            return self._sentences.embed([record.text for record in records])
+        latents = self.latents(records)
+        return np.asarray(latents / np.maximum(np.linalg.norm(latents, axis=1, keepdims=True), 1e-12))
+
+    def write(self, latents: Floats, how: Decoding, *, seed: int = 0) -> list[tuple[str | None, str]]:
+        """Label and text for each latent `(n, dim)`."""
+        return self._decoder.decode(latents, how, seed=seed)
+
+    def losses(self, records: Sequence[Record]) -> Floats:
+        """Reconstruction loss per token of each record, `(n,)`."""
+        sequences = self.tokens.sequences(records)
+        return reconstruction_losses(self.model, self.inputs(records), sequences, device=self.device)
+
+    def writing_losses(self, latents: Floats, records: Sequence[Record]) -> Floats:
+        """Loss per token of writing each record from the latent in the same row, `(n,)`."""
+        found = np.empty(len(records))
+        sequences = self.tokens.sequences(records)
+        with torch.inference_mode():
+            for rows in (slice(i, i + 256) for i in range(0, len(records), 256)):
+                read = torch.from_numpy(latents[rows].astype(np.float32)).to(self.device)
+                wanted = torch.from_numpy(sequences[rows]).to(self.device)
+                found[rows] = self.model.losses(read, wanted).double().cpu().numpy()
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Write weights and sizes into an existing folder.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        save_file = _safetensors()[0]
+        state = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
+        save_file(state, folder / WEIGHTS_FILE)
+        described = {
+            "format": FORMAT,
+            "version": VERSION,
+            "sizes": asdict(self.model.sizes),
+            "tokens": _tokens_data(self.tokens),
+        }
+        (folder / SIZES_FILE).write_text(json.dumps(described, ensure_ascii=False), "utf-8")
+
+
+def fit_model(
+    settings: Settings,
+    public: Sequence[Record],
+    *,
+    noise: Noise | None,
+    seed: int | None,
+    device: str,
+    precision: Literal["float32", "bfloat16"],
+    on_epoch: Callable[[Progress], None] | None = None,
+) -> AnnotatedModel:
+    """Vocabulary and weights from these records alone.
+
+    Raises:
+        ConfigError: there are fewer than two records.
+        MissingExtraError: the sentence encoder is not installed.
+    """
+    if len(public) < 2:
+        raise ConfigError(f"Expected at least 2 public records to fit on, found {len(public)}: give public=...")
+    seed = secrets.randbits(32) if seed is None else seed
+    tokens = Tokens.from_public(
+        [record.text for record in public],
+        labels=settings.labels,
+        max_tokens=settings.max_tokens,
+        min_count=settings.min_count,
+        max_words=settings.max_words,
+    )
+    sentences = load_sentence_encoder(device=device) if settings.encoder == "sentence" else None
+    targets = tokens.sequences(public)
+    inputs: NDArray[np.generic] = tokens.inputs(targets) if sentences is None else _features(sentences, tokens, public)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = AutoEncoder(_sizes(settings, tokens, sentences)).to(device)
+        train(
+            model,
+            inputs,
+            targets,
+            schedule=settings.schedule,
+            seed=seed,
+            noise=noise,
+            device=device,
+            on_epoch=on_epoch,
+        )
+    return AnnotatedModel(model, tokens, sentences, device=device, precision=precision)
+
+
+def load_fitted(
+    settings: Settings, folder: Path, *, device: str, precision: Literal["float32", "bfloat16"]
+) -> AnnotatedModel:
+    """The model that `AnnotatedModel.save` wrote under the same settings.
+
+    Raises:
+        ConfigError: a file is absent, truncated, of another version, no such model, or does not fit the settings.
+    """
+    described = _described(folder / SIZES_FILE)
+    try:
+        words = described["tokens"]["words"]
+        if not all(isinstance(word, str) for word in words):
+            raise TypeError
+        tokens = Tokens(tuple(words), settings.labels, settings.max_tokens)
+    except (KeyError, TypeError) as error:
+        raise ConfigError(f"{folder / SIZES_FILE} lacks what a model needs: it was edited. {_SAVE_AGAIN}") from error
+    sentences = load_sentence_encoder(device=device) if settings.encoder == "sentence" else None
+    sizes = _sizes(settings, tokens, sentences)
+    if described["tokens"] != _tokens_data(tokens) or described.get("sizes") != asdict(sizes):
+        raise ConfigError(f"The model in {folder} was made with other settings than these. {_SAVE_AGAIN}")
+    model = AutoEncoder(sizes)
+    load_file, failure = _safetensors()[1:]
+    path = folder / WEIGHTS_FILE
+    try:
+        state = load_file(path)
+        model.load_state_dict(state)
+    except OSError as error:
+        raise ConfigError(f"Cannot read the weights {path}: {error.strerror or 'not a file'}. {_SAVE_AGAIN}") from error
+    except (failure, RuntimeError) as error:
+        raise ConfigError(
+            f"{path} does not hold the weights of this model: cut short or edited. {_SAVE_AGAIN}"
+        ) from error
+    if not all(bool(torch.isfinite(value).all()) for value in state.values()):
+        raise ConfigError(f"{path} holds weights that are no numbers. {_SAVE_AGAIN}")
+    return AnnotatedModel(model.to(device), tokens, sentences, device=device, precision=precision)
+
+
+def _features(sentences: SentenceEncoder, tokens: Tokens, records: Sequence[Record]) -> Floats:
+    """Embedding and label side by side, `(n, dim + n_labels)`; no label known is a row of zeros."""
+    rows = tokens.label_rows([record.label for record in records])
+    labels = (rows[:, None] == np.arange(len(tokens.labels))).astype(np.float64)
+    return np.concatenate([sentences.embed([record.text for record in records]), labels], axis=1)
+
+
+def _sizes(settings: Settings, tokens: Tokens, sentences: SentenceEncoder | None) -> Architecture:
+    return Architecture(
+        n_tokens=len(tokens),
+        length=tokens.length,
+        latent_dim=settings.latent_dim,
+        hidden=settings.hidden,
+        embedding=settings.embedding,
+        clip_norm=settings.clip_norm,
+        features=0 if sentences is None else sentences.dim + len(settings.labels),
+        projected=settings.projected,
+    )
+
+
+def _tokens_data(tokens: Tokens) -> dict[str, Json]:
+    return {"words": list(tokens.words), "labels": list(tokens.labels), "max_tokens": tokens.max_tokens}
+
+
+def _described(path: Path) -> dict[str, Any]:
+    try:
+        described = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"Cannot read the model {path}: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not a JSON file: it was cut short or edited. {_SAVE_AGAIN}") from error
+    if not isinstance(described, dict) or described.get("format") != FORMAT:
+        raise ConfigError(f"{path} is not the file of an auto-encoder. {_SAVE_AGAIN}")
+    if described.get("version") != VERSION:
+        raise ConfigError(f"Expected version {VERSION} of {path}, found {described.get('version')!r}. {_SAVE_AGAIN}")
+    return described
+
+
+def _digest(model: AutoEncoder, tokens: Tokens) -> str:
+    found = hashlib.sha256(json.dumps([tokens.words, tokens.labels, tokens.max_tokens]).encode())
+    for name, value in sorted(model.state_dict().items()):
+        found.update(name.encode())
+        found.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
+
+
+def _safetensors() -> tuple[Callable[..., None], Callable[..., dict[str, torch.Tensor]], type[Exception]]:
+    try:
+        from safetensors import SafetensorError  # noqa: PLC0415 (an extra)
+        from safetensors.torch import load_file, save_file  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError(
+            "Saving and loading a network needs safetensors. Run: pip install torch==2.13.0 'dptext[neural]'"
+        ) from error
+    return save_file, load_file, SafetensorError

@@ -1,0 +1,144 @@
+"""A public codebook of utterances: written by the decoder from public latents, cleaned, ranked by likeness.
+
+Everything here sees public text only, so that no choice costs privacy: which sentences are kept, how many, and how many
+of the best share the probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext.errors import ConfigError
+from dptext.neural.annotated import AnnotatedModel
+from dptext.neural.autoencoder import Decoding
+from dptext.records import Record
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+_ROUNDS = 6
+_WORST = 0.1
+_MIN_WORDS = 2
+_QUERIES = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codebook:
+    """Public utterances.
+
+    Attributes:
+        texts: distinct, `size` of them.
+        labels: the label of each.
+        points: unit vectors `(size, d)` of the texts, for the cosine.
+        sources: the public record from which each was written.
+    """
+
+    texts: tuple[str, ...]
+    labels: tuple[str | None, ...]
+    points: Floats
+    sources: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def scores(codebook: Codebook, meanings: Floats, labels: Sequence[str | None], *, label_weight: float) -> Floats:
+    """`(n, size)`: cosine, plus `label_weight` where the labels agree; rounded to 2^-12, as floats are not exact."""
+    likeness = meanings @ codebook.points.T + label_weight * agreement(codebook, labels)
+    return np.asarray(np.rint(likeness * 4096) / 4096)
+
+
+def agreement(codebook: Codebook, labels: Sequence[str | None]) -> NDArray[np.bool_]:
+    """`(n, size)`: whether the labels agree; a missing label agrees with none."""
+    own = np.asarray(codebook.labels, object)
+    asked = np.asarray(labels, object)[:, None]
+    return np.asarray((asked == own[None, :]) & (asked != None), bool)  # noqa: E711 (elementwise)
+
+
+def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int, seed: int) -> Codebook:
+    """Decode the latents of public records, and latents near to them, until there are `size` good sentences.
+
+    Removed: duplicates; sentences whose label is not that of the record they were written for, that did not end, that
+    have fewer than two words or the same word twice in a row; and the tenth that the decoder itself finds least likely.
+
+    Raises:
+        ConfigError: the model writes fewer than two good sentences.
+    """
+    source = np.random.default_rng(seed)
+    latents = model.latents(public)
+    wanted = math.ceil(size / (1 - _WORST)) + 1
+    kept: dict[tuple[str | None, str], tuple[int, Floats]] = {}
+    for round_ in range(_ROUNDS):
+        # First the best sentence of each latent, then drawn ones from latents farther and farther around it.
+        how = Decoding("constrained", temperature=0.0 if round_ == 0 else 0.5)
+        shift = 0.1 * round_ * source.normal(size=latents.shape) / math.sqrt(latents.shape[1])
+        moved = latents + shift * np.linalg.norm(latents, axis=1, keepdims=True)
+        for i, (label, text) in enumerate(model.write(moved, how, seed=seed + round_)):
+            if _is_whole(text, model.tokens.max_tokens) and (not model.tokens.labels or label == public[i].label):
+                kept.setdefault((label, text), (i, moved[i]))
+        if len(kept) >= wanted:
+            break
+    if len(kept) < 2:
+        raise ConfigError(
+            f"Expected a model that writes at least 2 good sentences, found {len(kept)}: give more public text, more "
+            "epochs or a larger hidden."
+        )
+    utterances = [Record(str(i), text, label=label) for i, (label, text) in enumerate(kept)]
+    losses = model.writing_losses(np.stack([latent for _, latent in kept.values()]), utterances)
+    likely = np.argsort(losses, kind="stable")[: max(2, math.floor(len(kept) * (1 - _WORST)))]
+    chosen = np.sort(source.permutation(likely)[:size])
+    good = [utterances[i] for i in chosen]
+    origins = [origin for origin, _ in kept.values()]
+    return Codebook(
+        tuple(record.text for record in good),
+        tuple(record.label for record in good),
+        model.meanings(good),
+        tuple(origins[i] for i in chosen),
+    )
+
+
+def _is_whole(text: str, max_tokens: int) -> bool:
+    words = text.split()
+    twice = any(first == second for first, second in pairwise(words))
+    return _MIN_WORDS <= len(words) < max_tokens and not twice
+
+
+def best_k(
+    codebook: Codebook,
+    model: AnnotatedModel,
+    public: Sequence[Record],
+    *,
+    epsilon: float,
+    label_weight: float,
+    seed: int,
+) -> int:
+    """How many of the nearest utterances share the probability, chosen on public records.
+
+    Top-k randomized response gives one of the k best with probability h = k e^epsilon / (k e^epsilon + size - k). The k
+    with the largest expected cosine plus share of labels kept is taken; a record's own offspring does not count.
+    """
+    size = len(codebook)
+    rows = np.random.default_rng(seed).permutation(len(public))[:_QUERIES]
+    asked = [public[i] for i in rows]
+    meanings = model.meanings(asked)
+    labels = [record.label for record in asked]
+    ranked = scores(codebook, meanings, labels, label_weight=label_weight)
+    gains = meanings @ codebook.points.T + agreement(codebook, labels)
+    own = rows[:, None] == np.asarray(codebook.sources)[None, :]
+    ranked[own] = -np.inf
+    gains[own] = 0.0
+    order = np.argsort(-ranked, axis=1, kind="stable")
+    sums = np.cumsum(np.take_along_axis(gains, order, axis=1).mean(axis=0))
+    candidates = sorted({min(size - 1, round(1.25**i)) for i in range(60)})
+    return max(candidates, key=lambda k: _expected(sums, k, size, epsilon))
+
+
+def _expected(sums: Floats, k: int, size: int, epsilon: float) -> float:
+    hit = 1 / (1 + math.exp(-epsilon) * (size - k) / k)
+    return float(hit * sums[k - 1] / k + (1 - hit) * (sums[-1] - sums[k - 1]) / (size - k))

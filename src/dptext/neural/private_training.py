@@ -1,0 +1,257 @@
+"""DP-SGD for the auto-encoder of ADePT (Abadi et al. 2016; Song, Chaudhuri and Sarwate 2013): clipped, noisy gradients.
+
+opacus gives the gradient norm of each record ("ghost clipping", Li et al. 2022) for linear layers and embeddings; its
+own `DPLSTM` stores a gradient for each record and each step, which is four times as slow here. So the LSTM is written as
+two linear layers that see all steps at once (`RecordLstm`). Which records a step takes and the noise on their gradients
+are drawn from the caller's `Randomness`; opacus's own noise would come from a predictable generator, because the package
+behind its secure mode is no longer published.
+
+Whoever calls this sees the private texts and must be trusted; `dptext.mechanisms.adept_dpsgd` states what the weights
+guarantee.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from opacus.grad_sample import GradSampleModuleFastGradientClipping
+from torch import Tensor, nn
+
+from dptext.neural.annotated import AnnotatedModel
+from dptext.neural.autoencoder import AutoEncoder, shifted
+from dptext.neural.sentence_encoder import load_sentence_encoder
+from dptext.neural.tokens import PAD, UNKNOWN
+from dptext.neural.training import Noise, noisy
+from dptext.noise import normals
+from dptext.randomness import Randomness
+from dptext.records import Record
+
+Ids = NDArray[np.int64]
+State = tuple[Tensor, Tensor]
+
+_ROWS = 256
+_WORD_DROPOUT = 0.25
+_RENAMED = {
+    f"{kind}_{side}_l0": f"{side}.{kind}" for side in ("ih", "hh") for kind in ("weight", "bias")
+}  # of nn.LSTM: of RecordLstm
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateSchedule:
+    """How long and how fast; all of it public, none of it chosen by looking at the private records.
+
+    Attributes:
+        sampling_rate: each step takes each record with this probability, whatever the others (Poisson sampling).
+        noise_multiplier: standard deviation of the noise on the sum of gradients, in units of `gradient_clip`.
+        steps: always all of them.
+        gradient_clip: largest L2 norm of one record's gradient, over all parameters together.
+        learning_rate: of Adam.
+    """
+
+    sampling_rate: float
+    noise_multiplier: float
+    steps: int
+    gradient_clip: float
+    learning_rate: float
+
+
+class RecordLstm(nn.Module):
+    """An LSTM whose parameters are those of two linear layers that are each called once: opacus can then tell records.
+
+    Computes what `nn.LSTM` of one layer and batch_first computes. A first pass without gradients finds the states; the
+    second reads them as a constant input of the layer `hh`, so that this layer's gradient is that of the recurrence.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, *, batch_first: bool = True) -> None:
+        super().__init__()
+        if not batch_first:
+            raise ValueError("Expected batch_first=True.")
+        self.ih = nn.Linear(input_size, 4 * hidden_size)
+        self.hh = nn.Linear(hidden_size, 4 * hidden_size)
+
+    def forward(self, inputs: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """States `(n, steps, hidden)` and the last `(1, n, hidden)` of h and c, for inputs `(n, steps, input_size)`."""
+        if state is None:
+            zero = inputs.new_zeros(len(inputs), self.hh.in_features)
+            h, c = zero, zero
+        else:
+            h, c = state[0][0], state[1][0]
+        fed = self.ih(inputs)
+        weight, bias = self.hh.weight.detach(), self.hh.bias.detach()
+        with torch.no_grad():
+            states, _ = _recur(fed, h, c, lambda _, h: nn.functional.linear(h, weight, bias))
+            before = torch.cat([h[:, None], states[:, :-1]], dim=1)
+        again = self.hh(before)
+        # The difference is zero; its gradient is what passes from one step to the one before it.
+        states, c = _recur(fed, h, c, lambda t, h: again[:, t] + (h - before[:, t]) @ weight.T)
+        return states, (states[None, :, -1], c[None])
+
+
+def _recur(fed: Tensor, h: Tensor, c: Tensor, recurrent: Callable[[int, Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    """States of all steps `(n, steps, hidden)` and the last cell, from the inputs' part of the gates."""
+    states = []
+    for t in range(fed.shape[1]):
+        entered, kept, new, shown = (fed[:, t] + recurrent(t, h)).chunk(4, dim=1)
+        c = torch.sigmoid(kept) * c + torch.sigmoid(entered) * torch.tanh(new)
+        h = torch.sigmoid(shown) * torch.tanh(c)
+        states.append(h)
+    return torch.stack(states, dim=1), c
+
+
+def sampled(n: int, rate: float, randomness: Randomness) -> NDArray[np.bool_]:
+    """Which of n records a step takes, `(n,)`: each with probability `rate`, rounded down to a multiple of 2^-63."""
+    return randomness.uint64(n) >> np.uint64(1) < np.uint64(int(rate * 2.0**63))
+
+
+class ClippedGradients:
+    """Sums of clipped gradients of single records, for a copy of an auto-encoder."""
+
+    def __init__(self, model: AutoEncoder, clip_norm: float) -> None:
+        self.model = AutoEncoder(model.sizes, lstm=RecordLstm).to(next(model.parameters()).device)
+        self.model.load_state_dict({_renamed(name): value for name, value in model.state_dict().items()})
+        self.model.train()
+        self._norms = GradSampleModuleFastGradientClipping(
+            self.model, max_grad_norm=clip_norm, use_ghost_clipping=True, loss_reduction="sum"
+        )
+        self.parameters = list(self.model.parameters())
+
+    def sum(self, inputs: Tensor, targets: Tensor, *, noise: Noise | None, source: np.random.Generator) -> list[Tensor]:
+        """The sum over records, one tensor a parameter; a record whose gradient is not finite counts as zero.
+
+        Args:
+            inputs, targets: `(n, ...)`, n at least 1.
+            noise: on the latents.
+            source: of the words that the decoder does not see.
+        """
+        losses = record_losses(self.model, inputs, targets, noise=noise, source=source)
+        with warnings.catch_warnings():
+            # An embedding's input, being integers, has no gradient.
+            warnings.filterwarnings("ignore", message="Full backward hook is firing")
+            self._norms.enable_hooks()
+            torch.autograd.backward(losses.sum(), retain_graph=True)
+        self.model.zero_grad()
+        self._norms.disable_hooks()
+        norms = self._norms.get_norm_sample()
+        usable = torch.isfinite(norms) & torch.isfinite(losses.detach())
+        if not bool(usable.all()):
+            if not bool(usable.any()):
+                return [torch.zeros_like(parameter) for parameter in self.parameters]
+            return self.sum(inputs[usable], targets[usable], noise=noise, source=source)
+        torch.autograd.backward((self._norms.get_clipping_coef() * losses).sum())
+        return [torch.zeros_like(p) if p.grad is None else p.grad.detach().clone() for p in self.parameters]
+
+    def copy_to(self, model: AutoEncoder) -> None:
+        """Give the model these weights."""
+        state = self.model.state_dict()
+        model.load_state_dict({name: state[_renamed(name)] for name in model.state_dict()})
+
+
+def record_losses(
+    model: AutoEncoder, inputs: Tensor, targets: Tensor, *, noise: Noise | None, source: np.random.Generator
+) -> Tensor:
+    """As `AutoEncoder.losses`, `(n,)`, but with all positions computed: no layer may mix records in its first axis."""
+    previous = shifted(targets)
+    hidden = torch.from_numpy(source.random(tuple(previous.shape)) < _WORD_DROPOUT).to(previous.device)
+    hidden[:, 0] = False  # BEGIN
+    previous = torch.where(hidden & (previous != PAD), torch.full_like(previous, UNKNOWN), previous)
+    scores = model.logits(noisy(model.latent(inputs), noise), previous)
+    counted = (targets != PAD) & (targets != UNKNOWN)
+    each = nn.functional.cross_entropy(scores.transpose(1, 2), targets, reduction="none")
+    return (each * counted).sum(dim=1) / counted.sum(dim=1).clamp_min(1)
+
+
+def train_privately(
+    model: AutoEncoder,
+    inputs: NDArray[np.generic],
+    targets: Ids,
+    *,
+    schedule: PrivateSchedule,
+    randomness: Randomness,
+    noise: Noise | None = None,
+    device: str = "cpu",
+    on_step: Callable[[int, int], None] | None = None,
+) -> None:
+    """DP-SGD in place. The number of records is used as it is: it is no secret when a record is replaced.
+
+    Args:
+        model: with public weights.
+        inputs: of the private records, left-padded tokens or features, `(n, ...)`.
+        targets: sequences `(n, length)`.
+        schedule: see there.
+        randomness: of the sampling and of the gradient noise; secure() for real texts.
+        noise: the mechanism's own noise on latents, as in `training.train`; it costs and protects nothing here.
+        device: where the model is.
+        on_step: called with the steps done and all steps. (A loss would be private.)
+    """
+    gradients = ClippedGradients(model, schedule.gradient_clip)
+    optimizer = torch.optim.Adam(gradients.parameters, lr=schedule.learning_rate)
+    source = np.random.default_rng(int(randomness.uint64(1)[0]))
+    scale = schedule.noise_multiplier * schedule.gradient_clip
+    expected = schedule.sampling_rate * len(targets)
+    read = torch.from_numpy(np.ascontiguousarray(inputs)).to(torch.float32 if model.sizes.features else torch.int64)
+    wanted = torch.from_numpy(np.ascontiguousarray(targets))
+    lengths = (targets != PAD).sum(axis=1)
+    for step in range(1, schedule.steps + 1):
+        taken = np.flatnonzero(sampled(len(targets), schedule.sampling_rate, randomness))
+        taken = taken[np.argsort(lengths[taken], kind="stable")]
+        total = [torch.zeros_like(parameter) for parameter in gradients.parameters]
+        for start in range(0, len(taken), _ROWS):  # none of it where no record was taken: the step is noise alone
+            rows = taken[start : start + _ROWS]
+            width = int(lengths[rows].max())
+            of_rows = gradients.sum(read[rows].to(device), wanted[rows, :width].to(device), noise=noise, source=source)
+            total = [before + more for before, more in zip(total, of_rows, strict=True)]
+        _add_noise(total, scale, randomness)
+        for parameter, gradient in zip(gradients.parameters, total, strict=True):
+            parameter.grad = gradient / expected
+        optimizer.step()
+        if on_step is not None:
+            on_step(step, schedule.steps)
+    gradients.copy_to(model)
+    model.eval()
+
+
+def train_further(
+    fitted: AnnotatedModel,
+    private: Sequence[Record],
+    *,
+    schedule: PrivateSchedule,
+    randomness: Randomness,
+    noise: Noise | None = None,
+    on_step: Callable[[int, int], None] | None = None,
+) -> AnnotatedModel:
+    """A model that was fitted on public records, trained on private ones by `train_privately`."""
+    model = copy.deepcopy(fitted.model)
+    train_privately(
+        model,
+        fitted.inputs(private),
+        fitted.tokens.sequences(private),
+        schedule=schedule,
+        randomness=randomness,
+        noise=noise,
+        device=fitted.device,
+        on_step=on_step,
+    )
+    sentences = None if fitted.sentence_digest is None else load_sentence_encoder(device=fitted.device)
+    return AnnotatedModel(model, fitted.tokens, sentences, device=fitted.device)
+
+
+def _add_noise(total: list[Tensor], scale: float, randomness: Randomness) -> None:
+    """Independent normal noise of this standard deviation on each coordinate, in place."""
+    drawn = normals(1, sum(tensor.numel() for tensor in total), randomness)[0]
+    start = 0
+    for tensor in total:
+        piece = torch.from_numpy(drawn[start : start + tensor.numel()] * scale)
+        tensor += piece.reshape(tensor.shape).to(tensor.device, tensor.dtype)
+        start += tensor.numel()
+
+
+def _renamed(name: str) -> str:
+    """The name in a model of `RecordLstm` of a parameter of the same model of `nn.LSTM`."""
+    owner, _, last = name.rpartition(".")
+    return f"{owner}.{_RENAMED[last]}" if last in _RENAMED else name

@@ -1,0 +1,107 @@
+"""Annotated utterances as numbers: `@Label text`, cut and padded to a public length.
+
+The vocabulary is made from public text. The labels are public settings: no text decides which there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import text
+from dptext.records import Record
+
+Ids = NDArray[np.int64]
+
+PAD, UNKNOWN, BEGIN, END = range(4)
+_SPECIAL = 4
+
+
+def words_of(document: str, max_tokens: int) -> list[str]:
+    """The first `max_tokens` tokens over all lines, in lower case."""
+    return [word.casefold() for line in text.cut(text.tokenize(document), max_tokens) for word in line]
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A public vocabulary: four special tokens, one token for each label (the `@Label` of the paper), then words.
+
+    Attributes:
+        words: most frequent first.
+        labels: in the order of the settings.
+        max_tokens: words of a text that are read and written at most.
+    """
+
+    words: tuple[str, ...]
+    labels: tuple[str, ...]
+    max_tokens: int
+    _index: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        first = _SPECIAL + len(self.labels)
+        object.__setattr__(self, "_index", {word: first + i for i, word in enumerate(self.words)})
+
+    @classmethod
+    def from_public(
+        cls, texts: Iterable[str], *, labels: tuple[str, ...], max_tokens: int, min_count: int, max_words: int
+    ) -> Tokens:
+        """The words that occur at least `min_count` times in public texts, the most frequent `max_words` of them."""
+        counts = Counter(word for document in texts for word in words_of(document, max_tokens))
+        ranked = sorted((word for word in counts if counts[word] >= min_count), key=lambda word: (-counts[word], word))
+        return cls(tuple(ranked[:max_words]), labels, max_tokens)
+
+    def __len__(self) -> int:
+        return _SPECIAL + len(self.labels) + len(self.words)
+
+    @property
+    def length(self) -> int:
+        """Positions of a written sequence: the label where there are labels, the words, the end."""
+        return bool(self.labels) + self.max_tokens + 1
+
+    def label_rows(self, labels: Sequence[str | None]) -> Ids:
+        """The position of each label among `labels`, `(n,)`; -1 where there is none or an unknown one."""
+        index = {label: i for i, label in enumerate(self.labels)}
+        return np.asarray([-1 if label is None else index.get(label, -1) for label in labels], np.int64)
+
+    def sequences(self, records: Sequence[Record]) -> Ids:
+        """What a decoder is to write, `(n, length)`: label, words, end, padding.
+
+        A missing or unknown label and an unknown word have the same token, UNKNOWN.
+        """
+        found = np.full((len(records), self.length), PAD, np.int64)
+        offset = int(bool(self.labels))
+        if self.labels:
+            rows = self.label_rows([record.label for record in records])
+            found[:, 0] = np.where(rows < 0, UNKNOWN, rows + _SPECIAL)
+        for i, record in enumerate(records):
+            ids = [self._index.get(word, UNKNOWN) for word in words_of(record.text, self.max_tokens)]
+            found[i, offset : offset + len(ids)] = ids
+            found[i, offset + len(ids)] = END
+        return found
+
+    def inputs(self, sequences: Ids) -> Ids:
+        """What an encoder reads, of the same shape: the padding is moved to the left, so that texts end together."""
+        lengths = (sequences != PAD).sum(axis=1)
+        positions = np.arange(sequences.shape[1])[None, :] - (sequences.shape[1] - lengths)[:, None]
+        return np.where(positions < 0, PAD, np.take_along_axis(sequences, np.maximum(positions, 0), axis=1))
+
+    def label_ids(self) -> range:
+        """The tokens of the labels."""
+        return range(_SPECIAL, _SPECIAL + len(self.labels))
+
+    def read(self, ids: Sequence[int]) -> tuple[str | None, str]:
+        """Label and text of one written sequence; what follows the end is not read, special tokens are not written."""
+        label: str | None = None
+        words: list[str] = []
+        for position, token in enumerate(ids):
+            if token in (END, PAD):
+                break
+            if position == 0 and token in self.label_ids():
+                label = self.labels[token - _SPECIAL]
+            elif token >= _SPECIAL + len(self.labels):
+                words.append(self.words[token - _SPECIAL - len(self.labels)])
+        return label, text.detokenize([words])

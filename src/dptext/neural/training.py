@@ -1,0 +1,172 @@
+"""Training of the auto-encoder on public text, and its measured reconstruction."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dptext.neural.autoencoder import AutoEncoder, encode, shifted
+from dptext.neural.tokens import PAD, UNKNOWN
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+#: The noise of a mechanism and what is done before decoding: vectors `(rows, dim)` for clipped ones.
+Noise = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long and how fast.
+
+    Attributes:
+        epochs: at most so many.
+        patience: epochs without a better loss on the held-out texts after which training ends.
+        batch_size: texts a step.
+        learning_rate: of Adam.
+        word_dropout: share of the words written before that the decoder does not see in training, so that it has to
+            look at the latent; without it a strong decoder ignores the latent and writes one text for all.
+        held_out: share of the public texts that only the early stopping sees.
+    """
+
+    epochs: int = 12
+    patience: int = 3
+    batch_size: int = 64
+    learning_rate: float = 2e-3
+    word_dropout: float = 0.25
+    held_out: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One epoch: its number, of how many, the mean loss per token on training and on held-out texts."""
+
+    epoch: int
+    epochs: int
+    loss: float
+    held_out: float
+
+
+def train(
+    model: AutoEncoder,
+    inputs: NDArray[np.generic],
+    targets: Ids,
+    *,
+    schedule: Schedule,
+    seed: int,
+    noise: Noise | None = None,
+    device: str = "cpu",
+    on_epoch: Callable[[Progress], None] | None = None,
+) -> None:
+    """Fit the model in place; the weights of the best epoch on held-out texts are kept.
+
+    Args:
+        model: fresh.
+        inputs: left-padded tokens or features, `(n, ...)`.
+        targets: sequences `(n, length)`.
+        schedule: see there.
+        seed: of the order, the dropped words and the held-out texts.
+        noise: the mechanism's own noise, drawn anew each step; the decoder then learns what a noisy latent means
+            (denoising). The gradient passes the noise as if it were a constant.
+        device: where the model is.
+        on_epoch: called after each epoch.
+    """
+    source = np.random.default_rng(seed)
+    order = source.permutation(len(targets))
+    n_held = min(len(order) - 1, max(1, round(schedule.held_out * len(order)))) if len(order) > 1 else 0
+    held, used = order[:n_held], order[n_held:]
+    optimizer = torch.optim.Adam(model.parameters(), lr=schedule.learning_rate)
+    best, since, state = float("inf"), 0, copy.deepcopy(model.state_dict())
+    for epoch in range(1, schedule.epochs + 1):
+        model.train()
+        total = 0.0
+        for rows in _batches(used, targets, schedule.batch_size, source):
+            read, wanted = _tensors(model, inputs[rows], targets[rows], device)
+            latents = noisy(model.latent(read), noise)
+            previous = _dropped(shifted(wanted), schedule.word_dropout, source)
+            loss = model.losses(latents, wanted, previous).mean()
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+            optimizer.step()
+            total += float(loss.detach()) * len(rows)
+        model.eval()
+        mean = (
+            float(reconstruction_losses(model, inputs[held], targets[held], noise=noise, device=device).mean())
+            if n_held
+            else total
+        )
+        if on_epoch is not None:
+            on_epoch(Progress(epoch, schedule.epochs, total / len(used), mean))
+        if mean < best:
+            best, since, state = mean, 0, copy.deepcopy(model.state_dict())
+        else:
+            since += 1
+            if since >= schedule.patience:
+                break
+    model.load_state_dict(state)
+    model.eval()
+
+
+def noisy(latents: Tensor, noise: Noise | None) -> Tensor:
+    """The latents with the mechanism's noise on them; the noise has no gradient."""
+    if noise is None:
+        return latents
+    clean = latents.detach().double().cpu().numpy()
+    shift = torch.from_numpy(noise(clean) - clean).to(latents.dtype).to(latents.device)
+    return latents + shift
+
+
+def reconstruction_losses(
+    model: AutoEncoder,
+    inputs: NDArray[np.generic],
+    targets: Ids,
+    *,
+    noise: Noise | None = None,
+    device: str = "cpu",
+    rows: int = 256,
+) -> Floats:
+    """Mean cross-entropy per token of each text, `(n,)`, with teacher forcing: an auto-encoder's membership score."""
+    found = np.empty(len(targets))
+    with torch.inference_mode():
+        for start in range(0, len(targets), rows):
+            wanted = torch.from_numpy(np.ascontiguousarray(targets[start : start + rows])).to(device)
+            latents = encode(model, inputs[start : start + rows], device=device)
+            if noise is not None:
+                latents = noise(latents)
+            read = torch.from_numpy(latents.astype(np.float32)).to(device)
+            found[start : start + rows] = model.losses(read, wanted).double().cpu().numpy()
+    return found
+
+
+def _batches(rows: Ids, targets: Ids, size: int, source: np.random.Generator) -> list[Ids]:
+    """Batches of public texts of like length, in random order."""
+    shuffled = source.permutation(rows)
+    lengths = (targets[shuffled] != PAD).sum(axis=1)
+    # sorted within windows of 16 batches: little padding, yet other neighbours each epoch
+    windows = np.arange(len(shuffled)) // (16 * size)
+    shuffled = shuffled[np.lexsort((lengths, windows))]
+    batches = [shuffled[start : start + size] for start in range(0, len(shuffled), size)]
+    return [batches[i] for i in source.permutation(len(batches))]
+
+
+def _tensors(model: AutoEncoder, inputs: NDArray[np.generic], targets: Ids, device: str) -> tuple[Tensor, Tensor]:
+    # The encoder always reads the whole public length, padding and all; the decoder may stop at the longest target.
+    width = int((targets != PAD).sum(axis=1).max())
+    dtype = torch.float32 if model.sizes.features else torch.int64
+    return (
+        torch.from_numpy(np.ascontiguousarray(inputs)).to(dtype).to(device),
+        torch.from_numpy(np.ascontiguousarray(targets[:, :width])).to(device),
+    )
+
+
+def _dropped(previous: Tensor, share: float, source: np.random.Generator) -> Tensor:
+    hidden = torch.from_numpy(source.random(tuple(previous.shape)) < share).to(previous.device)
+    hidden[:, 0] = False  # BEGIN
+    return torch.where(hidden & (previous != PAD), torch.full_like(previous, UNKNOWN), previous)

@@ -1,0 +1,197 @@
+"""Classifiers that are trained on private outputs and tested on real texts.
+
+A high accuracy here says little by itself: outputs that have nothing to do with their originals can train a good
+classifier, so `dptext.utility.tables` shows it beside `dptext.utility.fidelity` only.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext.bounds import bootstrap
+from dptext.errors import ConfigError, MissingExtraError
+from dptext.estimates import Estimate, clopper_pearson
+from dptext.guarantee import Json
+from dptext.randomness import seeded
+from dptext.records import Record
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+_CONFIDENCE = 0.95
+_MOST_FEATURES = 200_000
+_WORD = re.compile(r"\b\w+\b")
+
+
+class Classifier(Protocol):
+    """What gives each text a probability of each label."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of its training, in the order of the columns; none where there were none."""
+        ...
+
+    def probabilities(self, texts: Sequence[str]) -> Floats:
+        """Probabilities `(n_texts, n_labels)`; rows sum to 1."""
+        ...
+
+
+class Trainer(Protocol):
+    """What makes a classifier from texts and as many labels."""
+
+    def __call__(self, texts: Sequence[str], labels: Sequence[str], *, seed: int) -> Classifier:
+        """A classifier; a constant one where there is a single label, or none."""
+        ...
+
+
+ClassifierName = Literal["tfidf", "bilstm"]
+
+
+def train_named(name: ClassifierName) -> Trainer:
+    """The trainer of this name: the quick linear one, or the ADePT paper's BiLSTM (extra `[neural]`)."""
+    match name:
+        case "tfidf":
+            return train_tfidf
+        case "bilstm":
+            from dptext.neural.intent_classifier import train_intent_classifier  # noqa: PLC0415 (loads torch)
+
+            trainer: Trainer = train_intent_classifier
+            return trainer
+        case _:
+            assert_never(name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TfidfClassifier:
+    """Multinomial logistic regression on TF-IDF of words and pairs of words; made by `train_tfidf`.
+
+    Attributes:
+        labels: those of the training texts, sorted.
+        prior: share of each label in the training, `(n_labels,)`: all it knows where there is nothing to learn from.
+    """
+
+    labels: tuple[str, ...]
+    prior: Floats = field(repr=False)
+    _predict: Callable[[Sequence[str]], Floats] | None = field(default=None, repr=False)
+
+    def probabilities(self, texts: Sequence[str]) -> Floats:
+        """Probabilities `(n_texts, n_labels)`."""
+        if self._predict is None or not texts:
+            return np.tile(self.prior, (len(texts), 1))
+        return self._predict(texts)
+
+
+def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -> TfidfClassifier:
+    """A linear classifier. Its fit is convex, so that another seed gives the same one but for rounding.
+
+    Where the texts have a single label, or none, or hold no word at all, the classifier is constant.
+
+    Args:
+        texts: to learn from.
+        labels: of the texts.
+        seed: handed to scikit-learn.
+
+    Raises:
+        ConfigError: not one label a text.
+        MissingExtraError: scikit-learn is absent.
+    """
+    if len(texts) != len(labels):
+        raise ConfigError(f"Expected one label for each of {len(texts)} texts, found {len(labels)}.")
+    known = tuple(sorted(set(labels)))
+    position = {label: i for i, label in enumerate(known)}
+    codes = np.array([position[label] for label in labels], np.int64)
+    prior = np.bincount(codes, minlength=len(known)) / max(1, len(labels))
+    if len(known) < 2 or not any(map(_WORD.search, texts)):
+        return TfidfClassifier(known, prior)
+    try:
+        from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 (an extra)
+        from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415
+        from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("Classifiers need scikit-learn. Install it: pip install 'dptext[audit]'") from error
+    vectorizer = TfidfVectorizer(
+        token_pattern=_WORD.pattern, ngram_range=(1, 2), sublinear_tf=True, max_features=_MOST_FEATURES
+    )
+    model = LogisticRegression(C=10.0, max_iter=300, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # almost converged is as good
+        model.fit(vectorizer.fit_transform(texts), codes)
+    return TfidfClassifier(
+        known, prior, lambda found: np.asarray(model.predict_proba(vectorizer.transform(found)), np.float64)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How often a classifier is right on real texts.
+
+    Attributes:
+        accuracy: share of the texts whose label has the largest probability, the first of equals; Clopper-Pearson.
+        macro_f1: mean over labels of F1 = 2 TP / (2 TP + FP + FN), where a label counts that is the true or the given
+            one of some text; bootstrap over texts. A resample may lack a rare label, which its mean then lacks.
+        texts: how many there are.
+    """
+
+    accuracy: Estimate
+    macro_f1: Estimate
+    texts: int
+
+    def to_dict(self) -> dict[str, Json]:
+        """The numbers as JSON-able data."""
+        return {
+            "accuracy": {**self.accuracy.to_dict()},
+            "macro_f1": {**self.macro_f1.to_dict()},
+            "texts": self.texts,
+        }
+
+
+def evaluate(classifier: Classifier, test: Sequence[Record], *, seed: int = 0) -> Accuracy:
+    """Accuracy and macro-F1 with intervals at 95%, on the records that have a label.
+
+    A classifier without labels is wrong on every text.
+
+    Args:
+        classifier: to be tested.
+        test: real records.
+        seed: of the bootstrap.
+
+    Raises:
+        ConfigError: no record has a label.
+    """
+    known = [(record.text, record.label) for record in test if record.label is not None]
+    if not known:
+        raise ConfigError("Expected test records with labels.")
+    texts, truth = zip(*known, strict=True)
+    names = sorted({*truth, *classifier.labels})
+    position = {name: i for i, name in enumerate(names)}
+    true = np.array([position[name] for name in truth], np.int64)
+    given = np.full(len(true), len(names), np.int64)  # no label of all
+    if classifier.labels:
+        columns = np.array([position[name] for name in classifier.labels], np.int64)
+        given = columns[np.argmax(classifier.probabilities(list(texts)), axis=1)]
+    return Accuracy(
+        clopper_pearson(int((true == given).sum()), len(true), confidence=_CONFIDENCE),
+        bootstrap(
+            np.stack([true, given], axis=1),
+            lambda rows: macro_f1(rows[:, 0], rows[:, 1], len(names)),
+            source=seeded(seed),
+            confidence=_CONFIDENCE,
+        ),
+        len(true),
+    )
+
+
+def macro_f1(true: Indices, given: Indices, n_labels: int) -> float:
+    """Mean F1 over the labels that occur in `true` or `given`, `(n,)` each; a given `n_labels` stands for no label."""
+    size = n_labels + 1
+    counts = np.bincount(true * size + given, minlength=size * size).reshape(size, size)
+    right = np.diag(counts)[:n_labels]
+    seen = (counts.sum(axis=0) + counts.sum(axis=1))[:n_labels]
+    return float(np.mean(2 * right[seen > 0] / seen[seen > 0]))

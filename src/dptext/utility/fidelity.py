@@ -1,0 +1,232 @@
+"""How much of each record came through: label, meaning, words; and how varied the outputs are.
+
+A classifier that is trained on the outputs may be as good as ever although no output has anything to do with its
+original, because a decoder regenerates public knowledge. These numbers compare each output with its own original.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate
+from dptext.bounds import bootstrap
+from dptext.embeddings import Embedder
+from dptext.errors import ConfigError
+from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
+from dptext.guarantee import Json
+from dptext.randomness import seeded
+from dptext.records import Record, Release
+from dptext.text import tokenize
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Among so many originals an output's own one is searched, where there are as many.
+CANDIDATES = 100
+#: Cosines closer than this are ties: the order in which a product is summed must not rank equal texts.
+TIE = 1e-9
+_CONFIDENCE = 0.95
+_VALUES_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """How much of the records came through.
+
+    Attributes:
+        label_kept: share of the records with a label whose release has the same one, Clopper-Pearson; a release
+            without a label keeps none. None where no record, or no release, has a label.
+        cosine: mean cosine of an output and its own original in the embedder's space, bootstrap over records. A text
+            whose vector is zero has cosine 0 to every other.
+        own_first: share of the records whose own original has the largest cosine to the output among `candidates`
+            originals. Where t of them tie for the first place and it is one of them, the record counts 1/t, as it
+            would on average if ties were broken at random. Clopper-Pearson; a sum that is no integer is rounded
+            outwards, down for the lower end and up for the upper one. Chance is 1/candidates.
+        candidates: the own original and distinct other records, drawn for each record by the seed: 100 in all, or all
+            records where there are fewer.
+        tokens_kept: mean share of the tokens of the original, case-folded and counted as often as they occur, that
+            the output has too; bootstrap over the originals with tokens. None where there are none.
+        distinct_texts: distinct outputs / outputs.
+        distinct_1, distinct_2: distinct words (pairs of neighbouring words) / all of them, over all outputs,
+            case-folded; 0 where there are none. Like `distinct_texts` they shrink as outputs are added: to be compared
+            for equal numbers of records, and without an interval, since drawing records again repeats some.
+        repetition: share of the outputs in which some three neighbouring tokens occur again, Clopper-Pearson.
+        records: how many there are.
+    """
+
+    label_kept: Estimate | None
+    cosine: Estimate
+    own_first: Estimate
+    candidates: int
+    tokens_kept: Estimate | None
+    distinct_texts: float
+    distinct_1: float
+    distinct_2: float
+    repetition: Estimate
+    records: int
+
+    def to_dict(self) -> dict[str, Json]:
+        """The numbers as JSON-able data; estimates with their intervals, None where there is none."""
+        return {field.name: as_json(getattr(self, field.name)) for field in fields(self)}
+
+
+def as_json(value: Estimate | float | None) -> Json:
+    """A number, or an estimate with its interval, as JSON-able data."""
+    return {**value.to_dict()} if isinstance(value, Estimate) else value
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Embedded:
+    """Texts as vectors, each distinct text embedded once. Its `repr` shows nothing.
+
+    Attributes:
+        rows: the row of each text.
+        vectors: float32 `(n_distinct, dim)`, rows of norm 1, or 0 where the embedder gave zero.
+    """
+
+    rows: dict[str, int]
+    vectors: NDArray[np.float32]
+
+    def at(self, texts: Iterable[str]) -> Indices:
+        """The rows of texts `(n_texts,)`."""
+        return np.array([self.rows[text] for text in texts], np.int64)
+
+
+def embed_distinct(texts: Iterable[str], embedder: Embedder) -> Embedded:
+    """Each distinct text as a vector of norm 1.
+
+    Raises:
+        ConfigError: the embedder gave no finite vectors, or not one a text.
+    """
+    rows = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    vectors = np.asarray(embedder.embed(list(rows)), np.float64)
+    if vectors.ndim != 2 or len(vectors) != len(rows) or not np.isfinite(vectors).all():
+        raise ConfigError(f"Expected embedder={embedder.name!r} to give one finite vector for each text.")
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return Embedded(rows, (vectors / np.where(norms > 0, norms, 1.0)).astype(np.float32))
+
+
+def check_pairs(originals: Sequence[Record], outputs: Sequence[Release[str]]) -> None:
+    """Raise ConfigError unless each output belongs to the original in the same place, and there is one."""
+    if not originals or [record.id for record in originals] != [release.id for release in outputs]:
+        raise ConfigError(
+            f"Expected one output for each of {len(originals)} originals (at least one), in the same order and with "
+            f"the same ids, found {len(outputs)}."
+        )
+
+
+def fidelity(
+    originals: Sequence[Record],
+    outputs: Sequence[Release[str]],
+    *,
+    embedder: Embedder,
+    embedded: Embedded | None = None,
+    seed: int = 0,
+) -> Fidelity:
+    """Compare each output with its own original; intervals at 95%.
+
+    Args:
+        originals: the private records.
+        outputs: one release a record, in the same order.
+        embedder: public, for the cosines.
+        embedded: vectors of all these texts, where they are known; the embedder is then not asked.
+        seed: of the candidates and the bootstrap.
+
+    Raises:
+        ConfigError: outputs that do not match the originals, or an embedder without finite vectors.
+    """
+    check_pairs(originals, outputs)
+    texts, written = [record.text for record in originals], [release.output for release in outputs]
+    space = embedded or embed_distinct([*texts, *written], embedder)
+    own, ranked = _cosines(space, space.at(texts), space.at(written), seed)
+    tokens, tokens_out = _tokens(texts), _tokens(written)
+    shares = [_share(before, after) for before, after in zip(tokens, tokens_out, strict=True) if before]
+    repeated = sum(map(_repeats, tokens_out))
+    return Fidelity(
+        label_kept=_label_kept(originals, outputs),
+        cosine=_mean(own, seed),
+        own_first=_share_of_ones(ranked),
+        candidates=min(CANDIDATES, len(originals)),
+        tokens_kept=_mean(np.array(shares), seed) if shares else None,
+        distinct_texts=len(set(written)) / len(written),
+        distinct_1=_distinct(tuple(line) for tokens in tokens_out for line in zip(tokens, strict=True)),
+        distinct_2=_distinct(pair for tokens in tokens_out for pair in pairwise(tokens)),
+        repetition=clopper_pearson(repeated, len(written), confidence=_CONFIDENCE),
+        records=len(originals),
+    )
+
+
+def _label_kept(originals: Sequence[Record], outputs: Sequence[Release[str]]) -> Estimate | None:
+    pairs = [(a.label, b.label) for a, b in zip(originals, outputs, strict=True) if a.label is not None]
+    if not pairs or all(release.label is None for release in outputs):
+        return None
+    return clopper_pearson(sum(a == b for a, b in pairs), len(pairs), confidence=_CONFIDENCE)
+
+
+def _cosines(space: Embedded, originals: Indices, outputs: Indices, seed: int) -> tuple[Floats, Floats]:
+    """The cosine of each output and its original, and 1/t where that one is among the t best, else 0."""
+    n, dim = len(originals), space.vectors.shape[1]
+    others = draw_others(n, min(CANDIDATES, n) - 1, seed)
+    own, first = np.empty(n), np.empty(n)
+    step = max(1, _VALUES_AT_ONCE // (CANDIDATES * dim))
+    for start in range(0, n, step):
+        here = slice(start, min(start + step, n))
+        output = space.vectors[outputs[here]].astype(np.float64)
+        own[here] = np.einsum("ij,ij->i", output, space.vectors[originals[here]])
+        rivals = np.matmul(space.vectors[originals[others[here]]].astype(np.float64), output[:, :, None])[:, :, 0]
+        gaps = rivals - own[here, None]
+        ties = 1 + (np.abs(gaps) <= TIE).sum(axis=1)
+        first[here] = np.where((gaps > TIE).any(axis=1), 0.0, 1.0 / ties)
+    return np.clip(own, -1.0, 1.0), first
+
+
+def draw_others(n: int, k: int, seed: int) -> Indices:
+    """For each of n records k distinct other ones, `(n, k)`: uniform subsets, by Floyd's algorithm on all rows at once.
+
+    Bentley and Floyd 1987: for j = n-1-k, ..., n-2 draw t in [0, j]; take t, or j where t was taken already.
+    """
+    _validate.count(n=n)
+    rng = np.random.default_rng(seed)
+    chosen = np.empty((n, k), np.int64)
+    for column, j in enumerate(range(n - 1 - k, n - 1)):
+        drawn = rng.integers(0, j + 1, n)
+        taken = (chosen[:, :column] == drawn[:, None]).any(axis=1)
+        chosen[:, column] = np.where(taken, j, drawn)
+    return chosen + (chosen >= np.arange(n)[:, None])  # places among the others: step over the own one
+
+
+def _mean(values: Floats, seed: int) -> Estimate:
+    return bootstrap(values, lambda rows: float(rows.mean()), source=seeded(seed), confidence=_CONFIDENCE)
+
+
+def _share_of_ones(values: Floats) -> Estimate:
+    n, total = len(values), round(math.fsum(values.tolist()), 9)  # thirds add up to one
+    alpha = bonferroni(_CONFIDENCE, 2)
+    low = clopper_pearson_lower(math.floor(total), n, alpha=alpha)
+    high = clopper_pearson_upper(math.ceil(total), n, alpha=alpha)
+    return Estimate(total / n, low, high, _CONFIDENCE)
+
+
+def _tokens(texts: Sequence[str]) -> list[list[str]]:
+    return [[token.casefold() for line in tokenize(text) for token in line] for text in texts]
+
+
+def _share(before: Sequence[str], after: Sequence[str]) -> float:
+    return (Counter(before) & Counter(after)).total() / len(before)
+
+
+def _distinct(ngrams: Iterable[tuple[str, ...]]) -> float:
+    counts = Counter(ngrams)
+    return len(counts) / counts.total() if counts else 0.0
+
+
+def _repeats(tokens: Sequence[str]) -> bool:
+    trigrams = list(zip(tokens, tokens[1:], tokens[2:], strict=False))
+    return len(set(trigrams)) < len(trigrams)

@@ -1,0 +1,232 @@
+"""Utility as a table that cannot be shown without its baselines: accuracy stands beside fidelity, or nowhere.
+
+Rows come as releases by name; `baselines` makes the three that need no mechanism. Every table must have
+
+* `original`: the private records as they are;
+* `public-only`: public records drawn at random: no private data at all;
+* `random`: random labels, random words;
+
+and where there are labels, `label_only (random)` and `label_only (medoid)`, the whole budget spent on the label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dptext import text
+from dptext.embeddings import Embedder
+from dptext.errors import ConfigError
+from dptext.estimates import Estimate
+from dptext.guarantee import Json
+from dptext.records import Record, Release
+from dptext.utility.classification import Accuracy, ClassifierName, Trainer, evaluate, train_named
+from dptext.utility.fidelity import Fidelity, check_pairs, embed_distinct, fidelity
+
+ORIGINAL = "original"
+PUBLIC_ONLY = "public-only"
+RANDOM = "random"
+LABEL_ONLY = ("label_only (random)", "label_only (medoid)")
+
+_NOTHING = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class UtilityRow:
+    """One way to release the same private records.
+
+    Attributes:
+        name: of the row.
+        accuracy: of a classifier that is trained on the outputs and their labels, on real test records; None where the
+            outputs, or the test records, have no labels.
+        fidelity: of the outputs to their own originals.
+    """
+
+    name: str
+    accuracy: Accuracy | None
+    fidelity: Fidelity
+
+    def cells(self) -> dict[str, Estimate | float | None]:
+        """The numbers of the row by the heading of their column."""
+        found, kept = self.accuracy, self.fidelity
+        return {
+            "label kept": kept.label_kept,
+            "cosine": kept.cosine,
+            f"own first of {kept.candidates}": kept.own_first,
+            "tokens kept": kept.tokens_kept,
+            "accuracy": None if found is None else found.accuracy,
+            "macro-F1": None if found is None else found.macro_f1,
+            "distinct texts": kept.distinct_texts,
+            "distinct-1": kept.distinct_1,
+            "distinct-2": kept.distinct_2,
+            "repetition": kept.repetition,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class UtilityTable:
+    """Rows of one table, with the settings that made the numbers.
+
+    Attributes:
+        rows: one a way to release the records, baselines among them.
+        classifier: name of the classifier.
+        embedder: name of the embedder behind the cosines.
+        private, test: numbers of records.
+        seed: of candidates, bootstrap and training.
+    """
+
+    rows: tuple[UtilityRow, ...]
+    classifier: str
+    embedder: str
+    private: int
+    test: int
+    seed: int
+
+    def to_dict(self) -> dict[str, Json]:
+        """The table as JSON-able data."""
+        return {
+            "settings": {
+                "classifier": self.classifier,
+                "embedder": self.embedder,
+                "private": self.private,
+                "test": self.test,
+                "seed": self.seed,
+            },
+            "rows": {
+                row.name: {
+                    "classification": None if row.accuracy is None else row.accuracy.to_dict(),
+                    "fidelity": row.fidelity.to_dict(),
+                }
+                for row in self.rows
+            },
+        }
+
+    def to_markdown(self) -> str:
+        """The table in Markdown, below a line with its settings; intervals at 95%."""
+        head = ["row", *self.rows[0].cells()]
+        lines = [[row.name.replace("|", "\\|"), *map(_shown, row.cells().values())] for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
+        written = [
+            "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
+            for line in (head, ["-" * width for width in widths], *lines)
+        ]
+        return (
+            f"{self.private} private records, {self.test} test records; classifier {self.classifier}; cosines by "
+            f"{self.embedder}; seed {self.seed}; intervals at 95%.\n\n" + "\n".join(written) + "\n"
+        )
+
+
+def _shown(value: Estimate | float | None) -> str:
+    if value is None:
+        return _NOTHING
+    if isinstance(value, Estimate):
+        return f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
+    return f"{value:.3f}"
+
+
+def utility_table(
+    rows: Mapping[str, Sequence[Release[str]]],
+    *,
+    private: Sequence[Record],
+    test: Sequence[Record],
+    embedder: Embedder,
+    classifier: ClassifierName | Trainer = "tfidf",
+    seed: int = 0,
+) -> UtilityTable:
+    """Train and compare: for each row a classifier on its outputs, and the fidelity of its outputs.
+
+    Args:
+        rows: the releases of the private records, in their order, by name.
+        private: the private records.
+        test: real records that neither public nor private parts hold, for the accuracy.
+        embedder: public, for the cosines.
+        classifier: the name of one, or what trains one.
+        seed: of candidates, bootstrap and training.
+
+    Raises:
+        ConfigError: a baseline is missing, or releases do not match the private records.
+        MissingExtraError: the package of the classifier is absent.
+    """
+    for name in required_rows(private):
+        if name not in rows:
+            raise ConfigError(
+                f"Expected a row {name!r}: no utility is shown without its baselines. Found: {', '.join(rows)}."
+            )
+    for releases in rows.values():
+        check_pairs(private, releases)
+    train = train_named(classifier) if isinstance(classifier, str) else classifier
+    written = (release.output for releases in rows.values() for release in releases)
+    embedded = embed_distinct([*(record.text for record in private), *written], embedder)
+    return UtilityTable(
+        tuple(
+            UtilityRow(
+                name,
+                _accuracy(releases, test, train, seed),
+                fidelity(private, releases, embedder=embedder, embedded=embedded, seed=seed),
+            )
+            for name, releases in rows.items()
+        ),
+        classifier if isinstance(classifier, str) else getattr(classifier, "__name__", type(classifier).__name__),
+        embedder.name,
+        len(private),
+        len(test),
+        seed,
+    )
+
+
+def required_rows(private: Sequence[Record]) -> tuple[str, ...]:
+    """The names of the rows that a table of these records must have."""
+    labelled = any(record.label is not None for record in private)
+    return (ORIGINAL, PUBLIC_ONLY, RANDOM, *(LABEL_ONLY if labelled else ()))
+
+
+def _accuracy(releases: Sequence[Release[str]], test: Sequence[Record], train: Trainer, seed: int) -> Accuracy | None:
+    known = [(release.output, release.label) for release in releases if release.label is not None]
+    if not known or all(record.label is None for record in test):
+        return None
+    texts, labels = zip(*known, strict=True)
+    return evaluate(train(list(texts), list(labels), seed=seed), test, seed=seed)
+
+
+def baselines(
+    private: Sequence[Record], public: Sequence[Record], *, labels: Sequence[str], seed: int = 0
+) -> dict[str, list[Release[str]]]:
+    """The rows that need no mechanism, each with one release a private record.
+
+    `original` is the record itself, with its label. `public-only` is an independent, uniformly drawn public record
+    with its label. `random` has a uniform label, as many words as a uniformly drawn public record has tokens, and each
+    word is drawn uniformly from the distinct tokens of the public texts. The last two look at nothing private.
+
+    Args:
+        private: the private records.
+        public: the public records.
+        labels: the public label set; none where there are no labels.
+        seed: of the drawing.
+
+    Raises:
+        ConfigError: no public record, or none with a token.
+    """
+    tokens = [[token for line in text.tokenize(record.text) for token in line] for record in public]
+    vocabulary = sorted({token for found in tokens for token in found})
+    if not vocabulary:
+        raise ConfigError("Expected public records with text: outputs are drawn from them.")
+    rng = np.random.default_rng(seed)
+    n = len(private)
+    drawn = [public[i] for i in rng.integers(len(public), size=n)]
+    sizes = [len(tokens[i]) for i in rng.integers(len(public), size=n)]
+    words = iter(rng.integers(len(vocabulary), size=sum(sizes)).tolist())
+    made = [" ".join(vocabulary[next(words)] for _ in range(size)) for size in sizes]
+    given = [labels[i] for i in rng.integers(len(labels), size=n)] if labels else [None] * n
+    return {
+        ORIGINAL: [Release(record.id, record.text, record.label, record.kept) for record in private],
+        PUBLIC_ONLY: [
+            Release(record.id, other.text, other.label, record.kept)
+            for record, other in zip(private, drawn, strict=True)
+        ],
+        RANDOM: [
+            Release(record.id, output, label, record.kept)
+            for record, output, label in zip(private, made, given, strict=True)
+        ],
+    }
