@@ -16,11 +16,11 @@ $(STAMPS)/venv:
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/demo: $(STAMPS)/venv pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[glove]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[neural,sbert,audit]'
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[glove,audit,ledger,report,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
 	@touch $@ $(STAMPS)/demo
 
 install: $(STAMPS)/dev
@@ -73,6 +73,7 @@ bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks/audits.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/ledger.py
+	$(BIN)/python benchmarks/adept.py
 
 check: lint type imports dependencies test
 

@@ -167,7 +167,7 @@ def settings(spec: Spec) -> dict[str, Json]:
 
 
 def releases_labels(spec: Spec) -> bool:
-    """Whether releases carry labels: a spec that privatizes labels has a field `labels`, their public set, not empty."""
+    """Whether releases carry labels: a spec that privatizes them has a field `labels` with their public set."""
     return bool(getattr(spec, "labels", ()))
 
 

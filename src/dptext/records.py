@@ -354,3 +354,9 @@ def batches(
             batch, total = [], 0
     if batch:
         yield batch
+
+
+def records_digest(records: Iterable[Record]) -> str:
+    """sha256 of a set of labelled texts, whatever their order, ids and repetitions."""
+    lines = {hashlib.sha256(f"{r.label or ''}\x1f{r.text}".encode("utf-8", "surrogatepass")).digest() for r in records}
+    return hashlib.sha256(b"".join(sorted(lines))).hexdigest()

@@ -10,8 +10,8 @@
 
 `distinguish` counts runs (black box), `whitebox` reads declared densities, `exact` sums over all outputs,
 `reconstruct` guesses inputs, `sensitivity` looks at norms, `broken_assumptions` compares what no box can show.
-`worst_pairs` and `worst_latents` propose neighbours. `shokri`, `lira` and `from_scores` ask of a trained model who was in its
-training set.
+`worst_pairs` and `worst_latents` propose neighbours. `shokri`, `lira` and `from_scores` ask a trained model who was in
+its training set.
 """
 
 from dptext.audits.density import whitebox

@@ -7,12 +7,13 @@ with what is known of the text.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from dptext.guarantee import Guarantee
-from dptext.records import Record
+from dptext.records import Record, records_digest
+
+__all__ = ["HasDigests", "broken_assumptions", "records_digest"]
 
 
 class HasDigests(Protocol):
@@ -22,12 +23,6 @@ class HasDigests(Protocol):
     def digests(self) -> Mapping[str, str]:
         """sha256 digests, by name."""
         ...
-
-
-def records_digest(records: Iterable[Record]) -> str:
-    """sha256 of a set of labelled texts, whatever their order, ids and repetitions."""
-    lines = {hashlib.sha256(f"{r.label or ''}\x1f{r.text}".encode("utf-8", "surrogatepass")).digest() for r in records}
-    return hashlib.sha256(b"".join(sorted(lines))).hexdigest()
 
 
 def broken_assumptions(

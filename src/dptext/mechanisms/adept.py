@@ -364,15 +364,19 @@ class _Fitted:
         return f"{type(self).__name__}({self.spec!r})"
 
     @property
+    def model(self) -> AnnotatedModel:
+        """The network, for experiments and audits: it was made from public text and keeps no other."""
+        return self._model
+
+    @property
     def event(self) -> Event:
         """One release of one utterance."""
         return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of network and vocabulary, and of the sentence encoder where there is one."""
-        sentences = self._model.sentence_digest
-        return {"model": self._model.digest, **({} if sentences is None else {"sentence encoder": sentences})}
+        """Digests of the network, of its training text, and of the sentence encoder where there is one."""
+        return self._model.digests
 
     def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
         """Loss per token of writing each record from its own latent, without noise, `(n,)`: for audits, private."""

@@ -12,7 +12,6 @@ be seen to keep more than this does.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +28,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.formats import string_fault
 from dptext.guarantee import Basis, Guarantee, Relation, TopKEvent, Unit
 from dptext.randomness import Randomness, uniform_below
-from dptext.records import Record, Release
+from dptext.records import Record, Release, records_digest
 from dptext.releases import create_private
 from dptext.selection import TopKRandomizedResponse
 from dptext.text import tokenize
@@ -219,7 +218,8 @@ class LabelOnlyMechanism:
     @property
     def digests(self) -> Mapping[str, str]:
         """The digest of the public texts that can be drawn."""
-        return {"public": hashlib.sha256(self._written()).hexdigest()}
+        pairs = zip(self.spec.labels, self._texts, strict=True)
+        return {"public": records_digest(Record("", text, label) for label, texts in pairs for text in texts)}
 
     def _written(self) -> bytes:
         return json.dumps({"labels": list(self.spec.labels), "texts": self._texts}).encode()

@@ -230,14 +230,19 @@ class PublishedAdeptMechanism:
         return f"PublishedAdeptMechanism({self.spec!r})"
 
     @property
+    def model(self) -> AnnotatedModel:
+        """The network, for experiments and audits; trained on private text, it is as private as that."""
+        return self._model
+
+    @property
     def event(self) -> NoEvent:
         """Nothing that accounting could count."""
         return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digest of network and vocabulary."""
-        return {"model": self._model.digest}
+        """Digests of the network and of its training text."""
+        return self._model.digests
 
     def save(self, folder: Path) -> None:
         """Write the network into an existing folder. It was made from private text: it is as private as that."""

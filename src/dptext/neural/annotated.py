@@ -23,7 +23,7 @@ from dptext.neural.autoencoder import Architecture, AutoEncoder, Decoder, Decodi
 from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.neural.tokens import Tokens
 from dptext.neural.training import Noise, Progress, Schedule, reconstruction_losses, train
-from dptext.records import Record
+from dptext.records import Record, records_digest
 
 Floats = NDArray[np.float64]
 
@@ -57,9 +57,11 @@ class AnnotatedModel:
         tokens: the public vocabulary.
         model: the network.
         device: where it computes.
+        digest: sha256 of weights and vocabulary.
+        trained_on: `records_digest` of the text that it was trained on.
     """
 
-    __slots__ = ("_decoder", "_sentences", "device", "digest", "model", "tokens")
+    __slots__ = ("_decoder", "_sentences", "device", "digest", "model", "tokens", "trained_on")
 
     def __init__(
         self,
@@ -69,7 +71,9 @@ class AnnotatedModel:
         *,
         device: str,
         precision: Literal["float32", "bfloat16"] = "float32",
+        trained_on: str = "",
     ) -> None:
+        self.trained_on = trained_on
         self.tokens = tokens
         self.model = model.eval()
         self.device = device
@@ -89,6 +93,16 @@ class AnnotatedModel:
     def sentence_digest(self) -> str | None:
         """sha256 of the sentence encoder's weights, where there is one."""
         return None if self._sentences is None else self._sentences.digest
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """sha256 digests: of the network, of the text that it was trained on, of the sentence encoder."""
+        found = {
+            "model": self.digest,
+            "training text": self.trained_on,
+            "sentence encoder": self.sentence_digest or "",
+        }
+        return {name: digest for name, digest in found.items() if digest}
 
     def inputs(self, records: Sequence[Record]) -> NDArray[np.generic]:
         """What the network reads: left-padded tokens, or sentence embedding and label, `(n, ...)`."""
@@ -139,6 +153,7 @@ class AnnotatedModel:
         described = {
             "format": FORMAT,
             "version": VERSION,
+            "trained_on": self.trained_on,
             "sizes": asdict(self.model.sizes),
             "tokens": _tokens_data(self.tokens),
         }
@@ -187,7 +202,9 @@ def fit_model(
             device=device,
             on_epoch=on_epoch,
         )
-    return AnnotatedModel(model, tokens, sentences, device=device, precision=precision)
+    return AnnotatedModel(
+        model, tokens, sentences, device=device, precision=precision, trained_on=records_digest(public)
+    )
 
 
 def load_fitted(
@@ -224,7 +241,14 @@ def load_fitted(
         ) from error
     if not all(bool(torch.isfinite(value).all()) for value in state.values()):
         raise ConfigError(f"{path} holds weights that are no numbers. {_SAVE_AGAIN}")
-    return AnnotatedModel(model.to(device), tokens, sentences, device=device, precision=precision)
+    return AnnotatedModel(
+        model.to(device),
+        tokens,
+        sentences,
+        device=device,
+        precision=precision,
+        trained_on=str(described.get("trained_on", "")),
+    )
 
 
 def _features(sentences: SentenceEncoder, tokens: Tokens, records: Sequence[Record]) -> Floats:

@@ -1,10 +1,10 @@
 """DP-SGD for the auto-encoder of ADePT (Abadi et al. 2016; Song, Chaudhuri and Sarwate 2013): clipped, noisy gradients.
 
-opacus gives the gradient norm of each record ("ghost clipping", Li et al. 2022) for linear layers and embeddings; its
-own `DPLSTM` stores a gradient for each record and each step, which is four times as slow here. So the LSTM is written as
+opacus gives the gradient norm of each record ("ghost clipping", Li et al. 2022) for linear layers and embeddings. Its
+own `DPLSTM` stores a gradient for each record at each step and is several times as slow here, so the LSTM is written as
 two linear layers that see all steps at once (`RecordLstm`). Which records a step takes and the noise on their gradients
-are drawn from the caller's `Randomness`; opacus's own noise would come from a predictable generator, because the package
-behind its secure mode is no longer published.
+are drawn from the caller's `Randomness`: opacus's own noise comes from a predictable generator unless torchcsprng is
+installed, which is not to be had for this torch.
 
 Whoever calls this sees the private texts and must be trusted; `dptext.mechanisms.adept_dpsgd` states what the weights
 guarantee.
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from opacus.grad_sample import GradSampleModuleFastGradientClipping
+from opacus.grad_sample import GradSampleModuleFastGradientClipping  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 from dptext.neural.annotated import AnnotatedModel
@@ -87,17 +87,17 @@ class RecordLstm(nn.Module):
         with torch.no_grad():
             states, _ = _recur(fed, h, c, lambda _, h: nn.functional.linear(h, weight, bias))
             before = torch.cat([h[:, None], states[:, :-1]], dim=1)
-        again = self.hh(before)
+        again, before_each = self.hh(before).unbind(dim=1), before.unbind(dim=1)
         # The difference is zero; its gradient is what passes from one step to the one before it.
-        states, c = _recur(fed, h, c, lambda t, h: again[:, t] + (h - before[:, t]) @ weight.T)
+        states, c = _recur(fed, h, c, lambda t, h: again[t] + (h - before_each[t]) @ weight.T)
         return states, (states[None, :, -1], c[None])
 
 
 def _recur(fed: Tensor, h: Tensor, c: Tensor, recurrent: Callable[[int, Tensor], Tensor]) -> tuple[Tensor, Tensor]:
     """States of all steps `(n, steps, hidden)` and the last cell, from the inputs' part of the gates."""
     states = []
-    for t in range(fed.shape[1]):
-        entered, kept, new, shown = (fed[:, t] + recurrent(t, h)).chunk(4, dim=1)
+    for t, gates in enumerate(fed.unbind(dim=1)):  # not fed[:, t], whose gradient has the size of fed each time
+        entered, kept, new, shown = (gates + recurrent(t, h)).chunk(4, dim=1)
         c = torch.sigmoid(kept) * c + torch.sigmoid(entered) * torch.tanh(new)
         h = torch.sigmoid(shown) * torch.tanh(c)
         states.append(h)
@@ -125,25 +125,26 @@ class ClippedGradients:
         """The sum over records, one tensor a parameter; a record whose gradient is not finite counts as zero.
 
         Args:
-            inputs, targets: `(n, ...)`, n at least 1.
+            inputs: tokens or features `(n, ...)`, n at least 1.
+            targets: sequences `(n, steps)`.
             noise: on the latents.
             source: of the words that the decoder does not see.
         """
+        self._norms.enable_hooks()
         losses = record_losses(self.model, inputs, targets, noise=noise, source=source)
         with warnings.catch_warnings():
             # An embedding's input, being integers, has no gradient.
             warnings.filterwarnings("ignore", message="Full backward hook is firing")
-            self._norms.enable_hooks()
             torch.autograd.backward(losses.sum(), retain_graph=True)
-        self.model.zero_grad()
-        self._norms.disable_hooks()
-        norms = self._norms.get_norm_sample()
-        usable = torch.isfinite(norms) & torch.isfinite(losses.detach())
-        if not bool(usable.all()):
-            if not bool(usable.any()):
-                return [torch.zeros_like(parameter) for parameter in self.parameters]
-            return self.sum(inputs[usable], targets[usable], noise=noise, source=source)
-        torch.autograd.backward((self._norms.get_clipping_coef() * losses).sum())
+            self._norms.disable_hooks()
+            self.model.zero_grad()
+            norms = self._norms.get_norm_sample()
+            usable = torch.isfinite(norms) & torch.isfinite(losses.detach())
+            if not bool(usable.all()):
+                if not bool(usable.any()):
+                    return [torch.zeros_like(parameter) for parameter in self.parameters]
+                return self.sum(inputs[usable], targets[usable], noise=noise, source=source)
+            torch.autograd.backward((self._norms.get_clipping_coef() * losses).sum())
         return [torch.zeros_like(p) if p.grad is None else p.grad.detach().clone() for p in self.parameters]
 
     def copy_to(self, model: AutoEncoder) -> None:
@@ -247,7 +248,7 @@ def _add_noise(total: list[Tensor], scale: float, randomness: Randomness) -> Non
     start = 0
     for tensor in total:
         piece = torch.from_numpy(drawn[start : start + tensor.numel()] * scale)
-        tensor += piece.reshape(tensor.shape).to(tensor.device, tensor.dtype)
+        tensor.add_(piece.reshape(tensor.shape).to(tensor.device, tensor.dtype))
         start += tensor.numel()
 
 

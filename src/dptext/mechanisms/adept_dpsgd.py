@@ -1,0 +1,460 @@
+"""ADePT trained on private text with DP-SGD: a central guarantee of the training and a local one of the release.
+
+The network first learns from public records, then from private ones by noisy gradients (`neural.private_training`),
+and then rewrites. What a record gives away is composed of both (MATHS 2.5), under one relation: dp-accounting accounts
+for the training under *replace one*, as for the release. (opacus accounts for adding or removing a record, which is a
+smaller number and another statement.) Whoever trains sees the private texts; only the release is local.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, Self, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate, accounting
+from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.guarantee import (
+    ApproximateEvent,
+    Basis,
+    Event,
+    Guarantee,
+    NoEvent,
+    PureEvent,
+    Relation,
+    SampledGaussianEvent,
+    Trust,
+    Unit,
+)
+from dptext.mechanism import VectorNoise
+from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
+from dptext.privunit import PrivUnit
+from dptext.randomness import Randomness, secure, seeded
+from dptext.records import Record, Release
+
+if TYPE_CHECKING:  # torch is an extra and slow to load
+    from dptext.neural.private_training import PrivateSchedule
+    from dptext.neural.rewriting import AnnotatedModel, Progress, Settings
+
+Floats = NDArray[np.float64]
+
+#: What the guarantee rests on besides the mathematics.
+ASSUMPTIONS = (
+    "vocabulary, labels, sizes and all settings of the training are public",
+    "no text stands in more than one training record",
+    "floats are taken for real numbers in the gradients and their noise",
+)
+REVEALS = ("the number of training records",)
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "noise": ("privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"),
+    "encoder": ("lstm", "sentence"),
+    "decoding": ("constrained", "greedy"),
+}
+_ROWS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class AdeptDpSgd:
+    """Settings of utterances rewritten through a noisy latent by a network that was trained on private text.
+
+    Guarantee:
+        Unit DOCUMENT, relation replace one, trust CENTRAL: the trainer sees the private texts and must be trusted. Of
+        two private collections that differ in one text with its label, trained network and rewritten text together have
+        probabilities whose ratio is at most e^epsilon, up to delta. That holds for the texts that trained the network
+        and more so for others: a text that was rewritten but not trained on is protected by the release alone, locally,
+        at `epsilon`. The number of training records is revealed. Gradient noise and sampling come from
+        `dptext.randomness.secure`, whatever the seed.
+
+    Attributes:
+        epsilon: of one release, a part of the whole; `guarantee()` states the whole.
+        labels: the public set of labels; empty for unlabelled text.
+        noise: of the release, as in `Adept`; there is no codebook.
+        release_delta: of `gaussian` only; a part of delta.
+        delta: at which training and release together are stated, at least.
+        noise_multiplier: of the training: standard deviation of the gradient noise in units of gradient_clip.
+        sampling_rate: each step takes each record with this probability.
+        steps: of the training.
+        gradient_clip: largest L2 norm of the gradient of one record.
+        private_rate: learning rate of Adam in the training on private text.
+        training_share: of a total epsilon, what `calibrate` leaves to the training; public.
+        encoder, latent_dim, clip_norm, max_tokens, hidden, embedding, min_count, max_words, decoding: as in `Adept`; a
+            small network loses less to the noise.
+        epochs, patience, learning_rate: of the training on public text before.
+        device: "cpu", "cuda", ...
+    """
+
+    epsilon: float
+    labels: tuple[str, ...] = ()
+    noise: Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"] = "privunit"
+    release_delta: float = 0.0
+    delta: float = 1e-5
+    noise_multiplier: float = 1.0
+    sampling_rate: float = 0.05
+    steps: int = 300
+    gradient_clip: float = 0.5
+    private_rate: float = 1e-3
+    training_share: float = 0.5
+    encoder: Literal["sentence", "lstm"] = "lstm"
+    latent_dim: int = 16
+    clip_norm: float = 1.0
+    max_tokens: int = 24
+    hidden: int = 128
+    embedding: int = 64
+    min_count: int = 2
+    max_words: int = 20_000
+    decoding: Literal["constrained", "greedy"] = "constrained"
+    epochs: int = 14
+    patience: int = 3
+    learning_rate: float = 2e-3
+    device: str = "cpu"
+    kind: Literal["adept_dpsgd"] = field(default="adept_dpsgd", init=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(
+            epsilon=self.epsilon,
+            clip_norm=self.clip_norm,
+            learning_rate=self.learning_rate,
+            gradient_clip=self.gradient_clip,
+            private_rate=self.private_rate,
+            delta=self.delta,
+        )
+        _validate.probability(delta=self.delta)
+        _validate.count(
+            max_tokens=self.max_tokens,
+            hidden=self.hidden,
+            embedding=self.embedding,
+            min_count=self.min_count,
+            max_words=self.max_words,
+            epochs=self.epochs,
+            patience=self.patience,
+        )
+        _validate.within(2, 4096, latent_dim=self.latent_dim)
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ConfigError(f"Expected {name}={getattr(self, name)!r} to be one of {', '.join(known)}.")
+        if len(set(self.labels)) < len(self.labels) or not all(self.labels):
+            raise ConfigError(f"Expected labels={self.labels!r} to be different and not empty.")
+        if (self.noise == "gaussian") != (self.release_delta > 0):
+            raise ConfigError(
+                f"Expected release_delta={self.release_delta!r} > 0 for noise='gaussian' and 0 for every other, found "
+                f"{self.noise!r}."
+            )
+        if not 0 < self.training_share < 1:
+            raise ConfigError(f"Expected training_share={self.training_share!r} between 0 and 1.")
+        used = getattr(self.release_event, "delta", 0.0)
+        if self.delta <= used:
+            raise ConfigError(f"Expected delta={self.delta!r} > {used:.3g}, what the release takes of it.")
+        _ = self.training_event
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """DOCUMENT: the whole utterance with its label."""
+        return (Unit.DOCUMENT,)
+
+    @property
+    def training_event(self) -> SampledGaussianEvent:
+        """The training on private text."""
+        return SampledGaussianEvent(self.noise_multiplier, self.sampling_rate, self.steps)
+
+    @property
+    def vector_noise(self) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
+        """The noise on a latent."""
+        match self.noise:
+            case "privunit":
+                return PrivUnit(self.epsilon, self.latent_dim, self.clip_norm)
+            case "gaussian":
+                return Gaussian(self.epsilon, self.release_delta, self.latent_dim, self.clip_norm)
+            case "l2_laplace":
+                return L2Laplace(self.epsilon, self.latent_dim, self.clip_norm)
+            case "laplace_l1":
+                return GridLaplace(self.epsilon, self.latent_dim, self.clip_norm, clipped=Norm.L1)
+            case "laplace_l2":
+                return GridLaplace(self.epsilon, self.latent_dim, self.clip_norm, clipped=Norm.L2)
+            case _:
+                assert_never(self.noise)
+
+    @property
+    def release_event(self) -> PureEvent | ApproximateEvent:
+        """One release of one utterance by the trained network; local."""
+        return self.vector_noise.event
+
+    @property
+    def event(self) -> ApproximateEvent | NoEvent:
+        """Training and one release, composed at `delta`: a certificate has room for one event."""
+        return _composed(self.training_event, self.release_event, self.delta)
+
+    def events(self, unit: Unit) -> tuple[Event, ...]:
+        """Training and one release of one utterance. A ledger that adds two releases counts the training twice."""
+        if unit is not Unit.DOCUMENT:
+            raise IncomparableError(
+                f"Expected unit=document, found unit={unit.value}: a text is trained on and released as a whole."
+            )
+        return (self.event,)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """What training and one release of one utterance guarantee, at the larger of `delta` and the spec's.
+
+        Raises:
+            IncomparableError: the unit is not DOCUMENT.
+        """
+        return self._stated(self.events(unit or Unit.DOCUMENT), max(delta, self.delta), trust=Trust.CENTRAL)
+
+    def training_guarantee(self) -> Guarantee:
+        """What the trained network alone guarantees, at the spec's delta."""
+        return self._stated((self.training_event,), self.delta, trust=Trust.CENTRAL)
+
+    def release_guarantee(self) -> Guarantee:
+        """What one release guarantees a text that the network was not trained on; local."""
+        events = (self.release_event,)
+        return self._stated(events, getattr(self.release_event, "delta", 0.0), trust=Trust.LOCAL)
+
+    def _stated(self, events: tuple[Event, ...], delta: float, *, trust: Trust) -> Guarantee:
+        central = trust is Trust.CENTRAL
+        return accounting.guarantee(
+            events,
+            delta,
+            unit=Unit.DOCUMENT,
+            relation=Relation.REPLACE_ONE,
+            trust=trust,
+            basis=Basis.CONDITIONAL,
+            assumptions=ASSUMPTIONS if central else ("the network was not trained on this text",),
+            reveals=REVEALS if central else (),
+        )
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> AdeptDpSgd:
+        """The spec whose training and release cost at most epsilon together, at delta (the spec's where it is 0).
+
+        The release gets `1 - training_share` of epsilon; noise_multiplier is the least for what is left.
+
+        Raises:
+            ConfigError: this cannot be reached; the message names the floor.
+            IncomparableError: the unit is not DOCUMENT.
+        """
+        if (unit or Unit.DOCUMENT) is not Unit.DOCUMENT:
+            self.events(unit or Unit.DOCUMENT)
+        _validate.positive(epsilon=epsilon)
+        found = replace(self, epsilon=(1 - self.training_share) * epsilon, delta=delta or self.delta)
+        release = found.release_event
+        training = accounting.calibrate(
+            self.training_event, epsilon, delta=found.delta, lifted=lambda event: (event, release)
+        )
+        return replace(found, noise_multiplier=training.noise_multiplier)
+
+    @property
+    def model_settings(self) -> Settings:
+        """The settings of the network and of its training on public text."""
+        neural = _neural()
+        found: Settings = neural.Settings(
+            labels=self.labels,
+            encoder=self.encoder,
+            latent_dim=self.latent_dim,
+            clip_norm=self.clip_norm,
+            max_tokens=self.max_tokens,
+            hidden=self.hidden,
+            embedding=self.embedding,
+            min_count=self.min_count,
+            max_words=self.max_words,
+            projected=True,
+            schedule=neural.Schedule(epochs=self.epochs, patience=self.patience, learning_rate=self.learning_rate),
+        )
+        return found
+
+    @property
+    def private_schedule(self) -> PrivateSchedule:
+        """The settings of the training on private text."""
+        found: PrivateSchedule = _private_training().PrivateSchedule(
+            sampling_rate=self.sampling_rate,
+            noise_multiplier=self.noise_multiplier,
+            steps=self.steps,
+            gradient_clip=self.gradient_clip,
+            learning_rate=self.private_rate,
+        )
+        return found
+
+    def fit(
+        self,
+        *,
+        public: Iterable[Record] = (),
+        private: Iterable[Record] = (),
+        seed: int | None = None,
+        on_epoch: Callable[[Progress], None] | None = None,
+        on_step: Callable[[int, int], None] | None = None,
+    ) -> AdeptDpSgdMechanism:
+        """Train on public records, then with DP-SGD on private ones.
+
+        Args:
+            public: at least two records, each with one of the labels where there are labels; they give the vocabulary.
+            private: may be none. A label that is missing or unknown is read as no label.
+            seed: of the training on public records; drawn at random where it is None. What is drawn for the private
+                records is always fresh, so that they are trained on in another way each time.
+            on_epoch: called after each epoch on public records.
+            on_step: called with the steps done and all steps of the training on private records.
+
+        Raises:
+            ConfigError: too few public records, or one without a known label.
+            MissingExtraError: torch, opacus or the sentence encoder is not installed.
+        """
+        seed = secrets.randbits(32) if seed is None else seed
+        known, texts = self._checked(list(public)), list(private)
+        # It teaches the decoder what noisy latents look like; no guarantee rests on these bits.
+        noise, source = self.vector_noise, seeded(seed)
+
+        def noisy(latents: Floats) -> Floats:
+            return clip(noise.release(latents, source), self.clip_norm)
+
+        model = _neural().fit_model(
+            self.model_settings,
+            known,
+            noise=noisy,
+            seed=seed,
+            device=self.device,
+            precision="float32",
+            on_epoch=on_epoch,
+        )
+        if texts:
+            model = _private_training().train_further(
+                model, texts, schedule=self.private_schedule, randomness=secure(), noise=noisy, on_step=on_step
+            )
+        return AdeptDpSgdMechanism(self, model)
+
+    def _checked(self, public: list[Record]) -> list[Record]:
+        unknown = sum(record.label not in self.labels for record in public) if self.labels else 0
+        if unknown:
+            raise ConfigError(
+                f"Expected every public record to have one of the {len(self.labels)} labels of the settings, found "
+                f"{unknown} of {len(public)} without: name the field of the label, complete labels=, or leave them out."
+            )
+        return public
+
+    def load(self, folder: Path) -> AdeptDpSgdMechanism:
+        """The mechanism that was saved into the folder under this spec.
+
+        Raises:
+            ConfigError: a file is absent, truncated, edited, of another version or of another spec.
+            MissingExtraError: torch, safetensors or the sentence encoder is not installed.
+        """
+        model = _neural().load_fitted(self.model_settings, folder, device=self.device, precision="float32")
+        return AdeptDpSgdMechanism(self, model)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Small networks; the training costs little, so that audits of the release have power."""
+        small = cls(
+            epsilon=2.0,
+            labels=("health", "travel", "money", "leisure"),
+            noise_multiplier=20.0,
+            sampling_rate=0.5,
+            steps=2,
+            latent_dim=4,
+            max_tokens=8,
+            hidden=16,
+            embedding=8,
+            epochs=2,
+        )
+        return small, replace(small, noise="gaussian", release_delta=5e-6, labels=())
+
+
+class AdeptDpSgdMechanism:
+    """An `AdeptDpSgd` with its network. Immutable; its latent has a known density (`HasLatent`)."""
+
+    __slots__ = ("_model", "_noise", "spec")
+
+    def __init__(self, spec: AdeptDpSgd, model: AnnotatedModel) -> None:
+        self.spec = spec
+        self._model = model
+        self._noise: VectorNoise = spec.vector_noise
+
+    def __repr__(self) -> str:
+        return f"AdeptDpSgdMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> ApproximateEvent | NoEvent:
+        """Training and one release."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of network and vocabulary, and of the sentence encoder where there is one."""
+        sentences = self._model.sentence_digest
+        return {"model": self._model.digest, **({} if sentences is None else {"sentence encoder": sentences})}
+
+    def save(self, folder: Path) -> None:
+        """Write the network into an existing folder."""
+        self._model.save(folder)
+
+    def latent(self, records: Sequence[Record]) -> Floats:
+        """Clipped latents `(n_records, latent_dim)`."""
+        return self._model.latents(records)
+
+    def release(self, latents: Floats, randomness: Randomness) -> Floats:
+        """Latents with the mechanism's noise."""
+        found = np.empty_like(latents, dtype=np.float64)
+        start = 0
+        for source, n in randomness.blocks([1] * len(latents), _ROWS):
+            found[start : start + n] = self._noise.release(latents[start : start + n], source)
+            start += n
+        return found
+
+    def log_density(self, released: Floats, latents: Floats) -> Floats:
+        """Log density `(rows,)` of noisy latents, up to a term that `released` determines."""
+        return self._noise.log_density(released, latents)
+
+    def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
+        """Loss per token of writing each record from its own latent, without noise, `(n,)`: for audits, private."""
+        return self._model.losses(records)
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One utterance and label a record: encode, clip, add noise, bring back into the ball, decode."""
+        noisy = clip(self.release(self.latent(records), randomness), self.spec.clip_norm)
+        how = _neural().Decoding("constrained" if self.spec.decoding == "constrained" else "none")
+        return [
+            Release(record.id, text, label=label, kept=record.kept)
+            for record, (label, text) in zip(records, self._model.write(noisy, how), strict=True)
+        ]
+
+
+@lru_cache(maxsize=256)
+def _composed(training: SampledGaussianEvent, release: Event, delta: float) -> ApproximateEvent | NoEvent:
+    """Training and release as one event; a numerical distribution takes a second, so it is kept."""
+    epsilon = accounting.epsilon([training, release], delta, relation=Relation.REPLACE_ONE)
+    if math.isinf(epsilon):
+        return NoEvent(f"training and release have no finite epsilon at delta = {delta:g}")
+    return ApproximateEvent(epsilon, delta)
+
+
+def _neural() -> ModuleType:
+    """The neural room, loaded when a network is first needed.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+    """
+    try:
+        from dptext.neural import rewriting  # noqa: PLC0415 (an extra, slow to load)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"ADePT needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"
+        ) from error
+    return rewriting
+
+
+def _private_training() -> ModuleType:
+    """DP-SGD, loaded when it is first needed.
+
+    Raises:
+        MissingExtraError: torch or opacus is not installed.
+    """
+    try:
+        from dptext.neural import private_training  # noqa: PLC0415 (an extra, slow to load)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"Training on private text needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural]'"
+        ) from error
+    return private_training
