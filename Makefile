@@ -31,7 +31,7 @@ demo: $(STAMPS)/demo
 	$(BIN)/dptext demo
 
 test: $(STAMPS)/dev
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile  # one thread a worker: two workers fill two cores
 
 # -- the rest
 

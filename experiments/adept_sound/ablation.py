@@ -13,17 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from grid import SEED, load, split
-from numpy.typing import NDArray
+from grid import SEED, load, remember_embeddings, split
 
 from dptext import Adept, Record, Release, privatize
 from dptext.mechanisms.adept import AdeptCodebook
 from dptext.neural.rewriting import AnnotatedModel, Codebook, best_k, write_codebook
-from dptext.neural.sentence_encoder import load_sentence_encoder
 from dptext.randomness import secure
 from dptext.selection import TopKRandomizedResponse
-
-FloatRow = NDArray[np.float64]
 
 
 def real(model: AnnotatedModel, public: list[Record], size: int) -> Codebook:
@@ -71,14 +67,11 @@ def main() -> int:
     torch.set_num_threads(given.threads)
     public, private, _ = split(load("snips"))
     labels = tuple(sorted({str(record.label) for record in public}))
-    encoder = load_sentence_encoder()
-    known: dict[str, FloatRow] = {}
+    encoder = remember_embeddings()
 
     def show(what: str, epsilon: float, k: int, released: list[Release[str]]) -> None:
-        texts = dict.fromkeys([r.text for r in private] + [r.output for r in released])
-        fresh = [text for text in texts if text not in known]
-        known.update(zip(fresh, encoder.embed(fresh), strict=True))
-        cosine = float(np.mean([known[a.text] @ known[b.output] for a, b in zip(private, released, strict=True)]))
+        before, after = encoder.embed([r.text for r in private]), encoder.embed([r.output for r in released])
+        cosine = float(np.mean(np.sum(before * after, axis=1)))
         kept = float(np.mean([a.label == b.label for a, b in zip(private, released, strict=True)]))
         distinct = len({r.output for r in released})
         print(f"| {what} | {epsilon:g} | {k} | {kept:.3f} | {cosine:.3f} | {distinct} |", flush=True)

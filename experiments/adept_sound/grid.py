@@ -19,9 +19,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from dptext import Adept, Fields, LabelOnly, Record, Release, privatize, read_records, write_releases
-from dptext.neural.sentence_encoder import load_sentence_encoder
+from dptext.neural import annotated, sentence_encoder
 from dptext.utility.tables import baselines, utility_table
 
 SEED = 20250101
@@ -48,6 +49,28 @@ def split(records: Sequence[Record]) -> tuple[list[Record], list[Record], list[R
     parts = (order[:first], order[first:second], order[second:])
     public, private, test = ([records[i] for i in part] for part in parts)
     return public, private, test
+
+
+class Remembered:
+    """The sentence encoder with a memory: these corpora are public, and every cell embeds the same texts."""
+
+    def __init__(self) -> None:
+        self._encoder = sentence_encoder.load_sentence_encoder()
+        self.name, self.dim, self.digest = self._encoder.name, self._encoder.dim, self._encoder.digest
+        self._known: dict[str, NDArray[np.float32]] = {}
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Unit vectors `(n_texts, dim)`."""
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
+        self._known.update(zip(fresh, self._encoder.embed(fresh).astype(np.float32), strict=True))
+        return np.asarray([self._known[text] for text in texts], np.float64).reshape(len(texts), self.dim)
+
+
+def remember_embeddings() -> Remembered:
+    """Let every mechanism of this process use one remembering encoder."""
+    encoder = Remembered()
+    annotated.load_sentence_encoder = sentence_encoder.load_sentence_encoder = lambda **_: encoder
+    return encoder
 
 
 def mechanisms(labels: tuple[str, ...], epsilon: float) -> dict[str, Adept | LabelOnly]:
@@ -110,6 +133,7 @@ def main() -> int:
         for name, spec in mechanisms(labels, epsilon).items()
         if not only or name in only or name.startswith("label_only")
     }
+    embedder = remember_embeddings()
     left = [] if given.table else [key for key, (_, path) in cells.items() if not path.exists()]
     took: list[float] = []
     for number, key in enumerate(left, start=1):
@@ -118,7 +142,6 @@ def main() -> int:
         took.append(time.monotonic() - began)
         hours = (len(left) - number) * float(np.mean(took)) / 3600
         print(f"{number}/{len(left)} {key[1]} epsilon {key[0]:g}: {took[-1]:.0f} s, {hours:.2f} h left", flush=True)
-    embedder = load_sentence_encoder()
     for epsilon in epsilons:
         rows = baselines(private, public, labels=labels, seed=SEED)
         rows |= {

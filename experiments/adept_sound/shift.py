@@ -1,6 +1,6 @@
 """The shifted task: the private part of SNIPS has another class balance, and one class has 50 public texts.
 
-    python experiments/adept_shift/trial.py --epsilons 2,5,10
+    python experiments/adept_sound/shift.py --epsilons 2,5,10
 
 L1 error of the class balance recovered from the outputs: public-only, label randomized response, each mechanism as it
 is, and debiased by its confusion on public held-out texts. Finds the corpora by DPTEXT_DATA (default ../shared/data).
@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from grid import SEED, load, remember_embeddings
 
-from dptext import Adept, Fields, LabelOnly, Record, privatize, read_records
+from dptext import Adept, LabelOnly, Record, privatize
 from dptext.estimates import Estimate
 from dptext.utility.balance import balance_error, confusion_matrix, shifted_split
 from dptext.utility.tables import baselines
 
-SEED = 20250101
 SHARES = {
     "AddToPlaylist": 0.05,
     "BookRestaurant": 0.15,
@@ -40,17 +39,14 @@ def main() -> int:
     """Print one row a mechanism and epsilon; keep them as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epsilons", default="2,5,10")
-    parser.add_argument("--out", type=Path, default=Path("build/adept_shift"))
+    parser.add_argument("--out", type=Path, default=Path("build/adept_sound"))
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    path = Path(os.environ.get("DPTEXT_DATA", "../shared/data")) / "snips" / "snips.jsonl.gz"
-    if not path.is_file():
-        print(f"Expected {path}: set DPTEXT_DATA to the folder of the corpora.", file=sys.stderr)
-        return 2
-    distinct = {record.text: record for record in read_records(path, Fields(text="text", label="label"))}
+    records = load("snips")
+    remember_embeddings()
     public, private = shifted_split(
-        list(distinct.values()), shares=SHARES, scarce=SCARCE, scarce_public=SCARCE_PUBLIC, private_size=5000, seed=SEED
+        records, shares=SHARES, scarce=SCARCE, scarce_public=SCARCE_PUBLIC, private_size=5000, seed=SEED
     )
     labels, true = tuple(SHARES), [record.label for record in private]
     print(
@@ -86,7 +82,7 @@ def main() -> int:
             show(epsilon, outputs, "as it is", balance_error(true, released, labels))
             show(epsilon, outputs, "debiased by public confusion", balance_error(true, released, labels, matrix=matrix))
     given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "snips.json").write_text(json.dumps(found, indent=1))
+    (given.out / "shift.json").write_text(json.dumps(found, indent=1))
     return 0
 
 
