@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dptext.guarantee import Basis, Guarantee, Relation, Trust, Unit
     from dptext.ledger.books import Ledger
     from dptext.mechanisms.adept import Adept
+    from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
     from dptext.mechanisms.label_only import LabelOnly
     from dptext.mechanisms.private_phrases import PrivatePhrases
     from dptext.mechanisms.published_adept import PublishedAdept
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Adept",
+    "AdeptDpSgd",
     "Basis",
     "Certificate",
     "Estimate",
@@ -96,6 +98,7 @@ __all__ = [
 
 _HOMES = {
     "Adept": "mechanisms.adept",
+    "AdeptDpSgd": "mechanisms.adept_dpsgd",
     "Basis": "guarantee",
     "Certificate": "certificate",
     "Estimate": "estimates",

@@ -27,6 +27,7 @@ from dptext.formats import file_error
 from dptext.guarantee import Json
 from dptext.mechanism import Mechanism, settings
 from dptext.mechanisms.adept import Adept
+from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.published_adept import PublishedAdept
@@ -37,7 +38,7 @@ MODEL_FILE = "model.json"
 MODEL_SCHEMA = 1
 _SAVE_AGAIN = "Fit and save it again."
 
-AnySpec = WordMetric | PrivatePhrases | Adept | PublishedAdept | LabelOnly
+AnySpec = WordMetric | PrivatePhrases | Adept | AdeptDpSgd | PublishedAdept | LabelOnly
 
 SPECS: dict[str, type[AnySpec]] = {
     str(next(f.default for f in fields(cls) if f.name == "kind")): cls for cls in get_args(AnySpec)

@@ -41,12 +41,14 @@ def test_every_command_and_option_has_help() -> None:
     import typer.main
 
     group = typer.main.get_command(dptext_app())
-    assert sorted(group.commands) == ["audit", "budget", "demo", "explain", "mechanisms", "privatize"]
+    assert sorted(group.commands) == ["audit", "budget", "demo", "explain", "fit", "mechanisms", "privatize", "utility"]
     audits = group.commands["audit"].commands
-    assert sorted(audits) == ["distinguish", "exact", "reconstruction", "sensitivity", "whitebox"]
+    assert sorted(audits) == ["distinguish", "exact", "membership", "reconstruction", "sensitivity", "whitebox"]
     budgets = group.commands["budget"].commands
     assert sorted(budgets) == ["log", "open", "show", "upgrade", "verify"]
-    for command in [*group.commands.values(), *audits.values(), *budgets.values()]:
+    utilities = group.commands["utility"].commands
+    assert sorted(utilities) == ["balance", "classification", "fidelity"]
+    for command in [*group.commands.values(), *audits.values(), *budgets.values(), *utilities.values()]:
         assert command.help
         for parameter in command.params:
             assert getattr(parameter, "help", None), (command.name, parameter.name)
@@ -68,7 +70,7 @@ def test_the_readme_names_the_two_commands_and_every_command_it_shows_exists() -
     import typer.main
 
     group = typer.main.get_command(dptext_app())
-    nested = [command for name in ("audit", "budget") for command in group.commands[name].commands.values()]
+    nested = [command for name in ("audit", "budget", "utility") for command in group.commands[name].commands.values()]
     commands = [*group.commands.values(), *nested]
     options = {o for c in commands for p in c.params for o in p.opts}
     shown = {

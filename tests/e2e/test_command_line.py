@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from dptext.config import SPECS
 from vectors import WORDS, sentences
 
 CANARY = "zq9canaryxv"
@@ -480,7 +481,7 @@ def test_an_internal_error_withholds_its_message(tmp_path: Path, spec: Path) -> 
 
 def test_mechanisms_and_explain_speak_json(vectors: Path) -> None:
     listed = json.loads(dptext("mechanisms", "--json").stdout)
-    assert {row["kind"] for row in listed} == {"word_metric", "private_phrases"}
+    assert {row["kind"] for row in listed} == set(SPECS)
     assert all(row["guarantee"] and row["summary"] for row in listed)
     assert dptext("mechanisms").returncode == 0
     told = dptext(
@@ -489,14 +490,6 @@ def test_mechanisms_and_explain_speak_json(vectors: Path) -> None:
     data = json.loads(told.stdout)
     assert data["guarantees"][0]["epsilon"] == 2
     assert 0 < data["unchanged_share"] < 1
-
-
-def test_demo_runs_the_main_job() -> None:
-    shown = dptext("demo")
-    assert shown.returncode == 0, shown.stderr
-    assert "epsilon 10" in shown.stdout
-    assert "Guaranteed (epsilon = 10 per unit" in shown.stdout.replace("\n", " ")
-    assert len(json.loads(dptext("demo", "--json").stdout)["samples"]) == 6
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, spec: Path) -> None:

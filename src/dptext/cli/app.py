@@ -17,11 +17,16 @@ from dptext.cli.budget_app import budget
 from dptext.cli.options import (
     DeltaOption,
     JsonOption,
+    LabelFieldOption,
     MechanismOption,
+    ModelOption,
+    PublicOption,
     SetOption,
     SpecOption,
     SubjectKeyOption,
+    TextFieldOption,
 )
+from dptext.cli.utility_app import utility
 from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError
 
 INTERNAL_ERROR = 70
@@ -37,6 +42,7 @@ app = typer.Typer(
 
 app.add_typer(audit, name="audit")
 app.add_typer(budget, name="budget")
+app.add_typer(utility, name="utility")
 
 
 @app.command()
@@ -76,16 +82,49 @@ def explain(
 
 
 @app.command()
+def fit(
+    target: Annotated[Path, typer.Option("--out", metavar="MODEL", help="New folder of the model.")],
+    mechanism: MechanismOption = None,
+    settings: SetOption = None,
+    spec: SpecOption = None,
+    public: PublicOption = None,
+    private: Annotated[
+        Path | None, typer.Option("--private", help="Private records to train on, where the mechanism is made for it.")
+    ] = None,
+    text_field: TextFieldOption = "text",
+    label_field: LabelFieldOption = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of the training, which is public; no secret.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a model from public records, for `privatize --model`; the set of labels is a setting."""
+    from dptext.cli import fit as command
+    from dptext.cli.privatize import chosen_spec
+
+    command.run(
+        chosen_spec(mechanism, settings or [], spec),
+        target,
+        public=public,
+        private=private,
+        text_field=text_field,
+        label_field=label_field,
+        seed=seed,
+        as_json=as_json,
+    )
+
+
+@app.command()
 def privatize(
     source: Annotated[Path, typer.Argument(metavar="IN", help="Records: .jsonl .csv .parquet .txt, also .gz.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The new file; OUT.guarantee.json is its certificate.")],
     mechanism: MechanismOption = None,
     settings: SetOption = None,
     spec: SpecOption = None,
-    text_field: Annotated[str, typer.Option("--text-field", help="Field of the text.")] = "text",
+    model: ModelOption = None,
+    text_field: TextFieldOption = "text",
     id_field: Annotated[
         str | None, typer.Option("--id-field", help="Field of the ids (released!); default 0, 1, 2, ...")
     ] = None,
+    label_field: LabelFieldOption = None,
     author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
     keep: Annotated[
         list[str] | None, typer.Option("--keep", help="Public field to copy to the output. Repeatable.")
@@ -132,10 +171,11 @@ def privatize(
     command.run(
         source,
         target,
-        command.chosen_spec(mechanism, settings or [], spec),
+        command.chosen(mechanism, settings or [], spec, model),
         command.plan(
             text_field=text_field,
             id_field=id_field,
+            label_field=label_field,
             author_field=author_field,
             subject_field=subject_field,
             keep=keep or [],
@@ -157,7 +197,7 @@ def privatize(
 
 @app.command()
 def demo(as_json: JsonOption = False) -> None:
-    """Privatize built-in sample texts word by word and show what was guaranteed."""
+    """Fit ADePT on built-in sample texts, privatize others, and show what was guaranteed, kept and leaked."""
     from dptext.cli import demo as command
 
     command.show(as_json)

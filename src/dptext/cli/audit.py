@@ -15,7 +15,7 @@ from dptext.audits.distinguishing import distinguish, unclaimed
 from dptext.audits.enumeration import exact
 from dptext.audits.report import Report
 from dptext.audits.subjects import Progress, Subject, claim_of
-from dptext.cli.privatize import chosen_spec
+from dptext.cli.privatize import chosen, fitted
 from dptext.errors import ConfigError
 from dptext.guarantee import ApproximateEvent, Basis, Guarantee, Json, MetricEvent, PureEvent, Unit
 from dptext.mechanism import VectorNoise
@@ -62,16 +62,18 @@ def noise(name: str, settings: VectorSettings) -> VectorNoise:
     return NOISES[name](settings)
 
 
-def subject(mechanism: str | None, settings: list[str], spec: Path | None, *, vector: VectorNoise | None) -> Subject:
+def subject(
+    mechanism: str | None, settings: list[str], spec: Path | None, *, model: Path | None, vector: VectorNoise | None
+) -> Subject:
     """What is on trial: vector noise, or a fitted mechanism.
 
     Raises:
         ConfigError: none or several are named.
     """
     if vector is None:
-        return chosen_spec(mechanism, settings, spec).fit()
-    if mechanism or settings or spec:
-        raise ConfigError("Expected one of --noise NAME, --mechanism NAME and --spec FILE.toml.")
+        return fitted(chosen(mechanism, settings, spec, model))
+    if mechanism or settings or spec or model:
+        raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
     return vector
 
 

@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from dptext.cli.options import JsonOption, MechanismOption, SetOption, SpecOption
+from dptext.cli.options import (
+    ClassifierOption,
+    JsonOption,
+    LabelFieldOption,
+    MechanismOption,
+    ModelOption,
+    PublicOption,
+    SeedOption,
+    SetOption,
+    SpecOption,
+    TextFieldOption,
+)
 
 audit = typer.Typer(
     help="Attack a claim: exit code 1 when it is refuted. An audit can refute a guarantee, never prove one.",
@@ -36,7 +47,6 @@ ClaimOption = Annotated[
     float | None, typer.Option("--claim", help="Try this epsilon instead of the guarantee that is stated.")
 ]
 ConfidenceOption = Annotated[float, typer.Option("--confidence", help="Of the bound.")]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Makes the run repeatable.")]
 
 
 @audit.command()
@@ -44,6 +54,7 @@ def distinguish(
     mechanism: MechanismOption = None,
     settings: SetOption = None,
     spec: SpecOption = None,
+    model: ModelOption = None,
     noise: NoiseOption = None,
     epsilon: EpsilonOption = 1.0,
     dim: DimOption = 64,
@@ -65,7 +76,7 @@ def distinguish(
     from dptext.cli import audit as command
 
     vector = None if noise is None else command.noise(noise, command.VectorSettings(epsilon, dim, clip_norm, delta))
-    subject = command.subject(mechanism, settings or [], spec, vector=vector)
+    subject = command.subject(mechanism, settings or [], spec, model=model, vector=vector)
     code = command.run(
         "distinguish",
         subject,
@@ -86,6 +97,7 @@ def whitebox(
     mechanism: MechanismOption = None,
     settings: SetOption = None,
     spec: SpecOption = None,
+    model: ModelOption = None,
     noise: NoiseOption = None,
     epsilon: EpsilonOption = 1.0,
     dim: DimOption = 64,
@@ -104,7 +116,7 @@ def whitebox(
     from dptext.cli import audit as command
 
     vector = None if noise is None else command.noise(noise, command.VectorSettings(epsilon, dim, clip_norm, delta))
-    subject = command.subject(mechanism, settings or [], spec, vector=vector)
+    subject = command.subject(mechanism, settings or [], spec, model=model, vector=vector)
     code = command.run(
         "whitebox",
         subject,
@@ -125,6 +137,7 @@ def exact(
     mechanism: MechanismOption = None,
     settings: SetOption = None,
     spec: SpecOption = None,
+    model: ModelOption = None,
     noise: NoiseOption = None,
     epsilon: EpsilonOption = 1.0,
     dim: DimOption = 64,
@@ -144,7 +157,7 @@ def exact(
     from dptext.cli import audit as command
 
     vector = None if noise is None else command.noise(noise, command.VectorSettings(epsilon, dim, clip_norm, delta))
-    subject = command.subject(mechanism, settings or [], spec, vector=vector)
+    subject = command.subject(mechanism, settings or [], spec, model=model, vector=vector)
     code = command.run(
         "exact",
         subject,
@@ -208,6 +221,7 @@ def reconstruction(
     mechanism: MechanismOption = None,
     settings: SetOption = None,
     spec: SpecOption = None,
+    model: ModelOption = None,
     noise: NoiseOption = None,
     epsilon: EpsilonOption = 1.0,
     dim: DimOption = 64,
@@ -232,7 +246,7 @@ def reconstruction(
     from dptext.cli import audit_reconstruction
 
     vector = None if noise is None else command.noise(noise, command.VectorSettings(epsilon, dim, clip_norm, delta))
-    subject = command.subject(mechanism, settings or [], spec, vector=vector)
+    subject = command.subject(mechanism, settings or [], spec, model=model, vector=vector)
     code = audit_reconstruction.run(
         subject,
         candidates=candidates if pool is None else command.texts(pool),
@@ -246,3 +260,44 @@ def reconstruction(
         as_json=as_json,
     )
     raise typer.Exit(code)
+
+
+@audit.command()
+def membership(
+    records: Annotated[Path, typer.Argument(metavar="RECORDS", help="Half become members, half non-members.")],
+    mechanism: MechanismOption = None,
+    settings: SetOption = None,
+    spec: SpecOption = None,
+    model: ModelOption = None,
+    public: PublicOption = None,
+    text_field: TextFieldOption = "text",
+    label_field: LabelFieldOption = None,
+    attack: Annotated[
+        str, typer.Option("--attack", help="shokri, lira, loss; or reconstruction, of the mechanism's own model.")
+    ] = "shokri",
+    classifier: ClassifierOption = "tfidf",
+    shadows: Annotated[int, typer.Option("--shadows", help="Shadow models of lira.")] = 16,
+    seed: SeedOption = None,
+    figure: Annotated[Path | None, typer.Option("--figure", help="SVG of the ROC curves, on log scales.")] = None,
+    without_guarantee: Annotated[
+        bool, typer.Option("--without-guarantee", help="Try a mechanism that guarantees nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Was a record in the training data of a classifier? A downstream proxy: it measures, and ends with 0."""
+    from dptext.cli import audit_membership as command
+    from dptext.cli.fit import chosen_seed
+    from dptext.cli.privatize import chosen
+    from dptext.records import Fields
+
+    named = mechanism is not None or spec is not None or model is not None or bool(settings)
+    command.run(
+        records,
+        chosen(mechanism, settings or [], spec, model) if named else None,
+        command.Membership(attack, classifier, shadows, chosen_seed(seed)),
+        public=public,
+        fields=Fields(text=text_field, label=label_field),
+        figure=figure,
+        without_guarantee=without_guarantee,
+        as_json=as_json,
+    )

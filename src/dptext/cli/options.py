@@ -10,6 +10,14 @@ import typer
 MechanismOption = Annotated[str | None, typer.Option("--mechanism", "-m", help="Mechanism; see `dptext mechanisms`.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", "-s", help="KEY=VALUE, a setting. Repeatable.")]
 SpecOption = Annotated[Path | None, typer.Option("--spec", help="TOML file with the settings, `kind` among them.")]
+ModelOption = Annotated[Path | None, typer.Option("--model", help="Folder of a model that `dptext fit` wrote.")]
+PublicOption = Annotated[Path | None, typer.Option("--public", help="Public records, none of them private.")]
+TextFieldOption = Annotated[str, typer.Option("--text-field", help="Field of the text.")]
+LabelFieldOption = Annotated[str | None, typer.Option("--label-field", help="Field of the label.")]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Makes the run repeatable.")]
+ClassifierOption = Annotated[
+    str, typer.Option("--classifier", help="tfidf (linear, quick), or bilstm as in the ADePT paper.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 DeltaOption = Annotated[float, typer.Option("--delta", help="The delta at which guarantees are stated.")]
 LedgerOption = Annotated[

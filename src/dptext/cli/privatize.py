@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dptext.certificate import certificate_path
-from dptext.config import AnySpec, parse_setting, read_spec, spec_from_settings
+from dptext.cli.fit import NEEDS_NO_TEXT, check_label_field
+from dptext.config import AnySpec, load_model, parse_setting, read_spec, spec_from_settings
 from dptext.errors import ConfigError, LedgerError
 from dptext.file_runs import Plan, privatize_file
 from dptext.formats import Format, detect_format, is_compressed
 from dptext.guarantee import Json, format_epsilon
+from dptext.mechanism import Mechanism
 from dptext.randomness import secure, seeded
 from dptext.records import Fields, OnError
 
@@ -44,6 +46,39 @@ def chosen_spec(mechanism: str | None, pairs: list[str], path: Path | None) -> A
     return spec_from_settings(values)
 
 
+def chosen(mechanism: str | None, pairs: list[str], path: Path | None, model: Path | None) -> AnySpec | Path:
+    """The spec that is named, or the folder of a fitted model.
+
+    Raises:
+        ConfigError: none or several are named, or the settings cannot be used.
+    """
+    if model is None:
+        return chosen_spec(mechanism, pairs, path)
+    if mechanism is not None or path is not None or pairs:
+        raise ConfigError(
+            "Expected one of --mechanism NAME, --spec FILE.toml and --model MODEL; a model has its settings, so that "
+            "--set changes nothing in it."
+        )
+    return model
+
+
+def fitted(chosen: AnySpec | Path) -> Mechanism[str]:
+    """The mechanism of a model; or of a spec that learns from no text.
+
+    Raises:
+        ConfigError: the model cannot be loaded, or the spec has to be fitted first.
+        MissingExtraError: a package is not installed.
+    """
+    if isinstance(chosen, Path):
+        return load_model(chosen)
+    if isinstance(chosen, NEEDS_NO_TEXT):
+        return chosen.fit()
+    raise ConfigError(
+        f"Expected a model of {chosen.kind}, which learns from text. Fit first: dptext fit --mechanism {chosen.kind} "
+        "--set KEY=VALUE ... --public PUBLIC --out MODEL; then give --model MODEL."
+    )
+
+
 def _format(name: str | None, option: str) -> Format | None:
     if name is None:
         return None
@@ -57,6 +92,7 @@ def plan(
     *,
     text_field: str,
     id_field: str | None,
+    label_field: str | None = None,
     author_field: str | None,
     subject_field: str | None,
     keep: list[str],
@@ -80,7 +116,14 @@ def plan(
     if force and resume:
         raise ConfigError("Expected one of --force (begin anew) and --resume (go on).")
     return Plan(
-        fields=Fields(text=text_field, id=id_field, author=author_field, keep=tuple(keep), subject=subject_field),
+        fields=Fields(
+            text=text_field,
+            id=id_field,
+            label=label_field,
+            author=author_field,
+            keep=tuple(keep),
+            subject=subject_field,
+        ),
         input_format=_format(input_format, "--format"),
         output_format=_format(output_format, "--output-format"),
         on_error=OnError(on_error),
@@ -118,7 +161,7 @@ def payment(
 def run(
     source: Path,
     target: Path,
-    spec: AnySpec,
+    chosen: AnySpec | Path,
     plan: Plan,
     *,
     payment: Payment | None,
@@ -126,7 +169,8 @@ def run(
     as_json: bool,
 ) -> None:
     """Privatize a file and print its certificate."""
-    mechanism = spec.fit()
+    mechanism = fitted(chosen)
+    check_label_field(mechanism.spec, plan.fields.label, copied=(plan.fields.id, *plan.fields.keep))
 
     def skipped(number: int, reason: str) -> None:
         print(f"skipped record {number}: {reason}", file=sys.stderr)

@@ -123,9 +123,9 @@ class Adept:
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise ConfigError(f"Expected {name}={getattr(self, name)!r} to be one of {', '.join(known)}.")
-        if len(set(self.labels)) < len(self.labels) or not all(self.labels):
+        if isinstance(self.labels, str) or len(set(self.labels)) < len(self.labels) or not all(self.labels):
             raise ConfigError(f"Expected labels={self.labels!r} to be different and not empty.")
-        if (self.noise == "gaussian") != (self.delta > 0):
+        if not (self.delta > 0 if self.noise == "gaussian" else self.delta == 0):
             raise ConfigError(
                 f"Expected delta={self.delta!r} > 0 for noise='gaussian' and 0 for every other, found {self.noise!r}."
             )
@@ -327,10 +327,12 @@ def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCod
     path = folder / _CODEBOOK_FILE
     try:
         described = json.loads(path.read_bytes())
-        points = np.load(folder / _POINTS_FILE, allow_pickle=False)
+        with (folder / _POINTS_FILE).open("rb") as file:  # np.load would open an archive too
+            points = np.lib.format.read_array(file, allow_pickle=False)
         texts, labels, sources, k = (described[key] for key in ("texts", "labels", "sources", "k"))
         sizes = {len(texts), len(labels), len(sources), len(points)}
-        right = isinstance(k, int) and len(sizes) == 1 and 1 <= k < len(texts) and points.ndim == 2
+        right = isinstance(k, int) and len(sizes) == 1 and 1 <= k < len(texts)
+        right = right and points.shape[1:] == (model.meaning_dim,)
         right = right and points.dtype == np.float64 and bool(np.isfinite(points).all())
         right = right and all(isinstance(text, str) for text in texts) and set(labels) <= {None, *spec.labels}
     except OSError as error:
@@ -455,7 +457,7 @@ class AdeptCodebook(_Fitted):
         self._model.save(folder)
         book = self.codebook
         described = {"k": self.k, "texts": book.texts, "labels": book.labels, "sources": book.sources}
-        (folder / _CODEBOOK_FILE).write_text(json.dumps(described, ensure_ascii=False), "utf-8")
+        (folder / _CODEBOOK_FILE).write_text(json.dumps(described), "utf-8")
         np.save(folder / _POINTS_FILE, book.points, allow_pickle=False)
 
     def _scores(self, records: Sequence[Record]) -> Floats:

@@ -100,7 +100,7 @@ class AdeptDpSgd:
     sampling_rate: float = 0.05
     steps: int = 300
     gradient_clip: float = 0.5
-    private_rate: float = 1e-3
+    private_rate: float = 2e-3
     training_share: float = 0.5
     encoder: Literal["sentence", "lstm"] = "lstm"
     latent_dim: int = 16
@@ -357,7 +357,9 @@ class AdeptDpSgd:
             max_tokens=8,
             hidden=16,
             embedding=8,
-            epochs=2,
+            epochs=80,  # fewer, and all latents are alike
+            patience=80,
+            learning_rate=2e-2,
         )
         return small, replace(small, noise="gaussian", release_delta=5e-6, labels=())
 

@@ -99,7 +99,7 @@ class PublishedAdept:
             raise ConfigError(f"Expected noise={self.noise!r} to be 'laplace' or 'gaussian'.")
         if self.decoding not in ("constrained", "greedy"):
             raise ConfigError(f"Expected decoding={self.decoding!r} to be 'constrained' or 'greedy'.")
-        if len(set(self.labels)) < len(self.labels) or not all(self.labels):
+        if isinstance(self.labels, str) or len(set(self.labels)) < len(self.labels) or not all(self.labels):
             raise ConfigError(f"Expected labels={self.labels!r} to be different and not empty.")
 
     @property

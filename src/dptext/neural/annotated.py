@@ -121,6 +121,11 @@ class AnnotatedModel:
         latents = self.latents(records)
         return np.asarray(latents / np.maximum(np.linalg.norm(latents, axis=1, keepdims=True), 1e-12))
 
+    @property
+    def meaning_dim(self) -> int:
+        """Coordinates of a meaning."""
+        return self.dim if self._sentences is None else self._sentences.dim
+
     def write(self, latents: Floats, how: Decoding, *, seed: int = 0) -> list[tuple[str | None, str]]:
         """Label and text for each latent `(n, dim)`."""
         return self._decoder.decode(latents, how, seed=seed)
@@ -157,7 +162,7 @@ class AnnotatedModel:
             "sizes": asdict(self.model.sizes),
             "tokens": _tokens_data(self.tokens),
         }
-        (folder / SIZES_FILE).write_text(json.dumps(described, ensure_ascii=False), "utf-8")
+        (folder / SIZES_FILE).write_text(json.dumps(described), "utf-8")
 
 
 def fit_model(
@@ -232,6 +237,8 @@ def load_fitted(
     path = folder / WEIGHTS_FILE
     try:
         state = load_file(path)
+        if any(value.dtype != torch.float32 for value in state.values()):
+            raise RuntimeError("weights of another type")
         model.load_state_dict(state)
     except OSError as error:
         raise ConfigError(f"Cannot read the weights {path}: {error.strerror or 'not a file'}. {_SAVE_AGAIN}") from error

@@ -164,16 +164,15 @@ class Decoder:
             self._start = (model.start.weight.detach().to(device).T, model.start.bias.detach().to(device))
             self._output = (model.choose.weight.detach().to(device, dtype).T, model.choose.bias.detach().to(device))
         self._dtype = dtype
-        barred = torch.zeros((2, model.sizes.n_tokens), device=device)
+        barred = torch.zeros((3, model.sizes.n_tokens), device=device)
         barred[:, [PAD, UNKNOWN, BEGIN]] = -torch.inf
         self._free = barred[0].clone()
         labels = list(tokens.label_ids())
         if labels:
             barred[0] = -torch.inf
             barred[0, labels] = 0.0
-            barred[1, labels] = -torch.inf
-        else:
-            barred[0, END] = -torch.inf  # an empty text says nothing
+            barred[1:, labels] = -torch.inf
+        barred[int(bool(labels)), END] = -torch.inf  # an empty text says nothing
         self._barred = barred
 
     def decode(self, latents: Floats, how: Decoding, *, seed: int = 0, rows: int = 512) -> list[tuple[str | None, str]]:
@@ -208,14 +207,14 @@ class Decoder:
         c = torch.zeros_like(h)
         fixed = latents @ self._of_latent
         token = torch.full((n,), BEGIN, dtype=torch.int64, device=self._device)
-        for step in range(length):
+        for step in range(length - 1):  # the last position is the end's
             gates = torch.addmm(self._table[token] + fixed, h, self._of_state)
             entered, kept, new, shown = gates.chunk(4, dim=1)
             c = torch.sigmoid(kept) * c + torch.sigmoid(entered) * torch.tanh(new)
             h = torch.sigmoid(shown) * torch.tanh(c)
             scores = (h.to(self._dtype) @ self._output[0]).float() + self._output[1]
             if how.constrained == "constrained":
-                scores += self._barred[min(step, 1)]
+                scores += self._barred[min(step, 2)]
                 self._bar_repeats(scores, written[alive, :step])
             else:
                 scores += self._free

@@ -16,6 +16,7 @@ import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -68,10 +69,8 @@ class RecordLstm(nn.Module):
     second reads them as a constant input of the layer `hh`, so that this layer's gradient is that of the recurrence.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, *, batch_first: bool = True) -> None:
+    def __init__(self, input_size: int, hidden_size: int, *, batch_first: Literal[True] = True) -> None:
         super().__init__()
-        if not batch_first:
-            raise ValueError("Expected batch_first=True.")
         self.ih = nn.Linear(input_size, 4 * hidden_size)
         self.hh = nn.Linear(hidden_size, 4 * hidden_size)
 

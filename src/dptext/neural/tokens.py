@@ -102,6 +102,6 @@ class Tokens:
                 break
             if position == 0 and token in self.label_ids():
                 label = self.labels[token - _SPECIAL]
-            elif token >= _SPECIAL + len(self.labels):
+            elif token >= _SPECIAL + len(self.labels) and len(words) < self.max_tokens:
                 words.append(self.words[token - _SPECIAL - len(self.labels)])
         return label, text.detokenize([words])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dptext.errors import ConfigError
 from dptext.neural.autoencoder import AutoEncoder, encode, shifted
 from dptext.neural.tokens import PAD, UNKNOWN
 
@@ -102,6 +104,10 @@ def train(
             if n_held
             else total
         )
+        if not math.isfinite(mean):
+            raise ConfigError(
+                "Expected a loss that is a number: the training diverged. Choose a smaller learning_rate."
+            )
         if on_epoch is not None:
             on_epoch(Progress(epoch, schedule.epochs, total / len(used), mean))
         if mean < best:

@@ -66,7 +66,7 @@ def test_every_number_is_that_of_its_own_function(rows, table):
 def test_the_baselines_say_what_the_table_is_for(table):
     """Public knowledge alone trains a good classifier, and only fidelity tells it from the originals."""
     row = {found.name: found for found in table.rows}
-    assert row["public-only"].accuracy.accuracy.low > 0.9
+    assert row["public-only"].accuracy.accuracy.low > 0.7
     assert row["public-only"].fidelity.cosine.high < row["original"].fidelity.cosine.low
     assert row["public-only"].fidelity.label_kept.high < 0.45
     assert row["original"].fidelity.label_kept.value == 1

@@ -1,0 +1,170 @@
+"""`dptext fit`: from public records to a model in a folder."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dptext import _validate
+from dptext.cli.progress import counted, say
+from dptext.config import SPECS, AnySpec, save_model
+from dptext.errors import ConfigError
+from dptext.guarantee import Basis, Json
+from dptext.mechanism import Mechanism, Spec, releases_labels, settings
+from dptext.mechanisms.private_phrases import PrivatePhrases
+from dptext.mechanisms.word_metric import WordMetric
+from dptext.records import Fields, Record, read_records
+
+if TYPE_CHECKING:  # torch is slow to load
+    from dptext.neural.training import Progress
+
+#: What learns from no text: its `fit` only reads public word vectors.
+NEEDS_NO_TEXT = WordMetric | PrivatePhrases
+_SHOWN_STEPS = 20
+
+
+def takes(spec: Spec | type[Spec], argument: str) -> bool:
+    """Whether `fit` of the spec has this argument."""
+    return argument in inspect.signature(spec.fit).parameters
+
+
+def chosen_seed(seed: int | None) -> int:
+    """The seed, or one drawn at random.
+
+    Raises:
+        ConfigError: it is not in [0, 2^32), which is what the libraries take.
+    """
+    if seed is None:
+        return secrets.randbits(32)
+    _validate.within(0, 2**32 - 1, seed=seed)
+    return seed
+
+
+def check_label_field(spec: Spec, label_field: str | None, *, copied: Sequence[str | None] = ()) -> None:
+    """Refuse a label field where labels are not privatized, none where they are, and one that is released as it is.
+
+    Args:
+        spec: of the mechanism.
+        label_field: as given.
+        copied: names of the fields that are copied to the output.
+
+    Raises:
+        ConfigError: for each of these.
+    """
+    if label_field is None:
+        if releases_labels(spec):
+            raise ConfigError(f"Expected --label-field NAME: {spec.kind} privatizes the label together with the text.")
+    elif not releases_labels(spec):
+        if any(field.name == "labels" for field in fields(spec)):  # type: ignore[arg-type]  # every spec is a dataclass
+            raise ConfigError(
+                f"Expected the set of labels in the settings of {spec.kind} with --label-field {label_field!r}: it is "
+                'public and read from no text. Fit with --set \'labels=["a", "b"]\', or leave the field out.'
+            )
+        raise ConfigError(f"Expected no --label-field: {spec.kind} does not privatize labels.")
+    elif label_field in copied:
+        raise ConfigError(f"Expected --label-field {label_field!r} to be no field that is copied to the output.")
+
+
+def fitted_on(
+    spec: AnySpec,
+    *,
+    public: Sequence[Record] = (),
+    private: Sequence[Record] = (),
+    seed: int | None = None,
+    title: str = "training",
+) -> Mechanism[str]:
+    """The spec fitted on these records, with a bar for the epochs. What private texts did to the loss is not shown.
+
+    Raises:
+        ConfigError: the records do not do.
+        MissingExtraError: torch or the sentence encoder is not installed.
+    """
+    fit: Callable[..., Mechanism[str]] = spec.fit
+    arguments: dict[str, object] = {"public": public, "seed": seed}
+    if private:
+        arguments["private"] = private
+    if not takes(spec, "on_epoch"):
+        return fit(**arguments)
+    with counted(title, every=0.0) as tell:
+
+        def epoch(progress: Progress) -> None:
+            loss = "" if private else f", loss {progress.loss:.3g}, held out {progress.held_out:.3g}"
+            tell(progress.epoch, progress.epochs, f"epochs{loss}")
+
+        def step(done: int, total: int) -> None:
+            if done == total or done % max(1, total // _SHOWN_STEPS) == 0:
+                tell(done, total, "steps on private text")
+
+        arguments["on_epoch"] = epoch
+        if takes(spec, "on_step"):
+            arguments["on_step"] = step
+        return fit(**arguments)
+
+
+def run(
+    spec: AnySpec,
+    target: Path,
+    *,
+    public: Path | None,
+    private: Path | None,
+    text_field: str,
+    label_field: str | None,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Fit a mechanism, save it, and say what it guarantees.
+
+    Raises:
+        ConfigError: options that do not fit together, or a folder that is not free.
+        DataError: a record cannot be read.
+        MissingExtraError: a package is not installed.
+    """
+    seed = chosen_seed(seed)
+    check_label_field(spec, label_field)
+    _check_texts(spec, public, private)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ConfigError(f"Expected --out {str(target)!r} to be absent or empty. Choose another folder.")
+    names = Fields(text=text_field, label=label_field)
+    mechanism = fitted_on(
+        spec,
+        public=[] if public is None or isinstance(spec, NEEDS_NO_TEXT) else list(read_records(public, names)),
+        private=[] if private is None else list(read_records(private, names)),
+        seed=seed,
+    )
+    save_model(mechanism, target)
+    promised = [spec.guarantee(unit) for unit in spec.units]
+    if private is not None:
+        own = all(guarantee.basis is Basis.NONE for guarantee in promised)
+        say(
+            "Trained on private text: the model is as private as that text. Keep it where the text is kept"
+            + ("." if own else "; what its guarantee says is about training and releases together.")
+        )
+    if as_json:
+        data: dict[str, Json] = {
+            "model": str(target),
+            "settings": settings(spec),
+            "digests": dict(mechanism.digests),
+            "guarantees": [guarantee.to_dict() for guarantee in promised],
+        }
+        print(json.dumps(data, indent=2))
+        return
+    print("\n\n".join(guarantee.explain() for guarantee in promised))
+    label = "" if label_field is None else f" --label-field {label_field}"
+    asked = " --without-guarantee" if all(guarantee.basis is Basis.NONE for guarantee in promised) else ""
+    print(f"\nModel: {target}\nNext: dptext privatize IN OUT --model {target}{label}{asked}")
+
+
+def _check_texts(spec: AnySpec, public: Path | None, private: Path | None) -> None:
+    if private is not None and not takes(spec, "private"):
+        known = ", ".join(kind for kind, cls in SPECS.items() if takes(cls, "private"))
+        raise ConfigError(f"Expected no --private: {spec.kind} learns from public text alone. Others: {known}.")
+    if isinstance(spec, NEEDS_NO_TEXT):
+        if public is not None:
+            say(f"{spec.kind} learns from no text: --public is not read.")
+    elif public is None and private is None:
+        raise ConfigError(f"Expected --public FILE: {spec.kind} learns from public text.")

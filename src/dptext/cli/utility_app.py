@@ -1,0 +1,133 @@
+"""`dptext utility`: commands and their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dptext.cli.options import (
+    ClassifierOption,
+    JsonOption,
+    LabelFieldOption,
+    ModelOption,
+    SeedOption,
+    TextFieldOption,
+)
+
+utility = typer.Typer(
+    help="What released texts are still good for, beside rows that keep nothing. The numbers are not private.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+OriginalsArgument = Annotated[Path, typer.Argument(metavar="ORIGINALS", help="The private records.")]
+ReleasedArgument = Annotated[
+    Path, typer.Argument(metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read.")
+]
+PublicFileOption = Annotated[Path, typer.Option("--public", help="Public records, for the baselines.")]
+IdFieldOption = Annotated[
+    str | None, typer.Option("--id-field", help="Field of the ids, as when ORIGINALS were privatized.")
+]
+LabelOption = Annotated[
+    list[str] | None,
+    typer.Option("--label", help="A label of the public set, where no certificate names it. Repeatable."),
+]
+EpsilonOption = Annotated[
+    float | None, typer.Option("--epsilon", help="Of the label-only baselines; default: that of the certificate.")
+]
+
+
+@utility.command()
+def fidelity(
+    originals: OriginalsArgument,
+    released: ReleasedArgument,
+    public: PublicFileOption,
+    text_field: TextFieldOption = "text",
+    label_field: LabelFieldOption = None,
+    id_field: IdFieldOption = None,
+    label: LabelOption = None,
+    epsilon: EpsilonOption = None,
+    seed: SeedOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How much of each record came through: label, meaning, words; with all baselines."""
+    from dptext.cli import utility as command
+
+    task = command.task(
+        originals,
+        released,
+        public,
+        text_field=text_field,
+        label_field=label_field,
+        id_field=id_field,
+        labels=label or [],
+        epsilon=epsilon,
+        seed=seed,
+    )
+    command.compare(task, test=None, classifier="tfidf", as_json=as_json)
+
+
+@utility.command()
+def classification(
+    originals: OriginalsArgument,
+    released: ReleasedArgument,
+    public: PublicFileOption,
+    test: Annotated[Path, typer.Option("--test", help="Real records that neither file holds.")],
+    text_field: TextFieldOption = "text",
+    label_field: LabelFieldOption = None,
+    id_field: IdFieldOption = None,
+    label: LabelOption = None,
+    epsilon: EpsilonOption = None,
+    classifier: ClassifierOption = "tfidf",
+    seed: SeedOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Accuracy of a classifier that is trained on the releases, never without fidelity and baselines."""
+    from dptext.cli import utility as command
+
+    task = command.task(
+        originals,
+        released,
+        public,
+        text_field=text_field,
+        label_field=label_field,
+        id_field=id_field,
+        labels=label or [],
+        epsilon=epsilon,
+        seed=seed,
+    )
+    command.compare(task, test=test, classifier=classifier, as_json=as_json)
+
+
+@utility.command()
+def balance(
+    originals: OriginalsArgument,
+    released: ReleasedArgument,
+    public: PublicFileOption,
+    text_field: TextFieldOption = "text",
+    label_field: LabelFieldOption = None,
+    id_field: IdFieldOption = None,
+    label: LabelOption = None,
+    epsilon: EpsilonOption = None,
+    model: ModelOption = None,
+    seed: SeedOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Error of the class balance recovered from the releases; --model corrects it by what it does to public texts."""
+    from dptext.cli import utility as command
+
+    task = command.task(
+        originals,
+        released,
+        public,
+        text_field=text_field,
+        label_field=label_field,
+        id_field=id_field,
+        labels=label or [],
+        epsilon=epsilon,
+        seed=seed,
+    )
+    command.balance(task, model=model, as_json=as_json)

@@ -1,0 +1,511 @@
+"""fit, privatize --model, utility, audit membership and demo: the whole way on tiny models, with canaries."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dptext.cli import demo
+from dptext.cli.app import app, exit_code
+from dptext.errors import DPTextError
+from dptext.mechanisms.adept import Adept
+from dptext.records import Record
+from dptext.samples import SAMPLE_LABELS, sample_records
+
+CANARY = "zqxcanaryxv"
+LABELS = f"labels={json.dumps(list(SAMPLE_LABELS))}"
+TINY = {
+    "epsilon": 6.0,
+    "encoder": "lstm",
+    "latent_dim": 8,
+    "max_tokens": 12,
+    "hidden": 48,
+    "embedding": 24,
+    "codebook_size": 40,
+    "epochs": 12,
+    "min_count": 1,
+    "learning_rate": 0.02,
+}
+SETTINGS = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
+PUBLISHED = ["--mechanism", "published_adept", *(f"--set={pair}" for pair in ("variance=1", "hidden=8", "embedding=8"))]
+PUBLISHED += ["--set", "epochs=1", "--set", LABELS]
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+def dptext(*arguments: object) -> Done:
+    """The command line in this process: its processes are tried in test_command_line.py, and torch is slow to load."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if isinstance(result.exception, DPTextError):
+        return Done(exit_code(result.exception), result.stdout, f"{result.stderr}dptext: {result.exception}\n")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Done(result.exit_code, result.stdout, result.stderr)
+
+
+class HashedWords:
+    """Stands in for the sentence encoder, which takes seconds to load: words hashed to coordinates."""
+
+    name, dim, digest = "hashed words", 64, "0" * 64
+
+    def embed(self, texts: Sequence[str], *, on_progress=None) -> np.ndarray:
+        found = np.zeros((len(texts), self.dim))
+        for row, text in zip(found, texts, strict=True):
+            for word in text.lower().split():
+                row[hashlib.sha256(word.encode()).digest()[0] % self.dim] += 1
+        if on_progress is not None:
+            on_progress(len(set(texts)))
+        return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def light(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dptext.neural import sentence_encoder
+
+    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda **_: HashedWords())
+
+
+def write(path: Path, records: Sequence[Record]) -> Path:
+    lines = [json.dumps({"text": record.text, "label": record.label, "n": i}) for i, record in enumerate(records)]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return path
+
+
+@dataclass(frozen=True)
+class Files:
+    folder: Path
+    public: Path
+    private: Path
+    test: Path
+    model: Path
+    fit: Done
+    released: Path
+    privatized: Done
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """One fitted model and what it released, for all tests."""
+    folder = tmp_path_factory.mktemp("adept")
+    records = sample_records(260)
+    private = [replace(record, text=f"{CANARY} {record.text}") for record in records[100:180]]
+    public = write(folder / "public.jsonl", records[:100])
+    source = write(folder / "private.jsonl", private)
+    test = write(folder / "test.jsonl", records[180:])
+    model, released = folder / "model", folder / "out.jsonl"
+    adept = ["--mechanism", "adept", *SETTINGS, "--set", LABELS]
+    fit = dptext("fit", *adept, "--public", public, "--label-field", "label", "--out", model, "--seed", 1)
+    done = dptext("privatize", source, released, "--model", model, "--label-field", "label")
+    return Files(folder, public, source, test, model, fit, released, done)
+
+
+def test_fit_says_what_is_guaranteed_and_shows_each_epoch(files: Files) -> None:
+    assert files.fit.code == 0, files.fit.err
+    assert "Guaranteed (epsilon = 6), per document" in files.fit.out
+    assert f"Model: {files.model}" in files.fit.out
+    lines = files.fit.err.splitlines()
+    assert lines[0].startswith("training: 1 of 12 epochs, loss ")
+    assert len(lines) >= 4
+    assert sorted(path.name for path in files.model.iterdir()) == [
+        "autoencoder.json",
+        "codebook.json",
+        "codebook.npy",
+        "model.json",
+        "weights.safetensors",
+    ]
+
+
+def test_privatize_with_the_model_writes_labels_and_a_certificate_that_verifies(files: Files) -> None:
+    assert files.privatized.code == 0, files.privatized.err
+    rows = [json.loads(line) for line in files.released.read_text("utf-8").splitlines()]
+    assert [row["id"] for row in rows] == [str(i) for i in range(80)]
+    assert {tuple(row) for row in rows} == {("id", "text", "label")}
+    assert {row["label"] for row in rows} <= set(SAMPLE_LABELS)
+    private = [json.loads(line)["label"] for line in files.private.read_text("utf-8").splitlines()]
+    kept = np.mean([row["label"] == label for row, label in zip(rows, private, strict=True)])
+    assert kept > 0.5  # epsilon 6 on 40 utterances; swapped or shuffled rows would keep a quarter
+    told = dptext("explain", f"{files.released}.guarantee.json")
+    assert told.code == 0, told.err
+    assert "Verified" in told.out
+    certificate = json.loads(Path(f"{files.released}.guarantee.json").read_text("utf-8"))
+    assert certificate["settings"]["labels"] == list(SAMPLE_LABELS)
+    assert certificate["guarantees"][0]["epsilon"] == 6
+
+
+def test_no_canary_leaves(files: Files) -> None:
+    common = [files.private, files.released, "--public", files.public, "--label-field", "label", "--seed", 1]
+    said = [
+        files.privatized,
+        dptext("utility", "fidelity", *common),
+        dptext("utility", "classification", *common, "--test", files.test, "--json"),
+        dptext("utility", "balance", *common, "--model", files.model),
+        dptext("audit", "membership", files.private, "--label-field", "label", "--model", files.model, "--seed", 1),
+        dptext("utility", "fidelity", files.private, files.test, *common[2:], "--epsilon", 1),
+        dptext("audit", "membership", files.private, "--label-field", "text"),
+        dptext("audit", "membership", files.private, "--label-field", CANARY[:3]),
+    ]
+    assert [done.code for done in said] == [0, 0, 0, 0, 0, 2, 2, 4]
+    assert not any(CANARY in done.out + done.err for done in said)
+    for path in files.folder.rglob("*"):
+        if path.is_file() and path != files.private:
+            assert CANARY.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.csv.gz"])
+def test_labels_come_back_from_csv(files: Files, tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
+    done = dptext("privatize", files.private, target, "--model", files.model, "--label-field", "label")
+    assert done.code == 0, done.err
+    common = ["--public", files.public, "--label-field", "label", "--json", "--seed", 1]
+    found = json.loads(dptext("utility", "fidelity", files.private, target, *common).out)
+    assert found["rows"]["adept"]["fidelity"]["label_kept"]["value"] > 0.5
+
+
+# ------------------------------------------------------------------------------------------------------- utility
+
+
+def test_every_row_stands_beside_the_mechanism(files: Files) -> None:
+    common = [files.private, files.released, "--public", files.public, "--label-field", "label", "--seed", 1]
+    shown = dptext("utility", "classification", *common, "--test", files.test)
+    assert shown.code == 0, shown.err
+    assert shown.err.count("not private themselves") == 1
+    assert "accuracy" in shown.out
+    assert "own first of 80" in shown.out
+    data = json.loads(dptext("utility", "classification", *common, "--test", files.test, "--json").out)
+    assert list(data["rows"]) == [
+        "original",
+        "adept",
+        "label_only (random)",
+        "label_only (medoid)",
+        "public-only",
+        "random",
+    ]
+    assert data["epsilon"] == 6
+    kept = {name: row["fidelity"]["label_kept"]["value"] for name, row in data["rows"].items()}
+    assert kept["original"] == 1
+    assert kept["label_only (random)"] > 0.9  # 1 / (1 + 3 / e^6) = .993
+    assert kept["random"] < 0.5
+    assert all(row["classification"] for row in data["rows"].values())
+    only = json.loads(dptext("utility", "fidelity", *common, "--json").out)
+    assert not any(row["classification"] for row in only["rows"].values())
+    assert only["rows"]["adept"]["fidelity"] == data["rows"]["adept"]["fidelity"]
+    other = json.loads(dptext("utility", "fidelity", *common, "--json", "--epsilon", 0.01).out)
+    assert other["rows"]["label_only (random)"]["fidelity"]["label_kept"]["value"] < 0.5
+
+
+def test_the_balance_is_recovered_in_all_ways(files: Files) -> None:
+    common = [files.private, files.released, "--public", files.public, "--label-field", "label", "--seed", 1]
+    data = json.loads(dptext("utility", "balance", *common, "--model", files.model, "--json").out)
+    assert list(data["l1_error"]) == [
+        "public-only",
+        "label randomized response, debiased",
+        "adept, as released",
+        "adept, debiased by public texts",
+    ]
+    assert all(0 <= error["low"] <= error["value"] <= error["high"] <= 2 for error in data["l1_error"].values())
+    assert data["l1_error"]["label randomized response, debiased"]["value"] < 0.1  # epsilon 6 loses 1 label in 140
+    shown = dptext("utility", "balance", *common)
+    assert shown.code == 0, shown.err
+    assert "debiased by public" not in shown.out
+
+
+def test_releases_of_words_need_the_labels_named(files: Files, tmp_path: Path, vectors: Path) -> None:
+    out = tmp_path / "words.jsonl"
+    metric = ["--mechanism", "word_metric", "--set", "epsilon=8", "--set", f"vectors={vectors}", "--set", "n_words=300"]
+    assert dptext("privatize", files.private, out, *metric).code == 0
+    common = ["utility", "fidelity", files.private, out, "--public", files.public, "--seed", 1, "--json"]
+    plain = json.loads(dptext(*common).out)
+    assert list(plain["rows"]) == ["original", "word_metric", "public-only", "random"]
+    named = [part for label in SAMPLE_LABELS for part in ("--label", label)]
+    assert "--label NAME" in dptext(*common, "--label-field", "label").err
+    assert "--epsilon" in dptext(*common, "--label-field", "label", *named).err  # it guarantees words only
+    full = json.loads(dptext(*common, "--label-field", "label", *named, "--epsilon", 2).out)
+    assert len(full["rows"]) == 6
+    assert full["rows"]["word_metric"]["fidelity"]["label_kept"] is None
+
+
+def test_other_releases_than_the_original_ones_are_refused(files: Files, tmp_path: Path) -> None:
+    common = ["--public", files.public, "--label-field", "label", "--epsilon", 1, "--seed", 1]
+    common += [part for label in SAMPLE_LABELS for part in ("--label", label)]
+    lines = files.released.read_text("utf-8").splitlines()
+    copy = tmp_path / "copy.jsonl"
+    copy.write_text("\n".join(lines) + "\n", "utf-8")
+    assert dptext("utility", "fidelity", files.private, copy, *common).code == 0
+    for wrong, said in ((lines[:-1], "each of the 80 originals, found 79"), (lines[::-1], "--id-field")):
+        copy.write_text("\n".join(wrong) + "\n", "utf-8")
+        refused = dptext("utility", "fidelity", files.private, copy, *common)
+        assert refused.code == 2
+        assert said in refused.err
+    certificate = Path(f"{files.released}.guarantee.json").read_text("utf-8")
+    (tmp_path / "copy.jsonl.guarantee.json").write_text(certificate.replace("out.jsonl", "copy.jsonl"), "utf-8")
+    assert dptext("utility", "fidelity", files.private, copy, *common[:4]).code == 4  # another sha256
+
+
+def test_the_balance_is_not_corrected_by_another_model(files: Files, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    done = dptext(
+        "fit",
+        "--mechanism",
+        "label_only",
+        "--set",
+        LABELS,
+        "--public",
+        files.public,
+        "--label-field",
+        "label",
+        "--out",
+        other,
+        "--json",
+    )
+    assert json.loads(done.out)["settings"]["kind"] == "label_only"
+    common = [files.private, files.released, "--public", files.public, "--label-field", "label"]
+    refused = dptext("utility", "balance", *common, "--model", other)
+    assert refused.code == 2
+    assert "names another" in refused.err
+
+
+# ---------------------------------------------------------------------------------------------------- membership
+
+
+def test_membership_finds_members_of_a_classifier_and_fewer_behind_the_mechanism(files: Files, tmp_path: Path) -> None:
+    records = write(tmp_path / "records.jsonl", [*sample_records(160, seed=5), *sample_records(10, seed=5)])
+    figure = tmp_path / "roc.svg"
+    common = ["audit", "membership", records, "--label-field", "label", "--attack", "loss", "--seed", 1]
+    plain = dptext(*common, "--json", "--figure", figure)
+    assert plain.code == 0, plain.err
+    assert figure.read_text("utf-8").startswith("<?xml")
+    data = json.loads(plain.out)
+    assert data["duplicates"] >= 10
+    own = data["results"]["loss"]
+    assert own["main"]["auc"]["low"] > 0.6
+    assert own["control"]["auc"]["value"] < own["main"]["auc"]["low"]
+    behind = json.loads(dptext(*common, "--json", "--model", files.model).out)["results"]["loss"]
+    assert behind["main"]["auc"]["value"] < own["main"]["auc"]["low"]
+
+
+@pytest.mark.parametrize("attack", ["shokri", "lira"])
+def test_every_attack_prints_control_baselines_and_what_it_is_no_test_of(
+    files: Files, tmp_path: Path, attack: str
+) -> None:
+    common = ["audit", "membership", files.private, "--label-field", "label", "--attack", attack, "--shadows", 4]
+    done = dptext(*common, "--figure", tmp_path / "roc.svg")
+    assert done.code == 0, done.err
+    for line in ("  attack ", "  control ", "  baseline  no look at the model", "only a proxy"):
+        assert line in done.out
+    assert "80" not in dptext(*common, "--json").err  # members are a half at most
+
+
+def test_reconstruction_trains_on_the_members_itself(files: Files) -> None:
+    common = ["audit", "membership", files.private, "--label-field", "label", "--attack", "reconstruction", *PUBLISHED]
+    refused = dptext(*common)
+    assert refused.code == 2
+    assert "--without-guarantee" in refused.err
+    done = dptext(*common, "--without-guarantee", "--seed", 1, "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)["results"]["reconstruction"]
+    assert found["members"] == found["non_members"] == 40
+    assert "reconstruction loss of published_adept" in found["main"]["name"]
+    assert "loss " not in done.err  # what private text did to the training is not shown
+    adept = ["--mechanism", "adept", *SETTINGS, "--set", LABELS, "--public", files.public]
+    refused = dptext(*common[:5], "reconstruction", *adept, "--attack", "reconstruction")
+    assert refused.code == 2
+
+
+# ------------------------------------------------------------------------------------------------------ fitting
+
+
+def test_a_model_of_private_text_says_so(files: Files, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    done = dptext("fit", *PUBLISHED, "--private", files.private, "--label-field", "label", "--out", model)
+    assert done.code == 0, done.err
+    assert "as private as that text" in done.err
+    assert "loss" not in done.err
+    assert "No guarantee" in done.out
+    assert "--without-guarantee" in done.out
+    assert CANARY not in done.out + done.err
+    common = ["privatize", files.private, tmp_path / "out.jsonl", "--model", model, "--label-field", "label"]
+    assert "--without-guarantee" in dptext(*common).err
+    released = dptext(*common, "--without-guarantee")
+    assert released.code == 0, released.err
+
+
+def test_word_mechanisms_are_saved_without_any_text(files: Files, tmp_path: Path, vectors: Path) -> None:
+    metric = ["--mechanism", "word_metric", "--set", "epsilon=8", "--set", f"vectors={vectors}", "--set", "n_words=300"]
+    done = dptext("fit", *metric, "--out", tmp_path / "model", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["guarantees"][0]["epsilon"] == 8
+    out = tmp_path / "out.jsonl"
+    assert dptext("privatize", files.private, out, "--model", tmp_path / "model").code == 0
+    refused = dptext("privatize", files.private, out, "--model", tmp_path / "model", "--label-field", "label")
+    assert refused.code == 2
+    assert "does not privatize labels" in refused.err
+
+
+def words(line: str) -> list[str]:
+    return line.split()
+
+
+ADEPT = ["--mechanism", "adept", "--set", "epsilon=2"]
+WRONG = {
+    "labels are not read from text": (
+        ["fit", *ADEPT, "--public", "PUBLIC", "--label-field", "label", "--out", "new"],
+        "--set 'labels=",
+    ),
+    "a label field is wanted": (
+        ["fit", *ADEPT, "--set", LABELS, "--public", "PUBLIC", "--out", "new"],
+        "--label-field",
+    ),
+    "public text is wanted": (["fit", *ADEPT, "--out", "new"], "--public FILE"),
+    "no private text": (["fit", *ADEPT, "--private", "PUBLIC", "--out", "new"], "published_adept"),
+    "no labels for words": (
+        ["fit", "-m", "word_metric", "-s", "epsilon=1", "--label-field", "label", "--out", "new"],
+        "does not privatize labels",
+    ),
+    "a folder in use": (["fit", *ADEPT, "--public", "PUBLIC", "--out", "MODEL"], "absent or empty"),
+    "fit first": (["privatize", "PRIVATE", "new.jsonl", *ADEPT], "dptext fit"),
+    "label_only, too": (["privatize", "PRIVATE", "new.jsonl", "-m", "label_only", "-s", LABELS], "dptext fit"),
+    "one of three": (["privatize", "PRIVATE", "new.jsonl", *ADEPT, "--model", "MODEL"], "one of --mechanism"),
+    "settings are fixed": (["privatize", "PRIVATE", "new.jsonl", "--model", "MODEL", "-s", "epsilon=9"], "--set"),
+    "the label leaves with the text": (["privatize", "PRIVATE", "new.jsonl", "--model", "MODEL"], "--label-field NAME"),
+    "the label is not copied": (
+        ["privatize", "PRIVATE", "new.jsonl", "--model", "MODEL", "--label-field", "label", "--keep", "label"],
+        "copied",
+    ),
+    "nor an id": (
+        ["privatize", "PRIVATE", "new.jsonl", "--model", "MODEL", "--label-field", "label", "--id-field", "label"],
+        "copied",
+    ),
+    "no such model": (["privatize", "PRIVATE", "new.jsonl", "--model", "absent"], "absent"),
+    "audits fit nothing": (["audit", "distinguish", *ADEPT], "dptext fit"),
+    "no such classifier": (
+        words("utility classification PRIVATE OUT --public PUBLIC --label-field label --test TEST --classifier oracle"),
+        "tfidf",
+    ),
+    "labels named twice": (
+        words("utility fidelity PRIVATE OUT --public PUBLIC --label-field label --label a --label b"),
+        "no --label",
+    ),
+    "a label field for releases with labels": (words("utility fidelity PRIVATE OUT --public PUBLIC"), "--label-field"),
+    "no such attack": (words("audit membership PRIVATE --label-field label --attack guess"), "shokri"),
+    "membership needs labels": (words("audit membership PRIVATE"), "--label-field"),
+    "a public file alone": (words("audit membership PRIVATE --label-field label --public PUBLIC"), "--public"),
+    "adept without public text": (
+        ["audit", "membership", "PRIVATE", "--label-field", "label", *ADEPT, "--set", LABELS],
+        "--public FILE",
+    ),
+    "no members in a public model": (
+        words("audit membership PRIVATE --label-field label --attack reconstruction --model MODEL"),
+        "published_adept",
+    ),
+    "no epsilon without labels": (words("utility fidelity TEST TEST --public PUBLIC --epsilon 1"), "--label-field"),
+    "a seed that is none": (words("audit membership PRIVATE --label-field label --seed -1"), "seed=-1"),
+    "too large a seed": (words(f"utility fidelity TEST TEST --public PUBLIC --seed {2**32}"), "seed="),
+    "no seed of a training": (["fit", *ADEPT, "--public", "PUBLIC", "--seed", "-1", "--out", "new"], "seed=-1"),
+    "too few shadows": (
+        words("audit membership PRIVATE --label-field label --attack lira --shadows 2"),
+        "shadows=2",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_bad_usage_ends_with_2_and_says_what_to_do(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments, said = WRONG[fault]
+    places = {
+        "PUBLIC": files.public,
+        "PRIVATE": files.private,
+        "TEST": files.test,
+        "MODEL": files.model,
+        "OUT": files.released,
+    }
+    failed = dptext(*(places.get(argument, argument) for argument in arguments))
+    assert failed.code == 2, failed.out + failed.err
+    assert said in failed.err
+    assert CANARY not in failed.out + failed.err
+    assert list(tmp_path.iterdir()) == []
+
+
+# ------------------------------------------------------------------------------------------- samples and the demo
+
+
+def test_samples_are_many_and_the_same_for_the_same_seed() -> None:
+    records = sample_records(2000)
+    assert len({record.text for record in records}) > 1500
+    assert records == sample_records(2000)
+    assert records[:50] == sample_records(50)
+    assert records[:50] != sample_records(50, seed=1)
+    assert {record.label for record in records} == set(SAMPLE_LABELS)
+    assert len({record.author for record in records}) == 10
+    assert not any("{" in record.text for record in records)
+
+
+def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "RECORDS", 240)
+    monkeypatch.setattr(demo, "TEST", 40)
+    tiny = {key: value for key, value in TINY.items() if key != "epsilon"}
+    monkeypatch.setattr(demo, "SPEC", Adept(epsilon=10.0, labels=SAMPLE_LABELS, **tiny))
+
+
+def test_a_small_demo_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_demo(monkeypatch)
+    outcome = demo.run()
+    monkeypatch.setattr(demo, "run", lambda: outcome)
+    shown = dptext("demo")
+    assert shown.code == 0, shown.err
+    flat = " ".join(shown.out.split())
+    for part in (
+        "released at epsilon 10",
+        "Guaranteed (epsilon = 10)",
+        "label_only",
+        "public-only",
+        "what was released",
+    ):
+        assert part in flat
+    data = json.loads(dptext("demo", "--json").out)
+    assert data["certificate"]["records"] == 80
+    assert len(data["samples"]) == demo.SHOWN
+    assert len(data["utility"]["rows"]) == 6
+    assert set(data["membership"]) == {"the originals", "what was released"}
+
+
+@pytest.mark.slow
+def test_the_demo_keeps_more_than_its_baselines_and_leaks_less_than_the_originals() -> None:
+    command = [sys.executable, "-c", "from dptext.cli.app import main; main()", "demo", "--json"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["certificate"]["guarantees"][0]["epsilon"] == 10
+    rows = {name: row["fidelity"] for name, row in data["utility"]["rows"].items()}
+    assert rows["adept"]["label_kept"]["low"] > 0.9
+    for name in ("label_only (random)", "label_only (medoid)", "public-only", "random"):
+        assert rows["adept"]["cosine"]["low"] > rows[name]["cosine"]["high"] + 0.05
+    public = data["utility"]["rows"]["public-only"]["classification"]
+    assert public["accuracy"]["low"] > 0.9
+    leaked = data["membership"]
+    assert leaked["the originals"]["main"]["auc"]["low"] > 0.5
+    assert leaked["what was released"]["main"]["auc"]["value"] < leaked["the originals"]["main"]["auc"]["value"]

@@ -1,0 +1,431 @@
+"""A saved network comes back bit by bit; what is cut short, edited or something else is refused with a clear error."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+from dptext import config  # noqa: E402
+from dptext.config import load_model, save_model  # noqa: E402
+from dptext.errors import ConfigError, MissingExtraError  # noqa: E402
+from dptext.mechanisms.adept import Adept, AdeptCodebook  # noqa: E402
+from dptext.mechanisms.published_adept import PublishedAdept  # noqa: E402
+from dptext.neural import annotated  # noqa: E402
+from dptext.neural.annotated import load_fitted  # noqa: E402
+from dptext.neural.autoencoder import Decoding  # noqa: E402
+from dptext.randomness import seeded  # noqa: E402
+from dptext.records import Record  # noqa: E402
+from dptext.samples import sample_records  # noqa: E402
+
+RECORDS = sample_records(80)
+CANARY = "zq9canary"
+#: Public text: none of it belongs into an error either.
+PUBLIC = [replace(record, text=f"{record.text} {CANARY}") for record in RECORDS]
+PRIVATE = [*RECORDS[:40], Record("e", ""), Record("u", "zebra " * 30, label="zebra")]
+SMALL = replace(Adept.tiny()[0], max_tokens=16, epochs=3, learning_rate=2e-2)
+SPECS = (SMALL, replace(SMALL, noise="privunit"), PublishedAdept.tiny()[0])
+WEIGHTS, SIZES, BOOK, POINTS = "weights.safetensors", "autoencoder.json", "codebook.json", "codebook.npy"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return [spec.fit(public=PUBLIC, seed=0) for spec in SPECS]
+
+
+@pytest.fixture(scope="module")
+def saved(fitted, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
+    fitted[0].save(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path) -> Path:
+    """A copy of the saved codebook mechanism, to be broken."""
+    return Path(shutil.copytree(saved, tmp_path / "model"))
+
+
+def outputs(mechanism) -> list[tuple[str, str | None, str]]:
+    return [(r.id, r.label, r.output) for r in mechanism.privatize(PRIVATE, seeded(3))]
+
+
+def refused(folder: Path, spec=SMALL, *, match: str, load: Callable[[Path], object] | None = None) -> None:
+    with pytest.raises(ConfigError, match=match) as caught:
+        (load or spec.load)(folder)
+    message = str(caught.value)
+    assert str(folder) in message
+    assert not {CANARY, "doctor", "aspirin", "zebra"} & set(message.replace("'", " ").split())
+    assert message.endswith(".")
+
+
+def edit(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **changes}), "utf-8")
+
+
+# ------------------------------------------------------------------ round trips
+
+
+@pytest.mark.parametrize("i", range(3))
+def test_a_saved_mechanism_comes_back_bit_by_bit(fitted, i: int, tmp_path: Path) -> None:
+    mechanism = fitted[i]
+    mechanism.save(tmp_path)
+    loaded = type(mechanism.spec).load(mechanism.spec, tmp_path)
+    assert (type(loaded), loaded.spec, dict(loaded.digests)) == (type(mechanism), mechanism.spec, mechanism.digests)
+    before, after = (m._model.model.state_dict() for m in (mechanism, loaded))
+    assert list(before) == list(after)
+    assert all(torch.equal(before[name], after[name]) and after[name].dtype == before[name].dtype for name in before)
+    assert loaded._model.tokens == mechanism._model.tokens
+    assert outputs(loaded) == outputs(mechanism)
+    assert (loaded.reconstruction_losses(PRIVATE) == mechanism.reconstruction_losses(PRIVATE)).all()
+    if isinstance(mechanism, AdeptCodebook):
+        assert (loaded.k, loaded.codebook.texts, loaded.codebook.labels) == (
+            mechanism.k,
+            mechanism.codebook.texts,
+            mechanism.codebook.labels,
+        )
+        assert loaded.codebook.points.tobytes() == mechanism.codebook.points.tobytes()
+        assert loaded.codebook.sources == mechanism.codebook.sources
+        assert loaded.output_distribution(RECORDS[0]) == mechanism.output_distribution(RECORDS[0])
+    else:
+        assert loaded.latent(PRIVATE).tobytes() == mechanism.latent(PRIVATE).tobytes()
+        # and what is loaded can be saved again
+        again = tmp_path / "again"
+        again.mkdir()
+        loaded.save(again)
+        assert all((again / name).read_bytes() == (tmp_path / name).read_bytes() for name in (WEIGHTS, SIZES))
+
+
+def test_the_files_are_safetensors_json_and_plain_numbers(saved: Path) -> None:
+    assert sorted(path.name for path in saved.iterdir()) == sorted([WEIGHTS, SIZES, BOOK, POINTS])
+    described = json.loads((saved / SIZES).read_bytes())
+    assert (described["format"], described["version"]) == (annotated.FORMAT, annotated.VERSION)
+    assert set(described) == {"format", "version", "trained_on", "sizes", "tokens"}
+    assert all(value.dtype == torch.float32 for value in load_file(saved / WEIGHTS).values())
+    assert np.load(saved / POINTS, allow_pickle=False).dtype == np.float64
+
+
+def test_digests_tell_models_apart(fitted) -> None:
+    other = SMALL.fit(public=PUBLIC, seed=1)
+    assert set(other.digests) == {"model", "training text", "codebook"}
+    assert {n for n in other.digests if other.digests[n] != fitted[0].digests[n]} == {"model", "codebook"}
+    assert all(len(digest) == 64 for digest in other.digests.values())
+    assert set(fitted[1].digests) == {"model", "training text"}
+    less = SMALL.fit(public=PUBLIC[1:], seed=0).digests
+    assert all(less[name] != fitted[0].digests[name] for name in less)
+    # one word, one weight or the k alone changes them
+    model = fitted[0]._model
+    words = replace(model.tokens, words=("zebra", *model.tokens.words[1:]))
+    assert annotated._digest(model.model, words) != model.digest
+    k = AdeptCodebook(SMALL, model, fitted[0].codebook, fitted[0].k + 1)
+    assert (k.digests["model"], k.digests["codebook"] == fitted[0].digests["codebook"]) == (model.digest, False)
+
+
+@pytest.mark.parametrize("kind", ["adept", "published_adept"])
+def test_the_mechanisms_are_known_to_the_configuration(kind: str) -> None:
+    assert kind in config.SPECS
+
+
+@pytest.mark.parametrize("i", range(3))
+def test_models_go_through_save_model_and_load_model(fitted, i: int, tmp_path: Path) -> None:
+    save_model(fitted[i], tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert (loaded.spec, loaded.event, dict(loaded.digests)) == (fitted[i].spec, fitted[i].event, fitted[i].digests)
+    assert outputs(loaded) == outputs(fitted[i])
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, SIZES, BOOK, POINTS])
+def test_load_model_refuses_every_changed_file(fitted, name: str, tmp_path: Path) -> None:
+    save_model(fitted[0], tmp_path / "model")
+    path = tmp_path / "model" / name
+    good = path.read_bytes()
+    for broken in (good[:-1], bytes([*good[:-30], good[-30] ^ 1, *good[-29:]])):
+        path.write_bytes(broken)
+        refused(tmp_path / "model", match=name, load=load_model)
+    path.unlink()
+    refused(tmp_path / "model", match=name, load=load_model)
+
+
+def test_public_text_that_utf8_cannot_hold_is_saved(tmp_path: Path) -> None:
+    odd = [Record(str(i), "Send \ud800 to \U0001f600 Maria please", label="money") for i in range(10)]
+    for spec in (replace(SMALL, noise="privunit"), SPECS[2]):
+        mechanism = spec.fit(public=odd, seed=0)
+        path = tmp_path / spec.kind
+        path.mkdir()
+        mechanism.save(path)
+        assert spec.load(path).digests == mechanism.digests
+
+
+# ------------------------------------------------------------------ weights
+
+
+@pytest.mark.parametrize("cut", [0, 1, 7, 8, 9, 60, 400, -2000, -1])
+def test_weights_that_were_cut_short_are_refused(folder: Path, cut: int) -> None:
+    path = folder / WEIGHTS
+    path.write_bytes(path.read_bytes()[:cut])
+    refused(folder, match="does not hold the weights of this model: cut short or edited. Fit and save")
+
+
+def test_weights_are_never_unpickled(folder: Path) -> None:
+    class Bomb:
+        def __reduce__(self):
+            return (Path.touch, (folder / "exploded",))
+
+    archive = io.BytesIO()
+    torch.save({"choose.bias": torch.zeros(3)}, archive)
+    for content in (pickle.dumps(Bomb()), archive.getvalue(), b"PK\x03\x04", b"\x93NUMPY", b"{}"):
+        (folder / WEIGHTS).write_bytes(content)
+        refused(folder, match="does not hold the weights of this model")
+    (folder / WEIGHTS).write_bytes(b"")
+    for content in (pickle.dumps(Bomb()), archive.getvalue(), b"PK\x03\x04garbage"):
+        (folder / POINTS).write_bytes(content)
+        with pytest.raises(ConfigError):
+            SMALL.load(folder)
+    assert not (folder / "exploded").exists()
+
+
+def test_absent_weights_are_refused(folder: Path) -> None:
+    (folder / WEIGHTS).unlink()
+    refused(folder, match="Cannot read the weights")
+    (folder / WEIGHTS).mkdir()
+    refused(folder, match="Cannot read the weights")
+
+
+CHANGES: dict[str, Callable[[dict], dict]] = {
+    "a shape": lambda state: {**state, "choose.bias": state["choose.bias"][:-1]},
+    "one more row": lambda state: {**state, "start.weight": torch.zeros(len(state["start.weight"]) + 1, 4)},
+    "one missing": lambda state: {name: value for name, value in state.items() if name != "start.bias"},
+    "one more": lambda state: {**state, "more": torch.zeros(2)},
+    "another name": lambda state: {("begin.bias" if name == "start.bias" else name): v for name, v in state.items()},
+    "none": lambda state: {},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_weights_of_other_shapes_or_names_are_refused(folder: Path, change: Callable[[dict], dict]) -> None:
+    save_file(change(load_file(folder / WEIGHTS)), folder / WEIGHTS)
+    refused(folder, match="does not hold the weights of this model: cut short or edited")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", ["choose.bias", "read_embedding.weight"])
+def test_weights_that_are_no_numbers_are_refused(folder: Path, name: str, value: float) -> None:
+    state = load_file(folder / WEIGHTS)
+    state[name].view(-1)[-1] = value
+    save_file(state, folder / WEIGHTS)
+    refused(folder, match="holds weights that are no numbers")
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.float16, torch.int64])
+def test_weights_of_another_type_are_refused(folder: Path, dtype: torch.dtype) -> None:
+    state = load_file(folder / WEIGHTS)
+    save_file({**state, "choose.bias": state["choose.bias"].to(dtype)}, folder / WEIGHTS)
+    refused(folder, match="does not hold the weights of this model")
+
+
+# ------------------------------------------------------------------ sizes and vocabulary
+
+
+@pytest.mark.parametrize("cut", [0, 1, 20, 100, -40, -1])
+def test_sizes_that_were_cut_short_are_refused(folder: Path, cut: int) -> None:
+    path = folder / SIZES
+    path.write_bytes(path.read_bytes()[:cut])
+    refused(folder, match="is not a JSON file: it was cut short or edited. Fit and save")
+
+
+@pytest.mark.parametrize("content", [b"[]", b"3", b"null", b'"x"', b"{}", b'{"format": "x"}', b"[" * 100])
+def test_what_is_not_a_model_is_refused(folder: Path, content: bytes) -> None:
+    (folder / SIZES).write_bytes(content)
+    refused(folder, match="is not the file of an auto-encoder|is not a JSON file")
+
+
+def test_files_that_are_no_text_or_deeply_nested_are_refused(folder: Path) -> None:
+    for content in (b"\xff\xfe", pickle.dumps({"format": annotated.FORMAT}), b"[" * 100_000):
+        (folder / SIZES).write_bytes(content)
+        refused(folder, match="is not a JSON file")
+    (folder / SIZES).unlink()
+    refused(folder, match="Cannot read the model .*No such file")
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None, 1.5])
+def test_another_version_is_refused(folder: Path, version: object) -> None:
+    edit(folder / SIZES, version=version)
+    refused(folder, match=f"Expected version 1 of .*, found {version!r}")
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        None,
+        [],
+        "words",
+        {},
+        {"words": None},
+        {"words": 3},
+        {"words": [1, 2]},
+        {"words": [["a"]]},
+        {"words": "abc", "labels": list(SMALL.labels), "max_tokens": 16},
+        {"words": {"a": 1}, "labels": list(SMALL.labels), "max_tokens": 16},
+    ],
+)
+def test_a_vocabulary_that_is_none_is_refused(folder: Path, tokens: object) -> None:
+    edit(folder / SIZES, tokens=tokens)
+    refused(folder, match="lacks what a model needs|made with other settings")
+
+
+def test_a_word_more_or_less_is_refused(folder: Path) -> None:
+    tokens = json.loads((folder / SIZES).read_bytes())["tokens"]
+    for words in (tokens["words"][:-1], [*tokens["words"], "more"], []):
+        edit(folder / SIZES, tokens={**tokens, "words": words})
+        refused(folder, match="made with other settings")
+
+
+@pytest.mark.parametrize("sizes", [None, [], {}, {"hidden": 16}])
+def test_sizes_that_are_none_are_refused(folder: Path, sizes: object) -> None:
+    edit(folder / SIZES, sizes=sizes)
+    refused(folder, match="made with other settings")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hidden": 17},
+        {"embedding": 9},
+        {"latent_dim": 5},
+        {"max_tokens": 15},
+        {"clip_norm": 2.0},
+        {"labels": ("health", "travel", "money")},
+        {"labels": ("health", "travel", "money", "fun")},
+        {"labels": ("travel", "health", "money", "leisure")},
+        {"labels": ()},
+    ],
+    ids=str,
+)
+def test_other_settings_are_refused(folder: Path, changes: dict[str, object]) -> None:
+    refused(folder, replace(SMALL, **changes), match="was made with other settings than these. Fit and save")
+
+
+def test_a_published_model_is_no_sound_one(fitted, tmp_path: Path) -> None:
+    """A network that knows private text cannot be had as `Adept` by loading it under another spec."""
+    fitted[2].save(tmp_path)
+    twin = replace(SMALL, noise="privunit", latent_dim=16, hidden=8, embedding=8, max_tokens=8)
+    refused(tmp_path, twin, match="made with other settings")
+    loaded = load_fitted(SPECS[2].model_settings, tmp_path, device="cpu", precision="float32")
+    assert loaded.write(np.zeros((1, 16)), Decoding())
+
+
+# ------------------------------------------------------------------ the codebook's files
+
+
+@pytest.mark.parametrize("cut", [0, 1, 30, -20, -1])
+@pytest.mark.parametrize("name", [BOOK, POINTS])
+def test_a_codebook_that_was_cut_short_is_refused(folder: Path, name: str, cut: int) -> None:
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:cut])
+    refused(folder, match="The codebook in .* was cut short or edited|Cannot read the codebook in .*cut short")
+
+
+@pytest.mark.parametrize("name", [BOOK, POINTS])
+def test_an_absent_part_of_the_codebook_is_named(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    refused(folder, match="Cannot read the codebook in .*: No such file")
+
+
+def test_a_network_without_codebook_is_refused(fitted, tmp_path: Path) -> None:
+    fitted[1].save(tmp_path)
+    refused(tmp_path, match="Cannot read the codebook")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"k": 0},
+        {"k": -1},
+        {"k": 10**6},
+        {"k": 1.5},
+        {"k": "1"},
+        {"k": None},
+        {"texts": None},
+        {"texts": []},
+        {"texts": "x"},
+        {"labels": ["money"]},
+        {"labels": None},
+        {"labels": [["money"]]},
+        {"sources": []},
+        {"sources": 3},
+    ],
+    ids=str,
+)
+def test_a_codebook_of_other_parts_is_refused(folder: Path, changes: dict[str, object]) -> None:
+    edit(folder / BOOK, **changes)
+    refused(folder, match="The codebook in .* was cut short or edited|The codebook in .* was edited, or is of another")
+
+
+def test_texts_and_labels_of_the_codebook_are_of_their_kind(folder: Path) -> None:
+    book = json.loads((folder / BOOK).read_bytes())
+    n = len(book["texts"])
+    for changes in ({"texts": [1] * n}, {"labels": ["zebra"] * n}, {"labels": [1] * n}, {"k": n}):
+        edit(folder / BOOK, **{**book, **changes})
+        refused(folder, match="was edited, or is of another spec")
+    for content in (b"[]", b"3", b"null", b"\xff", b"[" * 100_000):
+        (folder / BOOK).write_bytes(content)
+        refused(folder, match="was cut short or edited")
+
+
+def test_points_of_another_shape_or_kind_are_refused(folder: Path) -> None:
+    points = np.load(folder / POINTS)
+    broken = points.copy()
+    broken[0, 0] = np.nan
+    for wrong in (points[:-1], points[:, 0], points[:, :, None], points.astype(np.float32), points > 0, broken):
+        np.save(folder / POINTS, wrong)
+        refused(folder, match="was edited, or is of another spec")
+    np.save(folder / POINTS, np.array([{}] * len(points), object), allow_pickle=True)
+    refused(folder, match="was cut short or edited")
+
+
+@pytest.mark.parametrize("width", [3, 5])
+def test_points_that_no_text_can_be_ranked_against_are_refused(folder: Path, width: int) -> None:
+    """Found when the model is loaded, not when the first private text comes."""
+    n = len(np.load(folder / POINTS))
+    np.save(folder / POINTS, np.full((n, width), width**-0.5))
+    refused(folder, match="was edited, or is of another spec")
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04garbage", b"PK\x05\x06" + bytes(18)])
+def test_points_that_look_like_an_archive_are_refused(folder: Path, content: bytes) -> None:
+    (folder / POINTS).write_bytes(content)
+    refused(folder, match="was cut short or edited|was edited, or is of another spec")
+
+
+# ------------------------------------------------------------------ without the package
+
+
+def test_without_safetensors_saving_and_loading_say_what_to_install(
+    fitted, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("safetensors", "safetensors.torch"):
+        monkeypatch.setitem(__import__("sys").modules, name, None)
+    with pytest.raises(MissingExtraError, match="pip install"):
+        fitted[1].save(tmp_path)
+    with pytest.raises(MissingExtraError, match="pip install"):
+        SMALL.load(folder)
