@@ -22,7 +22,7 @@ from dptext.records import Record
 from dptext.text import REVEALED, tokenize
 
 # One record a run: these do not depend on what the record says.
-_ABOUT_THE_FILE = re.compile(r"the number of (skipped )?records|the ids( \(.*\))?|the field '.*'")
+_ABOUT_THE_FILE = re.compile(r"the number of (skipped |training )?records|the ids( \(.*\))?|the field '.*'")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 #: A word that no vocabulary has.

@@ -291,7 +291,6 @@ class Adept:
         return (
             small,
             replace(small, noise="privunit"),
-            replace(small, noise="gaussian", delta=1e-5),
             replace(small, noise="laplace_l2", labels=()),
         )
 

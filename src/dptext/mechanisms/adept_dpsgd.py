@@ -384,9 +384,8 @@ class AdeptDpSgdMechanism:
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of network and vocabulary, and of the sentence encoder where there is one."""
-        sentences = self._model.sentence_digest
-        return {"model": self._model.digest, **({} if sentences is None else {"sentence encoder": sentences})}
+        """Digests of the network, of the public text it was first trained on, and of the sentence encoder if any."""
+        return self._model.digests
 
     def save(self, folder: Path) -> None:
         """Write the network into an existing folder."""

@@ -238,7 +238,7 @@ def train_further(
         on_step=on_step,
     )
     sentences = None if fitted.sentence_digest is None else load_sentence_encoder(device=fitted.device)
-    return AnnotatedModel(model, fitted.tokens, sentences, device=fitted.device)
+    return AnnotatedModel(model, fitted.tokens, sentences, device=fitted.device, trained_on=fitted.trained_on)
 
 
 def _add_noise(total: list[Tensor], scale: float, randomness: Randomness) -> None:
