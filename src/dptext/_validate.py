@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from dptext.errors import ConfigError
 
@@ -64,3 +64,15 @@ def count(**values: int) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise _refuse(name, value, "to be an integer >= 1")
+
+
+def labels(given: object) -> tuple[str, ...]:
+    """The label set of a setting: texts without control characters, each named once; else ConfigError."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigError(f"Expected labels={given!r} to be several labels: give a list.")
+    found = tuple(given)
+    if not all(isinstance(label, str) and label and label.isprintable() for label in found):
+        raise ConfigError(f"Expected labels={found!r} to be texts that are not empty and hold no control character.")
+    if len(set(found)) < len(found):
+        raise ConfigError(f"Expected labels={found!r} to be different, each named once.")
+    return found

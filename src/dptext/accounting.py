@@ -376,6 +376,11 @@ def for_author(document: Guarantee, *, max_per_author: int) -> Guarantee:
         raise IncomparableError(f"Expected a guarantee per document without metric, found {document.meaning}.")
     if document.basis is Basis.NONE:
         return replace(document, unit=Unit.AUTHOR)
+    if document.trust is Trust.CENTRAL:
+        raise IncomparableError(
+            "Expected a local guarantee to read it per author: one training sees all documents of an author at once, "
+            "which are then no runs of their own."
+        )
     author = replace(
         document,
         unit=Unit.AUTHOR,

@@ -116,7 +116,8 @@ def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> AnySpec:
 def save_model(mechanism: Mechanism[str], folder: Path) -> None:
     """Write a fitted mechanism into a new folder, for `load_model`.
 
-    The folder (mode 0700, files 0600) appears when it is complete. It holds public data only.
+    The folder (mode 0700, files 0600) appears when it is complete. It holds public data only, unless the mechanism was
+    trained on private text.
 
     Raises:
         ConfigError: there is something at the path that is not an empty folder, or the disk refuses.

@@ -96,7 +96,7 @@ class Mechanism(Protocol[Output_co]):
         ...
 
     def save(self, folder: Path) -> None:
-        """Write what was fitted into an existing folder, for `Spec.load`: public data only, JSON and plain arrays."""
+        """Write what was fitted into an existing folder, for `Spec.load`: JSON, plain arrays, safetensors; no code."""
         ...
 
 

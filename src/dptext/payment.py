@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from dptext import accounting
 from dptext.errors import ConfigError, IncomparableError, NoGuaranteeError
-from dptext.guarantee import Basis, Guarantee, Unit
+from dptext.guarantee import Basis, Guarantee, Trust, Unit
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Account, Charge, Request, Terms
 from dptext.mechanism import Spec, settings
@@ -105,6 +105,11 @@ def request_for(
         raise NoGuaranteeError(
             f"Expected a mechanism whose loss is bounded, to charge for it: the basis of {spec.kind} is "
             f"{document.basis.value}{', ' + document.reason if document.reason else ''}."
+        )
+    if document.trust is Trust.CENTRAL:
+        raise IncomparableError(
+            f"Expected a mechanism that saw no private text before this run, to charge for it: {spec.kind} was trained "
+            "on private text, and whose it was is not in the books."
         )
     assumptions = document.assumptions
     units = 1

@@ -1,5 +1,6 @@
 """ADePT trained with DP-SGD: its accounting, its gradients, its noise, and faults planted in each."""
 
+import copy
 import math
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ from dptext.neural import private_training
 from dptext.neural.autoencoder import Architecture, AutoEncoder, encode, shifted
 from dptext.neural.private_training import ClippedGradients, PrivateSchedule, RecordLstm, sampled, train_privately
 from dptext.neural.tokens import PAD, UNKNOWN
+from dptext.privunit import PrivUnit
 from dptext.randomness import seeded
 from dptext.records import Record
 from dptext.samples import sample_records
@@ -226,10 +228,35 @@ def no_dropout(monkeypatch):
 
 def summed(model, inputs, targets, clip_norm):
     gradients = ClippedGradients(model, clip_norm)
-    found = gradients.sum(
-        torch.from_numpy(inputs), torch.from_numpy(targets), noise=None, source=np.random.default_rng(0)
-    )
-    return flat(found)
+    hidden = torch.zeros(targets.shape, dtype=torch.bool)
+    return flat(gradients.sum(torch.from_numpy(inputs), torch.from_numpy(targets), hidden=hidden))
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_replacing_one_record_moves_a_step_by_two_clipped_gradients_at_most(model, monkeypatch, shuffled):
+    """With hidden words and noise on latents, more rows than a block, and a replacement of another length."""
+    clip_norm, sums = 0.5, []
+    monkeypatch.setattr(private_training, "_add_noise", lambda total, scale, randomness: sums.append(flat(total)))
+    if shuffled:  # planted: what is drawn for a record depends on its place among the others
+        drawn = private_training.hidden_words
+        monkeypatch.setattr(
+            private_training, "hidden_words", lambda n, length, r: drawn(n, length, seeded(len(sums))).copy()
+        )
+    inputs, targets = texts(300, seed=1)
+    other_inputs, other_targets = inputs.copy(), targets.copy()
+    longest = int((targets != PAD).sum(axis=1).argmax())
+    shortest = int((targets != PAD).sum(axis=1).argmin())
+    other_inputs[longest], other_targets[longest] = inputs[shortest], targets[shortest]
+    schedule = PrivateSchedule(0.95, 1.0, 1, clip_norm, 1e-3)
+    noise = PrivUnit(2.0, SIZES.latent_dim)
+    for read, wanted in ((inputs, targets), (other_inputs, other_targets)):
+        trained, source = copy.deepcopy(model), seeded(7)
+        train_privately(
+            trained, read, wanted, schedule=schedule, randomness=source, noise=lambda x, s=source: noise.release(x, s)
+        )
+    moved = float(np.linalg.norm(sums[0] - sums[1]))
+    assert (moved <= 2 * clip_norm * (1 + 1e-4)) is not shuffled
+    assert moved > 0
 
 
 @pytest.mark.usefixtures("no_dropout")

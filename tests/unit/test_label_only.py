@@ -243,7 +243,7 @@ def test_settings_survive_json():
         ({"labels": ("a", "")}, "not empty"),
         ({"labels": ("a", "b\x1fc")}, "control"),
         ({"labels": ("a", "\ud800")}, "control"),
-        ({"labels": ("a", 3)}, "to be a text"),
+        ({"labels": ("a", 3)}, "to be texts"),
         ({"epsilon": 0.0}, "epsilon"),
         ({"text": "best"}, "text"),
         ({"embedder": "glove"}, "embedder"),

@@ -96,7 +96,7 @@ def fit(
     seed: Annotated[int | None, typer.Option("--seed", help="Of the training, which is public; no secret.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a model from public records, for `privatize --model`; the set of labels is a setting."""
+    """Make a model for `privatize --model`, from public records or, where a mechanism says so, from private ones."""
     from dptext.cli import fit as command
     from dptext.cli.privatize import chosen_spec
 

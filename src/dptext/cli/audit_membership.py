@@ -102,7 +102,7 @@ def run(
     if settings.attack == "reconstruction" and chosen is not None and not isinstance(chosen, Path):
         attacked = {"": attack_model(chosen, split, known, settings.seed, without_guarantee)}
     else:
-        attacked = attack_classifier(split, _mechanism(chosen, split, known, settings, without_guarantee), settings)
+        attacked = attack_classifier(split, _mechanism(chosen, known, settings, without_guarantee), settings)
     if figure is not None:
         _draw(attacked, figure)
     if as_json:
@@ -134,17 +134,22 @@ def _check(chosen: AnySpec | Path | None, settings: Membership, public: Path | N
         return
     if fields.label is None:
         raise ConfigError("Expected --label-field NAME: the attacked classifier learns labels.")
+    if spec is not None and takes(spec, "private"):
+        raise ConfigError(
+            f"Expected --attack reconstruction, or --model with a fitted one: {spec.kind} is trained on the records "
+            "that it rewrites, so that the control and every shadow would need a model of their own."
+        )
     if spec is None or isinstance(spec, NEEDS_NO_TEXT):
         if public is not None:
             raise ConfigError("Expected --public with a mechanism that is to be fitted on it, or no --public.")
-    elif public is None and not takes(spec, "private"):
+    elif public is None:
         raise ConfigError(f"Expected --public FILE: {spec.kind} learns from public text. Or give --model MODEL.")
 
 
 def _mechanism(
-    chosen: AnySpec | Path | None, split: MemberSplit, known: list[Record], settings: Membership, voided: bool
+    chosen: AnySpec | Path | None, known: list[Record], settings: Membership, voided: bool
 ) -> Mechanism[str] | None:
-    """What the training texts of the classifiers go through; where it learns from private text, from the members."""
+    """What the training texts of the classifiers go through."""
     if chosen is None:
         return None
     if isinstance(chosen, Path | NEEDS_NO_TEXT):
@@ -152,8 +157,7 @@ def _mechanism(
         require_guarantee(mechanism.spec, voided)
         return mechanism
     require_guarantee(chosen, voided)
-    private = _target(split, settings).members if takes(chosen, "private") else ()
-    return fitted_on(chosen, public=known, private=private, seed=settings.seed)
+    return fitted_on(chosen, public=known, seed=settings.seed)
 
 
 def _target(split: MemberSplit, settings: Membership) -> MemberSplit:

@@ -14,8 +14,9 @@ from dptext import _validate
 from dptext.cli.progress import counted, say
 from dptext.config import SPECS, AnySpec, save_model
 from dptext.errors import ConfigError
-from dptext.guarantee import Basis, Json
+from dptext.guarantee import Basis, Json, format_delta, format_epsilon
 from dptext.mechanism import Mechanism, Spec, releases_labels, settings
+from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.records import Fields, Record, read_records
@@ -139,11 +140,15 @@ def run(
     save_model(mechanism, target)
     promised = [spec.guarantee(unit) for unit in spec.units]
     if private is not None:
-        own = all(guarantee.basis is Basis.NONE for guarantee in promised)
-        say(
-            "Trained on private text: the model is as private as that text. Keep it where the text is kept"
-            + ("." if own else "; what its guarantee says is about training and releases together.")
-        )
+        if isinstance(spec, AdeptDpSgd):
+            training = spec.training_guarantee()
+            say(
+                "Trained on private text, and no ledger charged it. Whoever sees the model learns of that text up to "
+                f"epsilon {format_epsilon(training.epsilon)} at delta {format_delta(training.delta)} (replacing one "
+                "document); what is said below is about training and one release together."
+            )
+        else:
+            say("Trained on private text: the model is as private as that text. Keep it where the text is kept.")
     if as_json:
         data: dict[str, Json] = {
             "model": str(target),

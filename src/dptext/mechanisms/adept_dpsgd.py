@@ -140,8 +140,7 @@ class AdeptDpSgd:
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise ConfigError(f"Expected {name}={getattr(self, name)!r} to be one of {', '.join(known)}.")
-        if len(set(self.labels)) < len(self.labels) or not all(self.labels):
-            raise ConfigError(f"Expected labels={self.labels!r} to be different and not empty.")
+        object.__setattr__(self, "labels", _validate.labels(self.labels))
         if (self.noise == "gaussian") != (self.release_delta > 0):
             raise ConfigError(
                 f"Expected release_delta={self.release_delta!r} > 0 for noise='gaussian' and 0 for every other, found "
@@ -304,10 +303,11 @@ class AdeptDpSgd:
         """
         seed = secrets.randbits(32) if seed is None else seed
         known, texts = self._checked(list(public)), list(private)
-        # It teaches the decoder what noisy latents look like; no guarantee rests on these bits.
-        noise, source = self.vector_noise, seeded(seed)
+        noise, public_bits, private_bits = self.vector_noise, seeded(seed), secure()
 
-        def noisy(latents: Floats) -> Floats:
+        # It teaches the decoder what noisy latents look like. On private records its bits must be secret, too: the
+        # coupling in `train_privately` takes them for random.
+        def noisy(latents: Floats, source: Randomness = public_bits) -> Floats:
             return clip(noise.release(latents, source), self.clip_norm)
 
         model = _neural().fit_model(
@@ -321,7 +321,12 @@ class AdeptDpSgd:
         )
         if texts:
             model = _private_training().train_further(
-                model, texts, schedule=self.private_schedule, randomness=secure(), noise=noisy, on_step=on_step
+                model,
+                texts,
+                schedule=self.private_schedule,
+                randomness=private_bits,
+                noise=lambda latents: noisy(latents, private_bits),
+                on_step=on_step,
             )
         return AdeptDpSgdMechanism(self, model)
 
@@ -341,7 +346,13 @@ class AdeptDpSgd:
             ConfigError: a file is absent, truncated, edited, of another version or of another spec.
             MissingExtraError: torch, safetensors or the sentence encoder is not installed.
         """
-        model = _neural().load_fitted(self.model_settings, folder, device=self.device, precision="float32")
+        model = _neural().load_fitted(
+            self.model_settings,
+            folder,
+            device=self.device,
+            precision="float32",
+            trainings=(self.private_schedule.name, "public text"),
+        )
         return AdeptDpSgdMechanism(self, model)
 
     @classmethod

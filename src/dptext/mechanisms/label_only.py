@@ -76,15 +76,8 @@ class LabelOnly:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon)
-        if isinstance(self.labels, str):
-            raise ConfigError(f"Expected labels={self.labels!r} to be several labels: give a list.")
-        object.__setattr__(self, "labels", tuple(self.labels))
-        for label in self.labels:
-            if not isinstance(label, str) or not label or _SEPARATOR in label or string_fault(label):
-                raise ConfigError(
-                    f"Expected label {label!r} to be a text that is not empty and holds no control character."
-                )
-        if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
+        object.__setattr__(self, "labels", _validate.labels(self.labels))
+        if len(self.labels) < 2:
             raise ConfigError(f"Expected labels={self.labels!r} to be at least two, each named once.")
         if self.text not in ("random", "medoid"):
             raise ConfigError(f"Expected text={self.text!r} to be 'random' or 'medoid'.")

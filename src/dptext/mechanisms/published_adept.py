@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # torch is an extra and slow to load
 Floats = NDArray[np.float64]
 
 _ROWS = 1024
+_PRIVATE = "private text, without protection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,7 @@ class PublishedAdept:
             raise ConfigError(f"Expected noise={self.noise!r} to be 'laplace' or 'gaussian'.")
         if self.decoding not in ("constrained", "greedy"):
             raise ConfigError(f"Expected decoding={self.decoding!r} to be 'constrained' or 'greedy'.")
-        if isinstance(self.labels, str) or len(set(self.labels)) < len(self.labels) or not all(self.labels):
-            raise ConfigError(f"Expected labels={self.labels!r} to be different and not empty.")
+        object.__setattr__(self, "labels", _validate.labels(self.labels))
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -126,7 +126,8 @@ class PublishedAdept:
         at = f" at delta {self.delta:g}" if self.noise == "gaussian" else ""
         return NoEvent(
             f"claimed epsilon {noise.claimed.epsilon:.4g}{at}, true epsilon of the noise {noise.true_epsilon:.4g}{at} "
-            f"in {2 * self.hidden} dimensions; and the auto-encoder is trained on the very texts that it rewrites"
+            f"in {2 * self.hidden} dimensions; and as published the auto-encoder is trained on the very texts that it "
+            "rewrites"
         )
 
     def events(self, unit: Unit) -> tuple[NoEvent]:
@@ -188,6 +189,7 @@ class PublishedAdept:
             seed=secrets.randbits(32) if seed is None else seed,
             device=self.device,
             precision="float32",
+            training=_PRIVATE if texts else "public text",
             on_epoch=on_epoch,
         )
         return PublishedAdeptMechanism(self, model)
@@ -198,7 +200,9 @@ class PublishedAdept:
         Raises:
             ConfigError: a file is absent, truncated, edited, of another version or of another spec.
         """
-        model = _neural().load_fitted(self.model_settings, folder, device=self.device, precision="float32")
+        model = _neural().load_fitted(
+            self.model_settings, folder, device=self.device, precision="float32", trainings=(_PRIVATE, "public text")
+        )
         return PublishedAdeptMechanism(self, model)
 
     @classmethod

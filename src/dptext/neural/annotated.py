@@ -30,6 +30,8 @@ Floats = NDArray[np.float64]
 WEIGHTS_FILE, SIZES_FILE = "weights.safetensors", "autoencoder.json"
 FORMAT = "dptext annotated auto-encoder"
 VERSION = 1
+#: How a model was trained that has seen public text only.
+PUBLIC = "public text"
 _SAVE_AGAIN = "Fit and save the model again."
 
 
@@ -59,9 +61,11 @@ class AnnotatedModel:
         device: where it computes.
         digest: sha256 of weights and vocabulary.
         trained_on: `records_digest` of the text that it was trained on.
+        training: how it was trained, `PUBLIC` or what a mechanism that trains on private text calls it: a spec that
+            promises more than that does not load it.
     """
 
-    __slots__ = ("_decoder", "_sentences", "device", "digest", "model", "tokens", "trained_on")
+    __slots__ = ("_decoder", "_sentences", "device", "digest", "model", "tokens", "trained_on", "training")
 
     def __init__(
         self,
@@ -72,8 +76,10 @@ class AnnotatedModel:
         device: str,
         precision: Literal["float32", "bfloat16"] = "float32",
         trained_on: str = "",
+        training: str = PUBLIC,
     ) -> None:
         self.trained_on = trained_on
+        self.training = training
         self.tokens = tokens
         self.model = model.eval()
         self.device = device
@@ -147,18 +153,22 @@ class AnnotatedModel:
         return found
 
     def save(self, folder: Path) -> None:
-        """Write weights and sizes into an existing folder.
+        """Write weights and sizes into an existing folder, in files that only their owner can read.
 
         Raises:
             OSError: a file cannot be written.
         """
         save_file = _safetensors()[0]
         state = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
+        for name in (WEIGHTS_FILE, SIZES_FILE):
+            (folder / name).touch(mode=0o600)
         save_file(state, folder / WEIGHTS_FILE)
+        (folder / WEIGHTS_FILE).chmod(0o600)
         described = {
             "format": FORMAT,
             "version": VERSION,
             "trained_on": self.trained_on,
+            "training": self.training,
             "sizes": asdict(self.model.sizes),
             "tokens": _tokens_data(self.tokens),
         }
@@ -173,6 +183,7 @@ def fit_model(
     seed: int | None,
     device: str,
     precision: Literal["float32", "bfloat16"],
+    training: str = PUBLIC,
     on_epoch: Callable[[Progress], None] | None = None,
 ) -> AnnotatedModel:
     """Vocabulary and weights from these records alone.
@@ -208,14 +219,25 @@ def fit_model(
             on_epoch=on_epoch,
         )
     return AnnotatedModel(
-        model, tokens, sentences, device=device, precision=precision, trained_on=records_digest(public)
+        model,
+        tokens,
+        sentences,
+        device=device,
+        precision=precision,
+        trained_on=records_digest(public),
+        training=training,
     )
 
 
 def load_fitted(
-    settings: Settings, folder: Path, *, device: str, precision: Literal["float32", "bfloat16"]
+    settings: Settings,
+    folder: Path,
+    *,
+    device: str,
+    precision: Literal["float32", "bfloat16"],
+    trainings: Sequence[str] = (PUBLIC,),
 ) -> AnnotatedModel:
-    """The model that `AnnotatedModel.save` wrote under the same settings.
+    """The model that `AnnotatedModel.save` wrote under the same settings, if it was trained in one of these ways.
 
     Raises:
         ConfigError: a file is absent, truncated, of another version, no such model, or does not fit the settings.
@@ -228,6 +250,11 @@ def load_fitted(
         tokens = Tokens(tuple(words), settings.labels, settings.max_tokens)
     except (KeyError, TypeError) as error:
         raise ConfigError(f"{folder / SIZES_FILE} lacks what a model needs: it was edited. {_SAVE_AGAIN}") from error
+    if described.get("training") not in trainings:
+        raise ConfigError(
+            f"Expected the model in {folder} to be trained on {' or '.join(trainings)}: it was trained in another way, "
+            "for which these settings promise too much. Load it under the settings it was fitted with."
+        )
     sentences = load_sentence_encoder(device=device) if settings.encoder == "sentence" else None
     sizes = _sizes(settings, tokens, sentences)
     if described["tokens"] != _tokens_data(tokens) or described.get("sizes") != asdict(sizes):
@@ -255,6 +282,7 @@ def load_fitted(
         device=device,
         precision=precision,
         trained_on=str(described.get("trained_on", "")),
+        training=str(described["training"]),
     )
 
 

@@ -41,6 +41,8 @@ class Architecture:
         clip_norm: latents are clipped to this L2 norm, in training too.
         features: 0 for the LSTM encoder; else coordinates of the public features that take its place.
         projected: whether a linear layer makes the latent; else it is the LSTM's final state (h, c), of 2 * hidden.
+
+    A large encoder whose state is projected has half as many units as the decoder: reading is easier than writing.
     """
 
     n_tokens: int
@@ -51,6 +53,11 @@ class Architecture:
     clip_norm: float
     features: int = 0
     projected: bool = True
+
+    @property
+    def reader(self) -> int:
+        """Units of the encoder."""
+        return min(self.hidden, max(32, self.hidden // 2)) if self.projected else self.hidden
 
 
 class AutoEncoder(nn.Module):
@@ -63,8 +70,8 @@ class AutoEncoder(nn.Module):
             self.project: nn.Module = nn.Linear(sizes.features, sizes.latent_dim)
         else:
             self.read_embedding = nn.Embedding(sizes.n_tokens, sizes.embedding, padding_idx=PAD)
-            self.reader = lstm(sizes.embedding, sizes.hidden, batch_first=True)
-            self.project = nn.Linear(2 * sizes.hidden, sizes.latent_dim) if sizes.projected else nn.Identity()
+            self.reader = lstm(sizes.embedding, sizes.reader, batch_first=True)
+            self.project = nn.Linear(2 * sizes.reader, sizes.latent_dim) if sizes.projected else nn.Identity()
         self.write_embedding = nn.Embedding(sizes.n_tokens, sizes.embedding, padding_idx=PAD)
         self.start = nn.Linear(sizes.latent_dim, sizes.hidden)
         self.writer = lstm(sizes.embedding + sizes.latent_dim, sizes.hidden, batch_first=True)

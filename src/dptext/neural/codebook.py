@@ -33,7 +33,7 @@ class Codebook:
     """Public utterances.
 
     Attributes:
-        texts: distinct, `size` of them.
+        texts: `size` of them; no two have both text and label in common.
         labels: the label of each.
         points: unit vectors `(size, d)` of the texts, for the cosine.
         sources: the public record from which each was written.
@@ -50,15 +50,20 @@ class Codebook:
 
 def scores(codebook: Codebook, meanings: Floats, labels: Sequence[str | None], *, label_weight: float) -> Floats:
     """`(n, size)`: cosine, plus `label_weight` where the labels agree; rounded to 2^-12, as floats are not exact."""
-    likeness = meanings @ codebook.points.T + label_weight * agreement(codebook, labels)
-    return np.asarray(np.rint(likeness * 4096) / 4096)
+    likeness = meanings @ codebook.points.T
+    likeness += label_weight * agreement(codebook, labels)
+    likeness *= 4096
+    np.rint(likeness, out=likeness)
+    likeness /= 4096
+    return np.asarray(likeness)
 
 
 def agreement(codebook: Codebook, labels: Sequence[str | None]) -> NDArray[np.bool_]:
     """`(n, size)`: whether the labels agree; a missing label agrees with none."""
-    own = np.asarray(codebook.labels, object)
-    asked = np.asarray(labels, object)[:, None]
-    return np.asarray((asked == own[None, :]) & (asked != None), bool)  # noqa: E711 (elementwise)
+    number = {label: i for i, label in enumerate(dict.fromkeys(codebook.labels)) if label is not None}
+    own = np.asarray([number.get(label or "", -2) for label in codebook.labels], np.int16)
+    asked = np.asarray([number.get(label or "", -1) for label in labels], np.int16)
+    return np.asarray(asked[:, None] == own[None, :])
 
 
 def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int, seed: int) -> Codebook:

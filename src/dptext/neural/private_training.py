@@ -61,6 +61,14 @@ class PrivateSchedule:
     gradient_clip: float
     learning_rate: float
 
+    @property
+    def name(self) -> str:
+        """How a model was trained, as it is saved with it: what its guarantee follows from."""
+        return (
+            f"private text by DP-SGD: noise_multiplier {self.noise_multiplier!r}, "
+            f"sampling_rate {self.sampling_rate!r}, steps {self.steps!r}, gradient_clip {self.gradient_clip!r}"
+        )
+
 
 class RecordLstm(nn.Module):
     """An LSTM whose parameters are those of two linear layers that are each called once: opacus can then tell records.
@@ -120,17 +128,17 @@ class ClippedGradients:
         )
         self.parameters = list(self.model.parameters())
 
-    def sum(self, inputs: Tensor, targets: Tensor, *, noise: Noise | None, source: np.random.Generator) -> list[Tensor]:
+    def sum(self, inputs: Tensor, targets: Tensor, *, hidden: Tensor, shifts: Tensor | None = None) -> list[Tensor]:
         """The sum over records, one tensor a parameter; a record whose gradient is not finite counts as zero.
 
         Args:
             inputs: tokens or features `(n, ...)`, n at least 1.
             targets: sequences `(n, steps)`.
-            noise: on the latents.
-            source: of the words that the decoder does not see.
+            hidden: which words the decoder does not see, `(n, steps)`.
+            shifts: the noise on each latent, `(n, latent_dim)`; none where it is None.
         """
         self._norms.enable_hooks()
-        losses = record_losses(self.model, inputs, targets, noise=noise, source=source)
+        losses = record_losses(self.model, inputs, targets, hidden=hidden, shifts=shifts)
         with warnings.catch_warnings():
             # An embedding's input, being integers, has no gradient.
             warnings.filterwarnings("ignore", message="Full backward hook is firing")
@@ -142,7 +150,8 @@ class ClippedGradients:
             if not bool(usable.all()):
                 if not bool(usable.any()):
                     return [torch.zeros_like(parameter) for parameter in self.parameters]
-                return self.sum(inputs[usable], targets[usable], noise=noise, source=source)
+                rest = None if shifts is None else shifts[usable]
+                return self.sum(inputs[usable], targets[usable], hidden=hidden[usable], shifts=rest)
             torch.autograd.backward((self._norms.get_clipping_coef() * losses).sum())
         return [torch.zeros_like(p) if p.grad is None else p.grad.detach().clone() for p in self.parameters]
 
@@ -153,14 +162,13 @@ class ClippedGradients:
 
 
 def record_losses(
-    model: AutoEncoder, inputs: Tensor, targets: Tensor, *, noise: Noise | None, source: np.random.Generator
+    model: AutoEncoder, inputs: Tensor, targets: Tensor, *, hidden: Tensor, shifts: Tensor | None = None
 ) -> Tensor:
     """As `AutoEncoder.losses`, `(n,)`, but with all positions computed: no layer may mix records in its first axis."""
     previous = shifted(targets)
-    hidden = torch.from_numpy(source.random(tuple(previous.shape)) < _WORD_DROPOUT).to(previous.device)
-    hidden[:, 0] = False  # BEGIN
     previous = torch.where(hidden & (previous != PAD), torch.full_like(previous, UNKNOWN), previous)
-    scores = model.logits(noisy(model.latent(inputs), noise), previous)
+    latents = model.latent(inputs)
+    scores = model.logits(latents if shifts is None else latents + shifts, previous)
     counted = (targets != PAD) & (targets != UNKNOWN)
     each = nn.functional.cross_entropy(scores.transpose(1, 2), targets, reduction="none")
     return (each * counted).sum(dim=1) / counted.sum(dim=1).clamp_min(1)
@@ -186,12 +194,16 @@ def train_privately(
         schedule: see there.
         randomness: of the sampling and of the gradient noise; secure() for real texts.
         noise: the mechanism's own noise on latents, as in `training.train`; it costs and protects nothing here.
+
+    What else is drawn in a step, hidden words and noise on latents, is drawn for the taken records in the order of the
+    input, for the whole public length, and in amounts that no text decides: replacing one record changes neither which
+    others are taken nor what is drawn for them. So the sums of gradients of two neighbouring inputs differ, for equal
+    draws, by two clipped gradients at most.
         device: where the model is.
         on_step: called with the steps done and all steps. (A loss would be private.)
     """
     gradients = ClippedGradients(model, schedule.gradient_clip)
     optimizer = torch.optim.Adam(gradients.parameters, lr=schedule.learning_rate)
-    source = np.random.default_rng(int(randomness.uint64(1)[0]))
     scale = schedule.noise_multiplier * schedule.gradient_clip
     expected = schedule.sampling_rate * len(targets)
     read = torch.from_numpy(np.ascontiguousarray(inputs)).to(torch.float32 if model.sizes.features else torch.int64)
@@ -199,12 +211,20 @@ def train_privately(
     lengths = (targets != PAD).sum(axis=1)
     for step in range(1, schedule.steps + 1):
         taken = np.flatnonzero(sampled(len(targets), schedule.sampling_rate, randomness))
-        taken = taken[np.argsort(lengths[taken], kind="stable")]
+        hidden = torch.from_numpy(hidden_words(len(taken), targets.shape[1], randomness))
+        shifts = _shifts(gradients.model, read[taken].to(device), noise)
+        order = np.argsort(lengths[taken], kind="stable")
         total = [torch.zeros_like(parameter) for parameter in gradients.parameters]
         for start in range(0, len(taken), _ROWS):  # none of it where no record was taken: the step is noise alone
-            rows = taken[start : start + _ROWS]
+            places = order[start : start + _ROWS]
+            rows = taken[places]
             width = int(lengths[rows].max())
-            of_rows = gradients.sum(read[rows].to(device), wanted[rows, :width].to(device), noise=noise, source=source)
+            of_rows = gradients.sum(
+                read[rows].to(device),
+                wanted[rows, :width].to(device),
+                hidden=hidden[places, :width].to(device),
+                shifts=None if shifts is None else shifts[places],
+            )
             total = [before + more for before, more in zip(total, of_rows, strict=True)]
         _add_noise(total, scale, randomness)
         for parameter, gradient in zip(gradients.parameters, total, strict=True):
@@ -238,7 +258,25 @@ def train_further(
         on_step=on_step,
     )
     sentences = None if fitted.sentence_digest is None else load_sentence_encoder(device=fitted.device)
-    return AnnotatedModel(model, fitted.tokens, sentences, device=fitted.device, trained_on=fitted.trained_on)
+    return AnnotatedModel(
+        model, fitted.tokens, sentences, device=fitted.device, trained_on=fitted.trained_on, training=schedule.name
+    )
+
+
+def hidden_words(n: int, length: int, randomness: Randomness) -> NDArray[np.bool_]:
+    """Which positions the decoder does not see, `(n, length)`; never the first, which is BEGIN."""
+    found = sampled(n * length, _WORD_DROPOUT, randomness).reshape(n, length)
+    found[:, 0] = False
+    return found
+
+
+def _shifts(model: AutoEncoder, read: Tensor, noise: Noise | None) -> Tensor | None:
+    """What the noise adds to the latent of each record `(n, latent_dim)`, without a gradient."""
+    if noise is None or not len(read):
+        return None
+    with torch.no_grad():
+        latents = torch.cat([model.latent(read[start : start + _ROWS]) for start in range(0, len(read), _ROWS)])
+        return noisy(latents, noise) - latents
 
 
 def _add_noise(total: list[Tensor], scale: float, randomness: Randomness) -> None:

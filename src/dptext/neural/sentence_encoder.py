@@ -57,7 +57,7 @@ class SentenceEncoder:
             texts: any texts; beyond 256 word pieces they are cut.
             on_progress: called with the number of distinct texts done.
         """
-        distinct = sorted(set(texts), key=len)
+        distinct = sorted(set(texts), key=lambda text: (len(text), text))  # one order, whatever the hash seed
         position = {text: i for i, text in enumerate(distinct)}
         found = np.empty((len(distinct), self.dim))
         for start in range(0, len(distinct), _BATCH):
