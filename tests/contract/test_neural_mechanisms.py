@@ -11,7 +11,11 @@ from dptext.testing import CHECKS, check_mechanism
 torch = pytest.importorskip("torch")
 
 PUBLIC = sample_records(100)
-TINY = [(kind, i) for kind in ("adept", "adept_dpsgd", "published_adept") for i in range(len(SPECS[kind].tiny()))]
+KINDS = ("adept", "adept_dpsgd", "published_adept")
+#: The audits of a network take half a minute each: all but the first way of working wait for `make test-all`.
+TINY = [
+    pytest.param(kind, i, marks=pytest.mark.slow if i else ()) for kind in KINDS for i in range(len(SPECS[kind].tiny()))
+]
 RAN: dict[tuple[str, int], tuple[str, ...]] = {}
 
 
@@ -26,5 +30,5 @@ def test_the_contract(kind: str, i: int) -> None:
 
 
 def test_every_network_went_through_every_check() -> None:
-    assert set(RAN) == set(TINY)
+    assert set(RAN) >= {(kind, 0) for kind in KINDS}
     assert all(names == tuple(CHECKS) for names in RAN.values())

@@ -487,7 +487,7 @@ def test_a_small_demo_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         assert part in flat
     data = json.loads(dptext("demo", "--json").out)
-    assert data["certificate"]["records"] == 80
+    assert 70 <= data["certificate"]["records"] < 80  # those whose text is public as well are left out
     assert len(data["samples"]) == demo.SHOWN
     assert len(data["utility"]["rows"]) == 6
     assert set(data["membership"]) == {"the originals", "what was released"}

@@ -1,0 +1,304 @@
+"""Tables (Markdown, to the terminal) and figures (SVG) of the grid's results.
+
+python experiments/adept_paper/figure.py --figures docs/results/figures
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from grid import CLIPS, DATASETS, LONGER, Cell, every_cell, read_cell
+
+from dptext.audits.roc import Roc
+from dptext.report import LINES, drawing, roc_figure
+
+Results = Mapping[Cell, Mapping[str, Any]]
+
+MARKERS = {(1.0, "laplace"): "o", (1.0, "gaussian"): "s", (5.0, "laplace"): "^", (5.0, "gaussian"): "D"}
+#: Room between labels of neighbouring points, in units of the axes' height.
+_GAP = 0.042
+
+
+def load(out: Path) -> dict[Cell, dict[str, Any]]:
+    """The finished cells of a folder."""
+    found = {cell: read_cell(out, cell) for cell in every_cell()}
+    return {cell: result for cell, result in found.items() if result is not None}
+
+
+def shown(estimate: Mapping[str, float] | None, digits: int = 3) -> str:
+    """Value and interval."""
+    if estimate is None:
+        return "-"
+    low, high = (f"{estimate[end]:.{digits}f}" for end in ("low", "high"))
+    return f"{estimate['value']:.{digits}f} [{low}, {high}]"
+
+
+def epsilons_of(result: Mapping[str, Any]) -> tuple[str, str]:
+    """The claimed and the true epsilon; none where nothing is claimed."""
+    return tuple("none" if result[name] is None else f"{result[name]:.3g}" for name in ("claimed", "true"))  # type: ignore[return-value]
+
+
+def title_of(cell: Cell) -> str:
+    """The row's name in a table."""
+    match cell.kind:
+        case "adept":
+            return f"ADePT C = {cell.clip:g}, {cell.noise}, variance {cell.variance:g}"
+        case "private_phrases":
+            return f"private_phrases, variance {cell.variance:g}"
+        case "label_only":
+            return f"label_only ({cell.row})"
+        case _:
+            return cell.row or ""
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def points_table(results: Results, dataset: str) -> str:
+    """Privacy, utility and fidelity of every point and baseline."""
+    head = ["row", "claimed", "true", "accuracy", "label kept", "cosine", "own first of 100"]
+    head += ["AUC", "control", "loss threshold", "no look", "dropped"]
+    rows = []
+    for cell, found in results.items():
+        if cell.dataset != dataset or cell.kind in ("model", "lira", "longer"):
+            continue
+        kept, attack = found["fidelity"], found.get("membership")
+        aucs = ["-"] * 4
+        if attack is not None:
+            attacks = [attack["main"], attack["control"], *attack["baselines"]]
+            aucs = [
+                shown(attacks[0]["auc"]),
+                shown(attacks[1]["auc"]),
+                *(f"{a['auc']['value']:.3f}" for a in attacks[2:]),
+            ]
+        rows.append(
+            [
+                title_of(cell),
+                *epsilons_of(found),
+                shown(found["accuracy"]["accuracy"]),
+                "1, by design" if cell.kind == "private_phrases" else f"{kept['label_kept']['value']:.3f}",
+                f"{kept['cosine']['value']:.3f}",
+                f"{kept['own_first']['value']:.3f}",
+                *aucs,
+                f"{found['dropped']}",
+            ]
+        )
+    return markdown(head, rows)
+
+
+def written_table(results: Results) -> str:
+    """What Table 1 of the paper shows by examples."""
+    names = {
+        "label and text exact": "exact",
+        "text of another training record": "another's text",
+        "a slot word lost": "a slot word lost",
+        "all slot words lost": "all lost",
+        "a word beside itself": "word beside itself",
+        "a pair of words again": "pair again",
+    }
+    rows = []
+    for cell, found in results.items():
+        if cell.kind == "model":
+            told, what = found["without noise"]["members"], f"no noise, C = {cell.clip:g}"
+        elif cell.kind in ("adept", "private_phrases"):
+            told, what = found["written"], title_of(cell)
+        else:
+            continue
+        rows.append(
+            [cell.dataset, what, *(f"{100 * told[name]['value']:.1f}" if name in told else "-" for name in names)]
+        )
+    return markdown(["corpus", "outputs of", *(f"{name} (%)" for name in names.values())], rows)
+
+
+def model_table(results: Results) -> str:
+    """The auto-encoders by themselves."""
+    head = ["corpus", "C", "epochs", "loss", "held out, least", "exact: members", "exact: others"]
+    head += ["pairs beyond 2C (%)", "L1 distance / 2C: mean, max, bound", "AUC by loss", "control", "no look"]
+    rows = []
+    for cell, found in results.items():
+        if cell.kind != "model":
+            continue
+        away, attack, told = found["distance/2C"], found["membership"], found["without noise"]
+        share = {name: 100 * found["violating"][name] for name in ("value", "low", "high")}
+        rows.append(
+            [
+                cell.dataset,
+                f"{cell.clip:g}",
+                f"{len(found['losses'])}",
+                f"{found['losses'][-1]['train']:.2f}",
+                f"{min(loss['held out'] for loss in found['losses']):.2f}",
+                shown(told["members"]["label and text exact"]),
+                shown(told["non-members"]["label and text exact"]),
+                shown(share, 2),
+                f"{away['mean']:.2f}, {away['max']:.2f}, {away['bound']:.0f}",
+                shown(attack["main"]["auc"]),
+                shown(attack["control"]["auc"]),
+                f"{attack['baselines'][0]['auc']['value']:.3f}",
+            ]
+        )
+    return markdown(head, rows)
+
+
+def lira_table(results: Results) -> str:
+    """LiRA at its points: AUC, true positives at few false ones."""
+    head = ["point", "attack", "AUC", "control", "TPR at FPR 1%", "TPR at FPR 0.1%", "loss threshold AUC"]
+    rows = []
+    for cell, found in results.items():
+        if cell.kind == "lira":
+            for how in ("online", "offline"):
+                told = found["lira"][how]
+                rates = {rate["fpr"]: rate for rate in told["main"]["tprs"]}
+                rows.append(
+                    [
+                        lira_name(cell, found),
+                        how,
+                        shown(told["main"]["auc"]),
+                        shown(told["control"]["auc"]),
+                        *(shown(rates[fpr]["tpr"], 4) for fpr in (0.01, 0.001)),
+                        f"{told['baselines'][0]['auc']['value']:.3f}",
+                    ]
+                )
+    return markdown(head, rows)
+
+
+def longer_table(results: Results) -> str:
+    """Shokri's attack where the classifier was trained longer."""
+    head = ["point", "epochs", "accuracy", "label kept", "cosine", "AUC", "control", "loss threshold"]
+    rows = []
+    for cell, found in results.items():
+        if cell.kind == "longer":
+            attack, kept = found["membership"], found["fidelity"]
+            rows.append(
+                [
+                    f"{cell.dataset}, {lira_name(cell, found)}",
+                    f"{LONGER} times as many",
+                    shown(found["accuracy"]["accuracy"]),
+                    f"{kept['label_kept']['value']:.3f}",
+                    f"{kept['cosine']['value']:.3f}",
+                    shown(attack["main"]["auc"]),
+                    shown(attack["control"]["auc"]),
+                    shown(attack["baselines"][0]["auc"]),
+                ]
+            )
+    return markdown(head, rows)
+
+
+def lira_name(cell: Cell, found: Mapping[str, Any]) -> str:
+    """What the classifier was trained on."""
+    if cell.clip is None:
+        return "original texts"
+    claimed, true = epsilons_of(found)
+    return f"C = {cell.clip:g}, {cell.noise} {cell.variance:g} (claimed {claimed}, true {true})"
+
+
+def spread(heights: Sequence[float], gap: float) -> list[float]:
+    """Heights at least a gap apart, in the same order, moved as little as a simple rule does."""
+    order = sorted(range(len(heights)), key=lambda i: heights[i])
+    placed = list(heights)
+    for before, now in pairwise(order):
+        placed[now] = max(placed[now], placed[before] + gap)
+    if order:
+        shift = (sum(placed) - sum(heights)) / len(heights)
+        placed = [height - shift for height in placed]
+    return placed
+
+
+def paper_figure(results: Results, path: Path) -> None:
+    """As figure 1 of Krishna et al. 2021: AUC of the attack against accuracy; each point says claimed/true epsilon."""
+    with drawing(path, title="ADePT as published: membership AUC against intent accuracy") as figure:
+        figure.set_size_inches(9.6, 10.6)
+        present = [name for name in DATASETS if any(cell.dataset == name and cell.kind == "adept" for cell in results)]
+        for axes, dataset in zip(figure.subplots(len(present), 1, squeeze=False)[:, 0], present, strict=True):
+            points = []
+            for cell, found in results.items():
+                if cell.dataset != dataset or cell.kind in ("model", "longer") or "membership" not in found:
+                    continue
+                style = {"color": "black", "marker": "*"}
+                label, text = "original texts", ""
+                if cell.kind == "private_phrases":
+                    style, label = {"color": "#888888", "marker": "X"}, "private_phrases (no epsilon); variance"
+                    text = f"{cell.variance:g}"
+                elif cell.kind == "adept":
+                    place = [(clip, noise) for clip in CLIPS for noise in ("laplace", "gaussian")].index(
+                        (cell.clip or 0.0, cell.noise or "")
+                    )
+                    style = {"color": LINES[place][0], "marker": MARKERS[cell.clip or 0.0, cell.noise or ""]}
+                    label = f"ADePT, C = {cell.clip:g}, {cell.noise}: claimed / true epsilon"
+                    text = " / ".join(epsilons_of(found))
+                points.append(
+                    (found["accuracy"]["accuracy"]["value"], found["membership"]["main"]["auc"], label, text, style)
+                )
+            for x, auc, label, _, style in points:
+                error = [[auc["value"] - auc["low"]], [auc["high"] - auc["value"]]]
+                axes.errorbar(
+                    [x], [auc["value"]], error, linestyle="none", markersize=7, elinewidth=0.8, label=label, **style
+                )
+            lows, highs = ([auc[end] for _, auc, *_ in points] for end in ("low", "high"))
+            bottom, top = min([0.48, *lows]), max([0.56, *highs])
+            axes.set_ylim(bottom - 0.01, top + 0.02)
+            height = top - bottom + 0.03
+            marked = [point for point in points if point[3]]
+            placed = spread([auc["value"] for _, auc, *_ in marked], _GAP * height)
+            right = max(x for x, *_ in points)
+            left = min(x for x, *_ in points)
+            width = max(right - left, 0.02)
+            axes.set_xlim(left - 0.05 * width, right + 0.45 * width)
+            for (x, auc, _, text, style), y in zip(marked, placed, strict=True):
+                axes.annotate(
+                    text,
+                    (x, auc["value"]),
+                    xytext=(right + 0.1 * width, y),
+                    fontsize=8,
+                    color=style["color"],
+                    va="center",
+                    arrowprops={"arrowstyle": "-", "color": style["color"], "linewidth": 0.5, "alpha": 0.6},
+                )
+            axes.axhline(0.5, color="black", linewidth=0.8)
+            axes.set_title(f"{dataset}: AUC of the membership attack (95% interval), 0.5 is guessing")
+            axes.set_xlabel("accuracy of the intent classifier on original test texts")
+            axes.set_ylabel("AUC")
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        distinct = dict(zip(labels, handles, strict=True))
+        figure.legend(distinct.values(), distinct.keys(), loc="outside lower center", ncols=2, fontsize=9)
+
+
+def main() -> int:
+    """Print the tables; draw where a folder is given."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("build/adept_paper"), help="folder of the grid")
+    parser.add_argument("--figures", type=Path, help="folder of the figures, which are overwritten")
+    given = parser.parse_args()
+    results = load(given.out)
+    for dataset in DATASETS:
+        print(f"## {dataset}\n\n{points_table(results, dataset)}\n")
+    for title, table in (
+        ("models", model_table),
+        ("LiRA", lira_table),
+        ("longer", longer_table),
+        ("Table 1", written_table),
+    ):
+        print(f"## {title}\n\n{table(results)}\n")
+    seconds = sum(found["cpu_seconds"] for found in results.values())
+    print(f"{len(results)} cells, {seconds / 3600:.2f} hours of processor time", file=sys.stderr)
+    if given.figures:
+        paper_figure(results, given.figures / "adept_paper_figure1.svg")
+        curves = {
+            f"{lira_name(cell, found)}": Roc(**{k: tuple(v) for k, v in found["lira"]["online"]["main"]["roc"].items()})
+            for cell, found in results.items()
+            if cell.kind == "lira"
+        }
+        if curves:
+            roc_figure(curves, given.figures / "adept_paper_lira.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
