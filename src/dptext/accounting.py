@@ -377,15 +377,9 @@ def for_author(document: Guarantee, *, max_per_author: int) -> Guarantee:
     if document.basis is Basis.NONE:
         return replace(document, unit=Unit.AUTHOR)
     if document.trust is Trust.CENTRAL:
-        raise IncomparableError(
-            "Expected a local guarantee to read it per author: one training sees all documents of an author at once, "
-            "which are then no runs of their own."
-        )
-    author = replace(
-        document,
-        unit=Unit.AUTHOR,
-        assumptions=(*document.assumptions, f"no author has more than {max_per_author} records (enforced)"),
-    )
+        raise IncomparableError("Expected a local guarantee: one training sees all documents of an author at once.")
+    enforced = f"no author has more than {max_per_author} records (enforced)"
+    author = replace(document, unit=Unit.AUTHOR, assumptions=(*document.assumptions, enforced))
     return _restated(
         author,
         epsilon=sum_up([(document.epsilon, max_per_author)]),
