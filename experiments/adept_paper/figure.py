@@ -251,6 +251,7 @@ def paper_figure(results: Results, path: Path) -> None:
             left = min(x for x, *_ in points)
             width = max(right - left, 0.02)
             axes.set_xlim(left - 0.05 * width, right + 0.45 * width)
+            axes.set_xticks([tick for tick in axes.get_xticks() if left - 0.05 * width <= tick <= 1])
             for (x, auc, _, text, style), y in zip(marked, placed, strict=True):
                 axes.annotate(
                     text,
