@@ -73,7 +73,7 @@ bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks/audits.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/ledger.py
-	$(BIN)/python benchmarks/adept.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/adept.py
 
 check: lint type imports dependencies test
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ from dptext.randomness import (
 )
 
 Scores = NDArray[np.float64] | NDArray[np.float32]
+Rankable = Scores | NDArray[np.int16] | NDArray[np.int64]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
@@ -51,13 +52,16 @@ ROUNDING_LOSS = 2.0**-37
 _ROWS_AT_ONCE = 1 << 17  # options a block: bounds the memory of the wide integers, some 900 bytes an option
 
 
-def _checked(scores: Scores, size: int | None = None) -> Floats:
+def _checked(scores: Rankable, size: int | None = None) -> Floats:
     if scores.ndim != 2 or scores.shape[1] < 1:
         raise ConfigError(f"Expected scores of shape (rows, options), found {scores.shape}.")
     if size is not None and scores.shape[1] != size:
         raise ConfigError(f"Expected scores for {size} options, found {scores.shape[1]}.")
-    # NaN has no place in the order: it becomes the worst there is, whatever the row.
-    return np.clip(np.nan_to_num(np.asarray(scores, np.float64), nan=-1e150), -1e150, 1e150)
+    values = np.asarray(scores, np.float64)
+    if not np.isfinite(values).all():
+        # NaN has no place in the order: it becomes the worst there is, whatever the row.
+        values = np.nan_to_num(values, nan=-1e150)
+    return np.clip(values, -1e150, 1e150)
 
 
 def _relative(log_weights: Floats) -> Floats:
@@ -295,20 +299,29 @@ class PermuteAndFlip:
 
 def top_k_mask(scores: Scores, k: int) -> NDArray[np.bool_]:
     """Which options `(rows, options)` are among the k best of their row; ties go to the lower index."""
-    values = _checked(scores)
+    return _top_k_mask(_checked(scores), k)
+
+
+def _ranked(scores: Rankable, size: int) -> NDArray[Any]:
+    """Integers as they are, which compare faster than floats; the rest checked."""
+    if np.issubdtype(scores.dtype, np.integer) and scores.ndim == 2 and scores.shape[1] == size:
+        return scores
+    return _checked(scores, size)
+
+
+def _top_k_mask(values: NDArray[Any], k: int) -> NDArray[np.bool_]:
     threshold = np.partition(values, values.shape[1] - k, axis=1)[:, [values.shape[1] - k]]
     above = values > threshold
     equal = values == threshold
     spare = k - above.sum(axis=1, keepdims=True)
-    return np.asarray(above | (equal & (np.cumsum(equal, axis=1) <= spare)))
+    return np.asarray(above | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= spare)))
 
 
 def _pick(mask: NDArray[np.bool_], rank: Indices) -> Indices:
     """The index of the rank-th True of each row."""
-    rows = np.arange(len(mask))
-    order = np.flatnonzero(mask) - rows.repeat(mask.sum(axis=1)) * mask.shape[1]
-    starts = np.concatenate([[0], np.cumsum(mask.sum(axis=1))[:-1]])
-    return np.asarray(order[starts + rank])
+    counts = mask.sum(axis=1)
+    starts = np.cumsum(counts) - counts
+    return np.asarray(np.flatnonzero(mask)[starts + rank] - np.arange(len(mask)) * mask.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,14 +363,14 @@ class TopKRandomizedResponse:
         best = cap if log_best > math.log(cap) + 1e-9 else math.floor(other * math.exp(self.epsilon) * (1 - 2.0**-48))
         return max(min(best, cap), other), other
 
-    def distribution(self, scores: Scores) -> Floats:
+    def distribution(self, scores: Rankable) -> Floats:
         """Probabilities `(rows, options)`, exactly as drawn."""
         best, other = self._weights()
         total = self.k * best + (self.size - self.k) * other
-        mask = top_k_mask(_checked(scores, self.size), self.k)
+        mask = _top_k_mask(_ranked(scores, self.size), self.k)
         return np.asarray(np.where(mask, best / total, other / total))
 
-    def choose(self, scores: Scores, source: Randomness) -> Indices:
+    def choose(self, scores: Rankable, source: Randomness) -> Indices:
         """One option a row, `(rows,)`: one integer draw a row."""
         best, other = self._weights()
         rows = len(scores)
@@ -366,7 +379,7 @@ class TopKRandomizedResponse:
         rank = np.where(hit, drawn // best, (drawn - self.k * best) // other)
         result = np.empty(rows, np.int64)
         for block in _blocks(rows, self.size):
-            mask = top_k_mask(_checked(scores[block], self.size), self.k)
+            mask = _top_k_mask(_ranked(scores[block], self.size), self.k)
             result[block] = _pick(mask == hit[block, None], rank[block])
         return result
 
@@ -414,7 +427,7 @@ class TwoSet:
         """Probabilities `(rows, options)`; for `sampled`, by enumerating every draw (small sizes only)."""
         values = self._probabilities(probabilities)
         if self.set_choice == "top_k":
-            return self._given_set(top_k_mask(values, self.k), np.where(top_k_mask(values, self.k), values, 0).sum(1))
+            return self._given_set(_top_k_mask(values, self.k), np.where(_top_k_mask(values, self.k), values, 0).sum(1))
         if self.size**self.k > 100_000:
             raise ConfigError(f"Expected size**k={self.size**self.k} <= 100000 to enumerate every sampled set.")
         result = np.zeros_like(values)
@@ -444,7 +457,7 @@ class TwoSet:
         for block in _blocks(len(probabilities), self.size):
             values = self._probabilities(probabilities[block])
             if self.set_choice == "top_k":
-                mask = top_k_mask(values, self.k)
+                mask = _top_k_mask(values, self.k)
                 mass = np.where(mask, values, 0).sum(axis=1)
             else:
                 mask, mass = self._sampled_set(values, source)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.rewriting import AnnotatedModel, Codebook, Decoding, Progress, Settings
 
 Floats = NDArray[np.float64]
+Ranks = NDArray[np.int16]
 
 #: The sentence encoder pads a batch to its longest text, which moves the last bits of the others.
 ALONE = "the sentence encoder reads a text as if it were alone in its batch, but for what rounding hides"
@@ -461,10 +462,10 @@ class AdeptCodebook(_Fitted):
         (folder / _CODEBOOK_FILE).write_text(json.dumps(described), "utf-8")
         np.save(folder / _POINTS_FILE, book.points, allow_pickle=False)
 
-    def _scores(self, records: Sequence[Record]) -> Floats:
+    def _scores(self, records: Sequence[Record]) -> Ranks:
         labels = [record.label for record in records]
         meanings = self._model.meanings(records)
-        found: Floats = _neural().scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
+        found: Ranks = _neural().scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
         return found
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:

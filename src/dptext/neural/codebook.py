@@ -7,7 +7,7 @@ of the best share the probability.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,12 +20,14 @@ from dptext.neural.autoencoder import Decoding
 from dptext.records import Record
 
 Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
+Ranks = NDArray[np.int16]
 
 _ROUNDS = 6
 _WORST = 0.1
 _MIN_WORDS = 2
 _QUERIES = 1000
+_GRID = 4096.0
+_FIRST = 3.0  # two cosines differ by 2 at most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,14 +50,22 @@ class Codebook:
         return len(self.texts)
 
 
-def scores(codebook: Codebook, meanings: Floats, labels: Sequence[str | None], *, label_weight: float) -> Floats:
-    """`(n, size)`: cosine, plus `label_weight` where the labels agree; rounded to 2^-12, as floats are not exact."""
-    likeness = meanings @ codebook.points.T
-    likeness += label_weight * agreement(codebook, labels)
-    likeness *= 4096
-    np.rint(likeness, out=likeness)
-    likeness /= 4096
-    return np.asarray(likeness)
+def scores(codebook: Codebook, meanings: Floats, labels: Sequence[str | None], *, label_weight: float) -> Ranks:
+    """Cosine, plus `label_weight` where the labels agree, `(n, size)`, in whole steps of 2^-12: floats are not exact.
+
+    A weight above 3 counts as 3, which puts equal labels first already.
+    """
+    known = {label: i for i, label in enumerate(dict.fromkeys(codebook.labels)) if label is not None}
+    left = np.concatenate([meanings, min(label_weight, _FIRST) * _indicator(labels, known)], axis=1) * _GRID
+    right = np.concatenate([codebook.points, _indicator(codebook.labels, known)], axis=1).T
+    likeness = left @ right
+    return np.asarray(np.rint(likeness, out=likeness).astype(np.int16))
+
+
+def _indicator(labels: Sequence[str | None], known: Mapping[str, int]) -> Floats:
+    """`(n, len(known))`: 1 at the label's place; a row of zeros where it is missing or unknown."""
+    places = np.asarray([known.get(label or "", -1) for label in labels])
+    return np.asarray(places[:, None] == np.arange(len(known)), np.float64)
 
 
 def agreement(codebook: Codebook, labels: Sequence[str | None]) -> NDArray[np.bool_]:
@@ -136,9 +146,9 @@ def best_k(
     ranked = scores(codebook, meanings, labels, label_weight=label_weight)
     gains = meanings @ codebook.points.T + agreement(codebook, labels)
     own = rows[:, None] == np.asarray(codebook.sources)[None, :]
-    ranked[own] = -np.inf
+    ranked[own] = np.iinfo(np.int16).min
     gains[own] = 0.0
-    order = np.argsort(-ranked, axis=1, kind="stable")
+    order = np.argsort(~ranked, axis=1, kind="stable")
     sums = np.cumsum(np.take_along_axis(gains, order, axis=1).mean(axis=0))
     candidates = sorted({min(size - 1, round(1.25**i)) for i in range(60)})
     return max(candidates, key=lambda k: _expected(sums, k, size, epsilon))

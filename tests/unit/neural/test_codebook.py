@@ -174,7 +174,7 @@ def test_scores_are_cosine_and_label() -> None:
     small = Codebook(("a", "b", "c"), ("x", "y", "x"), points, (0, 1, 2))
     asked = np.array([[0.6, 0.8], [0.6, 0.8], [0.6, 0.8]])
     found = scores(small, asked, ["x", None, "z"], label_weight=3.0)
-    assert np.allclose(found, [[3.6, 0.8, 2.4], [0.6, 0.8, -0.6], [0.6, 0.8, -0.6]], atol=2.0**-13)
+    assert np.allclose(found / 4096, [[3.6, 0.8, 2.4], [0.6, 0.8, -0.6], [0.6, 0.8, -0.6]], atol=2.0**-13)
     assert (found * 4096 == np.rint(found * 4096)).all()
     assert agreement(small, ["x", None, "z"]).tolist() == [[True, False, True], [False] * 3, [False] * 3]
     assert np.allclose(scores(small, asked, ["x"] * 3, label_weight=0.0), [[0.6, 0.8, -0.6]] * 3, atol=2.0**-13)
@@ -212,7 +212,7 @@ def gain_of(book: Codebook, model: AnnotatedModel, public: Sequence[Record], k: 
     for i, (record, meaning) in enumerate(zip(public, model.meanings(public), strict=True)):
         ranked = scores(book, meaning[None], [record.label], label_weight=3.0)
         own = np.array(book.sources) == i
-        ranked[0, own] = -1e9
+        ranked[0, own] = np.iinfo(ranked.dtype).min
         chances = choice.distribution(ranked)[0]
         for j, chance in enumerate(chances):
             if not own[j]:
