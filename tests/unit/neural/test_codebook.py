@@ -196,7 +196,7 @@ def test_weight_three_puts_labels_first_and_a_small_one_does_not(model: Annotate
     assert not labels_first(0.1)
     cosine = meanings @ book.points.T
     found = scores(book, meanings, labels, label_weight=3.0)
-    assert np.allclose(found - 3 * agree, cosine, atol=2.0**-13)  # within a label, by meaning
+    assert np.allclose(found / 4096 - 3 * agree, cosine, atol=2.0**-13)  # within a label, by meaning
 
 
 # ------------------------------------------------------------------ the k
