@@ -247,6 +247,9 @@ def paper_figure(results: Results, path: Path) -> None:
             height = top - bottom + 0.03
             marked = [point for point in points if point[3]]
             placed = spread([auc["value"] for _, auc, *_ in marked], _GAP * height)
+            axes.set_ylim(
+                min(bottom - 0.01, *(y - 0.004 for y in placed)), max(top + 0.02, *(y + 0.004 for y in placed))
+            )
             right = max(x for x, *_ in points)
             left = min(x for x, *_ in points)
             width = max(right - left, 0.02)

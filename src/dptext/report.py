@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 #: Distinct for colour-blind readers too (Okabe and Ito 2008), and for all by their dashes.
 LINES: Final = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#CC79A7", ":"))
 
+_LONG_LABEL: Final = 30  # letters: two such legends side by side do not fit the width
+
 _STYLE: Final = {
     "axes.axisbelow": True,
     "axes.grid": True,
@@ -300,4 +302,6 @@ def roc_figure(curves: Mapping[str, Roc], path: str | os.PathLike[str]) -> None:
 def _legend_below(figure: Figure, *, columns: int = 3) -> None:
     """One legend for all panels, where no curve is."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
+    if max(map(len, labels), default=0) > _LONG_LABEL:
+        columns = 1
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=9)
