@@ -303,7 +303,7 @@ def test_the_sound_noises_survive_at_the_same_latents(fitted: PublishedAdeptMech
         assert not report.refutes(claim)
     if noise in ("laplace_l1", "laplace_l2"):
         report = audits.whitebox(mechanism, first, second, claim=claim, trials=1500, confidence=SURE)
-        assert 1.5 < report.epsilon_lower_bound <= 2.0
+        assert 1.35 < report.epsilon_lower_bound <= 2.0  # near the claim, which stands
         # the planted fault: sold as 2/3 of what it is
         assert report.refutes(replace(claim, epsilon=2.0 * 2 / 3))
 

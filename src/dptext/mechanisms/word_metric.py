@@ -17,6 +17,7 @@ lower case, stands for the mean of all vectors; nothing passes verbatim because 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -217,23 +218,17 @@ class WordMetric:
         )
 
 
-class WordNoiseMechanism:
-    """A `WordMetric` of noise `multivariate` or `mahalanobis` with its vectors.
+class _Fitted(ABC):
+    """What both ways have in common: public vectors, and a word for each token."""
 
-    Immutable. It has a latent with a known density (`HasLatent`) and a metric (`HasMetric`).
-    """
+    __slots__ = ("_words", "spec")
 
-    __slots__ = ("_nearest", "_noise", "_root", "_words", "spec")
-
-    def __init__(self, spec: WordMetric, words: Vocabulary, root: Floats | None) -> None:
+    def __init__(self, spec: WordMetric, words: Vocabulary) -> None:
         self.spec = spec
         self._words = words
-        self._root = root
-        self._nearest = NearestWords(words.vectors)
-        self._noise = MetricNoise(spec.epsilon, words.points.shape[1], spec.largest_vectors[1])
 
     def __repr__(self) -> str:
-        return f"WordNoiseMechanism({self.spec!r})"
+        return f"{type(self).__name__}({self.spec!r})"
 
     @property
     def event(self) -> MetricEvent:
@@ -256,6 +251,45 @@ class WordNoiseMechanism:
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
         """One release a record; labels are dropped, as they are not privatized."""
         return self._words.rewrite(records, lambda indices, sizes: self._replace(indices, sizes, randomness))
+
+    def distance(self, first: Record, second: Record) -> float:
+        """The guarantee's distance of two records: the sum over their tokens, rounded up a little.
+
+        Raises:
+            ConfigError: the records differ in their number of tokens or lines, so that they are no neighbours.
+        """
+        return self._words.distance(first, second)
+
+    def unchanged_share(self) -> float:
+        """Share of running words that come back unchanged at this epsilon: see `frequent_words`."""
+        return self._share(frequent_words(len(self._words.points)))
+
+    def unchanged_share_of_vocabulary(self) -> float:
+        """The same share among words spread evenly over the whole vocabulary, 2,000 of them at most."""
+        return self._share(spread_words(len(self._words.points)))
+
+    @abstractmethod
+    def _replace(self, indices: Indices, sizes: Sequence[int], randomness: Randomness) -> Indices:
+        """A word for each token (-1 for an unknown one)."""
+
+    @abstractmethod
+    def _share(self, indices: Indices) -> float:
+        """The share of these words that come back unchanged."""
+
+
+class WordNoiseMechanism(_Fitted):
+    """A `WordMetric` of noise `multivariate` or `mahalanobis` with its vectors.
+
+    Immutable. It has a latent with a known density (`HasLatent`) and a metric (`HasMetric`).
+    """
+
+    __slots__ = ("_nearest", "_noise", "_root")
+
+    def __init__(self, spec: WordMetric, words: Vocabulary, root: Floats | None) -> None:
+        super().__init__(spec, words)
+        self._root = root
+        self._nearest = NearestWords(words.vectors)
+        self._noise = MetricNoise(spec.epsilon, words.points.shape[1], spec.largest_vectors[1])
 
     def _replace(self, indices: Indices, sizes: Sequence[int], randomness: Randomness) -> Indices:
         """A word for each token (-1 for an unknown one)."""
@@ -318,64 +352,22 @@ class WordNoiseMechanism:
             raise ConfigError(f"Expected latents of shape (rows, n_tokens * {dim}), found {latents.shape}.")
         return np.asarray(latents, np.float64).reshape(-1, dim)
 
-    def distance(self, first: Record, second: Record) -> float:
-        """The guarantee's distance of two records: the sum over their tokens, rounded up a little.
-
-        Raises:
-            ConfigError: the records differ in their number of tokens or lines, so that they are no neighbours.
-        """
-        return self._words.distance(first, second)
-
-    def unchanged_share(self) -> float:
-        """Share of running words that come back unchanged at this epsilon: see `frequent_words`."""
-        return self._share(frequent_words(len(self._words.points)))
-
-    def unchanged_share_of_vocabulary(self) -> float:
-        """The same share among words spread evenly over the whole vocabulary, 2,000 of them at most."""
-        return self._share(spread_words(len(self._words.points)))
-
     def _share(self, indices: Indices) -> float:
         return float(np.mean(self._replace(indices, [len(indices)], seeded(0)) == indices))
 
 
-class WordChoiceMechanism:
+class WordChoiceMechanism(_Fitted):
     """A `WordMetric` of noise `tem` with its vectors.
 
     Immutable. It knows the probability of every output (`HasDistribution`) and has a metric (`HasMetric`).
     """
 
-    __slots__ = ("_choice", "_words", "spec")
+    __slots__ = ("_choice",)
 
     def __init__(self, spec: WordMetric, words: Vocabulary) -> None:
-        self.spec = spec
-        self._words = words
+        super().__init__(spec, words)
         threshold = TruncatedExponential.threshold_for(spec.epsilon, len(words.points), spec.tem_beta)
         self._choice = TruncatedExponential(spec.epsilon, threshold, len(words.points))
-
-    def __repr__(self) -> str:
-        return f"WordChoiceMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> MetricEvent:
-        """What happens to one token."""
-        return self.spec.event
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """The digest of the public vectors."""
-        return {"vectors": self._words.vectors.digest}
-
-    def save(self, folder: Path) -> None:
-        """Write the public vectors into an existing folder, for `WordMetric.load`.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
-        save_word_vectors(self._words.vectors, folder)
-
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
-        """One release a record; labels are dropped, as they are not privatized."""
-        return self._words.rewrite(records, lambda indices, sizes: self._replace(indices, sizes, randomness))
 
     def _replace(self, indices: Indices, sizes: Sequence[int], randomness: Randomness) -> Indices:
         """A word for each token (-1 for an unknown one)."""
@@ -446,24 +438,16 @@ class WordChoiceMechanism:
             probabilities = np.multiply.outer(probabilities, self._choice.distribution(distances[None])[0]).ravel()
         return dict(zip(texts, probabilities.tolist(), strict=True))
 
-    def distance(self, first: Record, second: Record) -> float:
-        """The guarantee's distance of two records: the sum over their tokens, rounded up a little.
-
-        Raises:
-            ConfigError: the records differ in their number of tokens or lines, so that they are no neighbours.
-        """
-        return self._words.distance(first, second)
-
-    def unchanged_share(self) -> float:
-        """Share of running words that come back unchanged at this epsilon: see `frequent_words`."""
-        return self._share(frequent_words(len(self._words.points)))
-
-    def unchanged_share_of_vocabulary(self) -> float:
-        """The same share among words spread evenly over the whole vocabulary, 2,000 of them at most."""
-        return self._share(spread_words(len(self._words.points)))
-
     def _share(self, indices: Indices) -> float:
-        return float(np.mean(self._replace(indices, [len(indices)], seeded(0)) == indices))
+        words, counts = np.unique(indices, return_counts=True)
+        chances = np.empty(len(words))
+        for start in range(0, len(words), 64):
+            block = words[start : start + 64]
+            distances = np.sqrt(np.maximum(squared_distances(self._words.at(block), self._words.points), 0.0))
+            own = np.arange(len(block)), block
+            distances[own] = 0.0
+            chances[start : start + 64] = self._choice.distribution(distances)[own]
+        return float(np.average(chances, weights=counts))
 
 
 WordMetricMechanism = WordNoiseMechanism | WordChoiceMechanism
