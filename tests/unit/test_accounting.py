@@ -309,6 +309,10 @@ def with_strength(event, strength: float):
 def test_calibrate_through_lifting() -> None:
     found = calibrate(PureEvent(1.0), 10.0, lifted=lambda event: lift([event], runs=20))
     assert found == PureEvent(0.5)
+
+
+@pytest.mark.slow
+def test_calibrate_sampled_noise() -> None:
     sampled = calibrate(SampledGaussianEvent(1.0, 0.02, 50), 3.0, delta=1e-5)
     assert 3.0 * (1 - 1e-5) <= epsilon([sampled], 1e-5) <= 3.0
 
