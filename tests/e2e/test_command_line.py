@@ -79,41 +79,63 @@ def test_privatize_writes_texts_and_a_certificate_that_verifies(tmp_path: Path, 
     assert dptext("explain", certificate).returncode == 4
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("guarantees", 0, "epsilon"), 0.5),
-        (("guarantees", 0, "basis"), "proven"),
-        (("guarantees", 0, "metric"), None),
-        (("event", "epsilon"), 1.0),
-        (("settings", "epsilon"), 5.0),
-        (("randomness",), "seeded"),
-        (("guarantees", 0, "reveals"), []),
-        (("guarantees", 0, "assumptions"), []),
-        (("guarantees", 0, "trust"), "central"),
-        (("guarantees",), []),
-        (("also_reveals",), []),
-        (("records",), 4),
-        (("records",), 0),
-        (("records",), "x"),
-        (("repetition",), "free"),
-        (("max_per_author",), 3),
-    ],
-)
-def test_a_forged_certificate_is_refused(tmp_path: Path, spec: Path, path: tuple, value: object) -> None:
+FORGERIES = [
+    (("guarantees", 0, "epsilon"), 0.5),
+    (("guarantees", 0, "basis"), "proven"),
+    (("guarantees", 0, "metric"), None),
+    (("event", "epsilon"), 1.0),
+    (("settings", "epsilon"), 5.0),
+    (("randomness",), "seeded"),
+    (("guarantees", 0, "reveals"), []),
+    (("guarantees", 0, "assumptions"), []),
+    (("guarantees", 0, "trust"), "central"),
+    (("guarantees",), []),
+    (("also_reveals",), []),
+    (("records",), 4),
+    (("records",), 0),
+    (("records",), "x"),
+    (("repetition",), "free"),
+    (("max_per_author",), 3),
+]
+#: Runs `dptext explain` on each argument within one process, and prints its exit code.
+EXPLAIN_EACH = """
+import sys
+from dptext.cli.app import main
+for path in sys.argv[1:]:
+    sys.argv = ["dptext", "explain", path]
+    try:
+        main()
+    except SystemExit as end:
+        print("exit", end.code, flush=True)
+"""
+
+
+def test_forged_certificates_are_refused(tmp_path: Path, spec: Path) -> None:
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     write_input(source, 3)
     assert dptext("privatize", source, target, "--spec", spec).returncode == 0
-    certificate = tmp_path / "out.jsonl.guarantee.json"
-    data = json.loads(certificate.read_text("utf-8"))
-    place = data
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
-    certificate.write_text(json.dumps(data), "utf-8")
-    told = dptext("explain", certificate)
-    assert told.returncode in (2, 4)
-    assert "Verified" not in told.stdout
+    honest = (tmp_path / "out.jsonl.guarantee.json").read_text("utf-8")
+    certificates = []
+    for number, (path, value) in enumerate([(("schema",), json.loads(honest)["schema"]), *FORGERIES]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "out.jsonl").write_bytes(target.read_bytes())
+        data = json.loads(honest)
+        place = data
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+        certificates.append(folder / "out.jsonl.guarantee.json")
+        certificates[-1].write_text(json.dumps(data), "utf-8")
+    command = [sys.executable, "-c", EXPLAIN_EACH, *map(str, certificates)]
+    told = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120).stdout.split("exit ")
+    assert "Verified" in told[0]  # the honest one
+    assert told[1].startswith("0\n")
+    codes = [part.partition("\n")[0] for part in told[2:]]
+    assert len(codes) == len(FORGERIES)
+    for forgery, code, text in zip(FORGERIES, codes, told[1:], strict=False):
+        assert code in ("2", "4"), forgery
+        assert "Verified" not in text, forgery
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.txt", "out.csv.gz", "out.txt.gz"])
