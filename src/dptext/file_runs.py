@@ -29,7 +29,7 @@ from dptext.errors import (
 )
 from dptext.formats import Format, file_error, file_format, is_compressed
 from dptext.guarantee import Guarantee, Json, Unit
-from dptext.mechanism import Mechanism, releases_labels, settings
+from dptext.mechanism import Mechanism, releases_labels, releases_text, releases_vectors, settings
 from dptext.pipeline import BATCH_SIZE, guarantees, limited, release, require_guarantee, split
 from dptext.randomness import Randomness, secure
 from dptext.records import Fields, OnError, Record, read_records
@@ -52,7 +52,7 @@ class Plan:
         on_error: what to do with a record that cannot be read.
         delta: at which guarantees are stated.
         max_per_author: see `privatize`.
-        batch_size: records a batch, and between two marks to resume from.
+        batch_size: records a batch, and between two marks to resume from. A batch's vectors are in memory together.
         without_guarantee: see `privatize`.
         force: overwrite an output that is there, throw away an unfinished run.
         resume: go on with an unfinished run.
@@ -136,7 +136,8 @@ def privatize_file(
         The certificate, as written to `TARGET.guarantee.json`.
 
     Raises:
-        ConfigError: a setting or file cannot be used; another input or other settings than those of the run to resume.
+        ConfigError: a setting or file cannot be used, or the format holds no vectors and the mechanism releases them;
+            another input or other settings than those of the run to resume.
         DataError: a record cannot be read (nothing is left behind).
         NoGuaranteeError: the mechanism guarantees nothing and the plan does not say that this is meant, or an account
             is to pay for it.
@@ -150,7 +151,13 @@ def privatize_file(
         raise ConfigError("Expected a ledger with the field of the subjects: their names are used for charging only.")
     require_guarantee(mechanism.spec, plan.without_guarantee)
     kind = file_format(target, plan.output_format)
-    release_columns(kind, label=releases_labels(mechanism.spec), keep=plan.fields.keep)
+    release_columns(
+        kind,
+        text=releases_text(mechanism.spec),
+        vector=releases_vectors(mechanism.spec),
+        label=releases_labels(mechanism.spec),
+        keep=plan.fields.keep,
+    )
     promised = guarantees(
         mechanism.spec,
         randomness=randomness,
@@ -360,7 +367,7 @@ class _Run:
             problem = file_error(self._part, "write", error)
         else:
             with contextlib.ExitStack() as stack:
-                stack.callback(_close_quietly, file)
+                stack.callback(_close_quietly, file.close)
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except OSError:
@@ -386,6 +393,9 @@ class _Run:
             self.kind,
             compressed=is_compressed(self.target),
             header=state.bytes == 0,
+            text=releases_text(self.mechanism.spec),
+            vector=releases_vectors(self.mechanism.spec),
+            dim=state.dim,
             label=releases_labels(self.mechanism.spec),
             keep=self.plan.fields.keep,
         )
@@ -394,15 +404,18 @@ class _Run:
             digest = self.due.payment.ledger.subjects_digest(charge.account)
             records = _watched(records, digest)
         remaining = itertools.islice(records, done, None)
-        for batch in split(remaining, self.plan.batch_size):
-            released = release(batch, self.mechanism, self.randomness.at(done))
-            done += len(batch)
-            with self._disk():
-                writer.write(released)
-            state = replace(state, records=done, bytes=file.tell())
-            if self.kind in APPENDABLE:
-                self._save(state)
-            on_progress(done)
+        with contextlib.ExitStack() as failing:
+            failing.callback(_close_quietly, writer.close)  # later, pyarrow would try to complete a file that is closed
+            for batch in split(remaining, self.plan.batch_size):
+                released = release(batch, self.mechanism, self.randomness.at(done))
+                done += len(batch)
+                with self._disk():
+                    writer.write(released)
+                state = replace(state, records=done, bytes=file.tell(), dim=len(released[0].vector or ()))
+                if self.kind in APPENDABLE:
+                    self._save(state)
+                on_progress(done)
+            failing.pop_all()
         with self._disk():
             writer.close()
             file.flush()
@@ -479,6 +492,6 @@ def _watched(records: Iterator[Record], digest: SubjectsDigest) -> Iterator[Reco
         yield record
 
 
-def _close_quietly(file: BinaryIO) -> None:
+def _close_quietly(close: Callable[[], None]) -> None:
     with contextlib.suppress(OSError):  # on a full disk closing fails as the writing did, which was reported
-        file.close()
+        close()

@@ -27,7 +27,11 @@ Floats = NDArray[np.float64]
 
 
 class Spec(Protocol):
-    """Public settings of a mechanism. Every field may be printed, logged and stored."""
+    """Public settings of a mechanism. Every field may be printed, logged and stored.
+
+    Two names of fields say what a release holds: `labels` is the public set of the labels that are privatized, and
+    `output`, without which it is "text", is one of "text", "embedding" and "both".
+    """
 
     @property
     def kind(self) -> str:
@@ -110,7 +114,7 @@ class HasDistribution(Protocol):
     def output_distribution(self, record: Record, /) -> Mapping[str, float]:
         """The exact probability of every possible output for this record; they sum to 1.
 
-        Where a label is released, an output is the label, the character U+001F and the text.
+        Where more than a text is released, an output is `seen` of the release.
 
         Raises:
             ConfigError: the outputs cannot be enumerated with these settings, or are too many for this record.
@@ -169,6 +173,46 @@ def settings(spec: Spec) -> dict[str, Json]:
 def releases_labels(spec: Spec) -> bool:
     """Whether releases carry labels: a spec that privatizes them has a field `labels` with their public set."""
     return bool(getattr(spec, "labels", ()))
+
+
+def releases_text(spec: Spec) -> bool:
+    """Whether releases carry text: not where a spec with a field `output` says "embedding"."""
+    return getattr(spec, "output", "text") != "embedding"
+
+
+def releases_vectors(spec: Spec) -> bool:
+    """Whether releases carry vectors: a spec that releases them has a field `output`, "embedding" or "both"."""
+    return getattr(spec, "output", "text") in ("embedding", "both")
+
+
+def output_fault(spec: Spec, releases: Iterable[Release[object]]) -> str | None:
+    """How releases differ from what the spec promises, or None."""
+    text, vector = releases_text(spec), releases_vectors(spec)
+    for release in releases:
+        if (release.vector is not None) != vector:
+            return f"{spec.kind} promises {'a' if vector else 'no'} vector with each release"
+        if not text and release.output != "":
+            return f"{spec.kind} promises vectors and no text"
+    return None
+
+
+def seen(release: Release[str]) -> str:
+    r"""All that leaves with a release but the id and the kept fields: label, text, vector, U+001F between them.
+
+    >>> seen(Release("0", "so", "positive", vector=(0.5, -1.0)))
+    'positive\x1fso\x1f0.5 -1.0'
+    """
+    label = () if release.label is None else (release.label,)
+    vector = () if release.vector is None else (" ".join(map(repr, release.vector)),)
+    return "\x1f".join((*label, release.output, *vector))
+
+
+def compared(releases: Sequence[Release[str]]) -> list[str] | Floats:
+    """What leaves with releases, as an audit compares it: `seen`, or `(n, dim)` where nothing leaves but vectors."""
+    vectors = [release.vector for release in releases if release.label is None and release.output == ""]
+    if releases and len(vectors) == len(releases) and None not in vectors:
+        return np.array(vectors, np.float64)
+    return [seen(release) for release in releases]
 
 
 def settings_digest(spec: Spec) -> str:

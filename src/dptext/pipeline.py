@@ -17,7 +17,7 @@ from dptext.errors import (
     PrivacyError,
 )
 from dptext.guarantee import Basis, Guarantee, Unit
-from dptext.mechanism import Mechanism, Spec
+from dptext.mechanism import Mechanism, Spec, output_fault
 from dptext.randomness import Randomness, secure
 from dptext.records import Record, Release, batches
 
@@ -83,7 +83,7 @@ def split(records: Iterable[Record], size: int) -> Iterator[list[Record]]:
 
 
 def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: Randomness) -> list[Release[Output]]:
-    """The releases of one batch, one a record, in order.
+    """The releases of one batch, one a record, in order, with text and vector as the spec says.
 
     Raises:
         PrivacyError: the mechanism answered otherwise.
@@ -91,6 +91,8 @@ def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: R
     released = list(mechanism.privatize(batch, randomness))
     if [release.id for release in released] != [record.id for record in batch]:
         raise PrivacyError("The mechanism did not answer each record with one release, in order: nothing is released.")
+    if (fault := output_fault(mechanism.spec, released)) is not None:
+        raise PrivacyError(f"The mechanism did not keep its word, {fault}: nothing is released.")
     return released
 
 

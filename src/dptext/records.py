@@ -87,15 +87,17 @@ class Release(Generic[Output_co]):
 
     Attributes:
         id: Id of the record.
-        output: What the mechanism drew, a text or a vector.
+        output: What the mechanism drew; the empty text where only a vector leaves.
         label: The privatized label, if the mechanism privatizes labels.
         kept: Fields of the record that were declared public.
+        vector: The privatized embedding, if the mechanism releases one. Files hold it in float32.
     """
 
     id: str
     output: Output_co
     label: str | None = None
     kept: Mapping[str, Scalar] = field(default_factory=dict, hash=False)
+    vector: tuple[float, ...] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class State:
         force: whether an output that is there may be overwritten.
         certificate: the certificate as text, once the output is whole.
         charge_key: idempotency key of the charge, where a ledger pays for the run.
+        dim: length of the vectors in the output, 0 where it holds none yet.
     """
 
     key: str
@@ -35,6 +36,7 @@ class State:
     force: bool = False
     certificate: str = ""
     charge_key: str = ""
+    dim: int = 0
 
     def save(self, path: Path) -> None:
         """Write the state; a kill leaves the old one or the new one."""

@@ -27,6 +27,7 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dptext import accounting, audits
 from dptext.audits.distinguishing import separation
@@ -35,7 +36,7 @@ from dptext.certificate import certificate_path
 from dptext.errors import ConfigError, DPTextError
 from dptext.file_runs import Plan, privatize_file
 from dptext.guarantee import Basis, Guarantee, event_from_dict, event_to_dict
-from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Mechanism, settings
+from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Mechanism, compared, output_fault, seen, settings
 from dptext.randomness import secure, seeded
 from dptext.records import Record, Release
 
@@ -171,6 +172,7 @@ def _check_settings(case: Case) -> None:
     _require(is_dataclass(spec), "the spec is a dataclass")
     values = settings(spec)
     _require(json.loads(json.dumps(values)) == values, "the settings survive JSON")
+    _require(values.get("output", "text") in ("text", "embedding", "both"), "`output` says what is released")
     first = fields(spec)[0].name  # type: ignore[arg-type]  # is_dataclass was required above
     try:
         setattr(spec, first, getattr(spec, first))
@@ -222,11 +224,16 @@ def _check_event(case: Case) -> None:
 
 
 def _check_order(case: Case) -> None:
-    """One release a record, with its id, in order; an empty batch gives none."""
+    """One release a record, with its id, in order, of what the spec promises; an empty batch gives none."""
     released = list(case.mechanism.privatize(case.batch, secure()))
     _require([r.id for r in released] == [r.id for r in case.batch], "one release a record, with its id, in order")
     _require(all(isinstance(release, Release) for release in released), "every answer is a Release")
     _require(list(case.mechanism.privatize([], secure())) == [], "an empty batch gives no releases")
+    fault = output_fault(case.mechanism.spec, released)
+    _require(fault is None, f"every release holds what the spec promises: {fault}")
+    vectors = [release.vector for release in released if release.vector is not None]
+    _require(len(set(map(len, vectors))) < 2, "all vectors have one length")
+    _require(bool(np.isfinite(vectors).all()), "every vector is finite")
 
 
 def _check_batches(case: Case) -> None:
@@ -244,47 +251,48 @@ def _check_batches(case: Case) -> None:
 
 
 def _same(left: Release[str], right: Release[str]) -> bool:
-    return left.id == right.id and left.output == right.output and left.label == right.label
+    return left.id == right.id and seen(left) == seen(right) and left.label == right.label
 
 
 def _check_distribution(case: Case) -> None:
     """Under real randomness a record has one output distribution: alone, among others, at any position."""
     mechanism, source = case.mechanism, secure()
     record = Record("0", f"{case.words[0]} {case.words[1]}")
-    alone = [_seen(mechanism.privatize([record], source)[0]) for _ in range(_FEW)]
+    alone = compared([mechanism.privatize([record], source)[0] for _ in range(_FEW)])
     others = [*(r for r in case.odd if len(r.text) < 30), *([Record("1", case.words[1])] * 4)]
     within, first, last = [], [], []
     for i in range(_FEW):
         place = i % (len(others) + 1)
         released = mechanism.privatize([*others[:place], record, *others[place:]], source)
-        within.append(_seen(released[place]))
+        within.append(released[place])
         pair = mechanism.privatize([record, record], source)
-        first.append(_seen(pair[0]))
-        last.append(_seen(pair[1]))
-    for where, outputs in {"among others": within, "as the first": first, "as the last": last}.items():
-        _require(
-            separation(alone, outputs, confidence=_SURE) == 0, f"a record's distribution is the same {where} as alone"
-        )
-    together = [f"{a} {b}" for a, b in zip(first, last, strict=True)]
-    apart = [f"{a} {b}" for a, b in zip(first, [*last[1:], last[0]], strict=True)]
-    _require(separation(together, apart, confidence=_SURE) == 0, "the records of a batch are drawn independently")
+        first.append(pair[0])
+        last.append(pair[1])
+    for where, found in {"among others": within, "as the first": first, "as the last": last}.items():
+        apart = separation(alone, compared(found), confidence=_SURE)
+        _require(apart == 0, f"a record's distribution is the same {where} as alone")
+    apart = separation(_paired(first, last), _paired(first, [*last[1:], last[0]]), confidence=_SURE)
+    _require(apart == 0, "the records of a batch are drawn independently")
 
 
-def _seen(release: Release[str]) -> str:
-    return release.output if release.label is None else f"{release.label}\x1f{release.output}"
+def _paired(first: Sequence[Release[str]], last: Sequence[Release[str]]) -> list[str] | NDArray[np.float64]:
+    one, other = compared(first), compared(last)
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.hstack([one, other, one - other])  # noise that is shared shows in the differences alone
+    return [f"{a} {b}" for a, b in zip(one, other, strict=True)]
 
 
 def _check_fresh(case: Case) -> None:
     """Secure runs do not repeat themselves, and what never varies does not depend on the text."""
     text = " ".join(case.words * 3)
     batch = [Record(str(i), text) for i in range(_COPIES)]
-    outputs = [_seen(release) for release in case.mechanism.privatize(batch, secure())]
-    again = [_seen(release) for release in case.mechanism.privatize(batch, secure())]
+    outputs = [seen(release) for release in case.mechanism.privatize(batch, secure())]
+    again = [seen(release) for release in case.mechanism.privatize(batch, secure())]
     if len({*outputs, *again}) > 1:
         _require(outputs != again, "two secure runs draw different noise")
     elif case.mechanism.spec.guarantee().basis is not Basis.NONE:
         other = case.mechanism.privatize([Record("0", " ".join(case.words[::-1] * 3))], secure())[0]
-        _require(_seen(other) == outputs[0], "an output that never varies does not depend on the text")
+        _require(seen(other) == outputs[0], "an output that never varies does not depend on the text")
 
 
 # ------------------------------------------------------------------------------------------------- silence

@@ -12,12 +12,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from dptext.errors import ConfigError, DPTextError
+from dptext.audits.distinguishing import separation
+from dptext.errors import ConfigError, DPTextError, PrivacyError
 from dptext.guarantee import Event, MetricEvent
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.randomness import Randomness, seeded
 from dptext.records import Record, Release
-from dptext.testing import CHECKS, ContractError, check_mechanism
+from dptext.testing import CHECKS, ContractError, _paired, check_mechanism
+from vectored import VectorMechanism, VectorWords, vector_of
 from vectors import WORDS
 
 KEPT: list[str] = []
@@ -305,3 +307,122 @@ def test_every_check_has_its_fault() -> None:
 def test_an_unknown_check_is_refused(tem) -> None:
     with pytest.raises(ConfigError, match="Expected checks among"):
         check_mechanism(tem, checks=["order", "everything"])
+
+
+# --- vectors ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PlantedVectors:
+    """Words and vectors, with one fault."""
+
+    inner: VectorMechanism = field(repr=False)
+    fault: str
+
+    @property
+    def spec(self) -> VectorWords:
+        return replace(self.inner.spec, output="words") if self.fault == "another output" else self.inner.spec
+
+    @property
+    def event(self) -> Event:
+        return self.inner.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        return self.inner.digests
+
+    def distance(self, first: Record, second: Record) -> float:
+        return self.inner.distance(first, second)
+
+    def save(self, folder: Path) -> None:
+        self.inner.save(folder)
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        released = self.inner.privatize(records, seeded(7) if self.fault == "fixed seed" else randomness)
+        pairs = list(zip(released, records, strict=True))
+        match self.fault:
+            case "no vectors":
+                return [replace(each, vector=None) for each in released]
+            case "one vector lost":
+                return [*released[:-1], *(replace(each, vector=None) for each in released[-1:])]
+            case "text beside":
+                return [replace(each, output="a") for each in released]
+            case "vectors nobody promised":
+                return [replace(each, vector=(0.5,)) for each in released]
+            case "lengths by text":
+                return [replace(each, vector=(0.5,) * (1 + len(record.text) % 5)) for each, record in pairs]
+            case "not finite":
+                return [replace(each, vector=(float("nan"), 0.5)) for each in released]
+            case "by neighbours":
+                return [replace(each, vector=(*each.vector, float(len(records)))) for each in released]
+            case "shared in a batch":  # under secure randomness only: the seeded path is innocent
+                return [replace(each, vector=released[0].vector) if randomness.is_secure else each for each in released]
+            case "constant by text":
+                return [replace(each, output="", vector=vector_of(record.text.split(" ")[0])) for each, record in pairs]
+            case "raw now and then":  # what a text alone would not show
+                return [
+                    replace(each, vector=vector_of(record.text)) if each.vector[0] < 0.2 else each
+                    for each, record in pairs
+                ]
+        return released
+
+
+VECTOR_FAULTS = [
+    ("settings", "both", "another output"),
+    ("order", "both", "no vectors"),
+    ("order", "embedding", "no vectors"),
+    ("order", "both", "one vector lost"),
+    ("order", "text", "vectors nobody promised"),
+    ("order", "embedding", "text beside"),
+    ("order", "both", "lengths by text"),
+    ("order", "both", "not finite"),
+    ("batches", "embedding", "by neighbours"),
+    ("distribution", "both", "by neighbours"),
+    ("distribution", "embedding", "shared in a batch"),
+    ("fresh", "embedding", "fixed seed"),
+    ("fresh", "embedding", "constant by text"),
+    ("guarantee", "both", "raw now and then"),
+    ("guarantee", "embedding", "raw now and then"),
+    ("files", "both", "no vectors"),
+    ("files", "embedding", "text beside"),
+]
+
+
+@pytest.fixture
+def vectored(vectors: Path):
+    def fitted(output: str) -> VectorMechanism:
+        return _fitted(VectorWords(epsilon=1.0, vectors=str(vectors), n_words=300, output=output))
+
+    return fitted
+
+
+@pytest.mark.parametrize(
+    ("check", "output"), [*((check, "embedding") for check in CHECKS), ("order", "both"), ("files", "both")]
+)
+def test_a_sound_mechanism_with_vectors_passes(vectored, check: str, output: str) -> None:
+    assert check_mechanism(PlantedVectors(vectored(output), "none"), words=WORDS[:4], checks=[check]) == (check,)
+
+
+@pytest.mark.parametrize(("check", "output", "fault"), VECTOR_FAULTS)
+def test_a_planted_fault_in_vectors_is_caught(vectored, check: str, output: str, fault: str) -> None:
+    with pytest.raises((ContractError, PrivacyError) if check == "files" else ContractError):
+        check_mechanism(PlantedVectors(vectored(output), fault), words=WORDS[:4], checks=[check])
+
+
+def test_a_loaded_model_with_other_vectors_is_caught(vectored, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = VectorWords.load
+    planted = PlantedVectors(vectored("both"), "none")
+    monkeypatch.setattr(VectorWords, "load", lambda *given: PlantedVectors(whole(*given), "by neighbours"))
+    with pytest.raises(ContractError, match="a loaded model gives the same outputs"):
+        check_mechanism(planted, words=WORDS[:4], checks=["model"])
+
+
+def test_vectors_with_one_noise_are_told_from_vectors_with_their_own() -> None:
+    """Coordinates, one by one and squared, do not show it: their differences do."""
+    noise = np.random.default_rng(0).normal(size=(400, 3))
+    first, last = ([Release("0", "", vector=tuple(row.tolist())) for row in rows] for rows in (noise, noise + 1e-9))
+    apart = [*last[1:], last[0]]
+    assert separation(_paired(first, last), _paired(first, apart), confidence=1 - 1e-5) > 0
+    assert separation(_paired(first, apart), _paired(first, [*last[2:], *last[:2]]), confidence=1 - 1e-5) == 0
+    without = [_paired(first, other)[:, :6] for other in (last, apart)]
+    assert separation(*without, confidence=1 - 1e-5) == 0

@@ -11,9 +11,14 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
+from typer.testing import CliRunner
 
+from dptext.cli.app import app, exit_code
 from dptext.config import SPECS
+from dptext.errors import DPTextError
+from vectored import VectorWords, vector_of
 from vectors import WORDS, sentences
 
 CANARY = "zq9canaryxv"
@@ -543,3 +548,56 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, spec: Path) -> Non
         assert target.exists(), run.stderr
         peaks.append(int(run.stderr.split()[-1]))
     assert peaks[1] < peaks[0] * 1.15
+
+
+@pytest.fixture
+def releases_vectors(monkeypatch: pytest.MonkeyPatch, vectors: Path):
+    """The command line, in this process, with a mechanism that releases vectors."""
+    monkeypatch.setitem(SPECS, "word_metric", VectorWords)
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        if isinstance(result.exception, DPTextError):
+            return exit_code(result.exception), result.stdout, f"{result.stderr}{result.exception}"
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        return result.exit_code, result.stdout, result.stderr
+
+    spec = ["-m", "word_metric", "-s", "epsilon=4", "-s", f"vectors={vectors}", "-s", "n_words=300"]
+    return lambda output: (run, [*spec, "-s", f"output={output}"])
+
+
+@pytest.mark.parametrize("output", ["both", "embedding"])
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.parquet"])
+def test_privatize_writes_vectors(tmp_path: Path, releases_vectors, name: str, output: str) -> None:
+    run, spec = releases_vectors(output)
+    source, target = tmp_path / "in.jsonl", tmp_path / name
+    write_input(source)
+    code, told, errors = run("privatize", source, target, *spec, "--keep", "year", "--batch-size", 7, "--json")
+    assert code == 0, errors
+    data = json.loads(told)
+    assert (data["records"], data["settings"]["output"]) == (40, output)
+    rows = pq.read_table(target).to_pylist() if name.endswith("parquet") else rows_of(target)
+    assert {tuple(row) for row in rows} == {
+        ("id", "text", "embedding", "year") if output == "both" else ("id", "embedding", "year")
+    }
+    assert all(len(row["embedding"]) == 6 for row in rows)
+    if output == "both":
+        for row in rows:
+            assert row["embedding"] == pytest.approx(vector_of(row["text"]), rel=1e-7)
+    assert len({tuple(row["embedding"]) for row in rows}) > 10
+    assert leftovers(tmp_path) == []
+    certificate = tmp_path / f"{name}.guarantee.json"
+    assert json.loads(run("explain", certificate, "--json")[1])["verified"]
+    certificate.write_text(certificate.read_text("utf-8").replace('"records": 40', '"records": 41'), "utf-8")
+    assert run("explain", certificate)[0] == 4
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.txt", "out.csv.gz"])
+def test_vectors_are_refused_where_the_format_holds_none(tmp_path: Path, releases_vectors, name: str) -> None:
+    run, spec = releases_vectors("both")
+    write_input(tmp_path / "in.jsonl", 3, text=CANARY)
+    code, told, errors = run("privatize", tmp_path / "in.jsonl", tmp_path / name, *spec)
+    assert (code, told) == (2, "")
+    assert "Write Parquet or JSON Lines" in errors
+    assert CANARY not in errors
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]

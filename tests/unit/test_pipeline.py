@@ -1,7 +1,11 @@
+import gzip
 import json
+import traceback
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 from dptext import file_runs, pipeline
@@ -9,12 +13,14 @@ from dptext.certificate import Certificate, certificate_path
 from dptext.errors import ConfigError, DataError, IncomparableError, NoGuaranteeError, PrivacyError
 from dptext.file_runs import Plan, privatize_file
 from dptext.guarantee import Basis, Unit
+from dptext.mechanism import compared, releases_text, releases_vectors, seen
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.pipeline import guarantees, privatize
 from dptext.randomness import secure, seeded
 from dptext.records import Fields, Record, Release
 from dptext.releases import write_releases
+from vectored import VectorWords, vector_of
 from vectors import WORDS, sentences
 
 RECORDS = [Record(str(i), text, author=f"w{i % 3}") for i, text in enumerate(sentences(30))]
@@ -221,3 +227,198 @@ def test_plans_are_checked() -> None:
         "the ids (field 'name')",
         "the field 'year'",
     )
+
+
+# --- vectors ----------------------------------------------------------------------------------------------------------
+
+OUTPUTS = ("text", "embedding", "both")
+
+
+@pytest.fixture
+def vectored(vectors: Path):
+    return lambda output: VectorWords(epsilon=3.0, vectors=str(vectors), n_words=300, output=output).fit()
+
+
+def rows_of(path: Path) -> list[dict]:
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    data = path.read_bytes()
+    return [
+        json.loads(line)
+        for line in (gzip.decompress(data) if path.suffix == ".gz" else data).decode().split("\n")
+        if line
+    ]
+
+
+def altered(mechanism, change):
+    """The mechanism with other releases."""
+
+    class Altered:
+        spec, event, digests = mechanism.spec, mechanism.event, mechanism.digests
+
+        def privatize(self, records, randomness):
+            return change(list(mechanism.privatize(records, randomness)))
+
+    return Altered()
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.parquet"])
+def test_a_file_holds_what_the_spec_says(tmp_path: Path, source: Path, vectored, name: str, output: str) -> None:
+    mechanism, target = vectored(output), tmp_path / name
+    certificate = privatize_file(source, target, mechanism, plan=Plan(batch_size=7), randomness=seeded(5))
+    certificate.verify(tmp_path)
+    assert certificate.settings["output"] == output
+    assert certificate.records == 30
+    assert Certificate.from_json(certificate_path(target).read_text("utf-8")).sha256 == certificate.sha256
+    expected = mechanism.inner.privatize([replace(record, author=None) for record in RECORDS], seeded(5))
+    for row, release in zip(rows_of(target), expected, strict=True):
+        assert (
+            set(row) == {"id"} | {"text": {"text"}, "embedding": {"embedding"}, "both": {"text", "embedding"}}[output]
+        )
+        assert row.get("text", release.output) == release.output
+        assert row.get("embedding") in (None, pytest.approx(vector_of(release.output), rel=1e-7))
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("output", ["embedding", "both"])
+@pytest.mark.parametrize("name", ["out.csv", "out.csv.gz", "out.txt"])
+def test_a_format_without_vectors_is_refused_before_anything_is_spent(
+    tmp_path: Path, source: Path, vectored, name: str, output: str
+) -> None:
+    def never(_):
+        raise AssertionError("something was drawn")
+
+    class NoPayment:
+        def __getattr__(self, name):
+            raise AssertionError("the ledger was asked")
+
+    with pytest.raises(ConfigError, match="Write Parquet or JSON Lines"):
+        privatize_file(source, tmp_path / name, altered(vectored(output), never), payment=NoPayment())
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz"])
+def test_a_run_with_vectors_resumes(tmp_path: Path, source: Path, vectored, name: str) -> None:
+    mechanism, target = vectored("embedding"), tmp_path / name
+
+    def stop(done: int) -> None:
+        if done >= 20:
+            raise KeyboardInterrupt
+
+    privatize_file(source, tmp_path / "whole.jsonl", mechanism, randomness=seeded(1))
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(source, target, mechanism, plan=Plan(batch_size=10), randomness=seeded(1), on_progress=stop)
+    assert json.loads((tmp_path / f".{name}.resume.json").read_text("utf-8"))["dim"] == 6
+    with (tmp_path / f".{name}.part").open("ab") as file:
+        file.write(b"an unfinished batch")
+    longer = altered(mechanism, lambda found: [replace(each, vector=(*each.vector, 0.0)) for each in found])
+    state = (tmp_path / f".{name}.resume.json").read_bytes()
+    part = (tmp_path / f".{name}.part").read_bytes()
+    with pytest.raises(DataError, match=r"Release 1 of the batch .* another length than the first"):
+        privatize_file(source, target, longer, plan=Plan(batch_size=10, resume=True), randomness=seeded(1))
+    (tmp_path / f".{name}.resume.json").write_bytes(state)
+    (tmp_path / f".{name}.part").write_bytes(part)
+    certificate = privatize_file(source, target, mechanism, plan=Plan(batch_size=10, resume=True), randomness=seeded(1))
+    certificate.verify(tmp_path)
+    assert rows_of(target) == rows_of(tmp_path / "whole.jsonl")
+
+
+def test_a_run_of_an_older_version_resumes(tmp_path: Path, source: Path, mechanism) -> None:
+    target, state = tmp_path / "out.jsonl", tmp_path / ".out.jsonl.resume.json"
+
+    def stop(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(source, target, mechanism, plan=Plan(batch_size=10), on_progress=stop)
+    data = json.loads(state.read_text("utf-8"))
+    del data["dim"]
+    state.write_text(json.dumps(data), "utf-8")
+    assert privatize_file(source, target, mechanism, plan=Plan(batch_size=10, resume=True)).records == 30
+
+
+@pytest.mark.parametrize(
+    ("output", "change", "promised"),
+    [
+        ("text", lambda each: replace(each, vector=(1.0,)), "promises no vector"),
+        ("both", lambda each: replace(each, vector=None), "promises a vector"),
+        ("embedding", lambda each: replace(each, vector=None), "promises a vector"),
+        ("embedding", lambda each: replace(each, output="private text"), "promises vectors and no text"),
+    ],
+)
+@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
+def test_a_mechanism_that_releases_other_things_than_its_spec_says_releases_nothing(
+    tmp_path: Path, source: Path, vectored, output: str, change, promised: str, name: str
+) -> None:
+    planted = altered(vectored(output), lambda found: [*found[:-1], change(found[-1])])
+    with pytest.raises(PrivacyError, match=promised) as caught:
+        privatize_file(source, tmp_path / name, planted)
+    assert "private text" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+    with pytest.raises(PrivacyError, match=promised):
+        list(privatize(RECORDS, planted))
+
+
+@pytest.mark.parametrize(
+    "vector", [(float("nan"),) * 6, (float("-inf"), *[0.0] * 5), (1e39, *[0.0] * 5), (0.0,) * 5, ("private text",) * 6]
+)
+@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
+def test_a_faulty_vector_ends_the_run(tmp_path: Path, source: Path, vectored, vector: tuple, name: str) -> None:
+    planted = altered(vectored("both"), lambda found: [*found[:-1], replace(found[-1], vector=vector)])
+    with pytest.raises(DataError, match="its vector") as caught:
+        privatize_file(source, tmp_path / name, planted)
+    told = "".join(traceback.format_exception(caught.value, limit=0))
+    assert "private text" not in told
+    assert not any(record.text in told for record in RECORDS if record.text)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+@pytest.mark.parametrize("output", ["embedding", "both"])
+@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
+def test_a_planted_writer_that_drops_vectors_is_caught(
+    tmp_path: Path, source: Path, vectored, name: str, output: str, monkeypatch
+) -> None:
+    """Whether the writer loses them release by release, or the run forgets their column."""
+    whole = file_runs.open_writer
+
+    class Dropping:
+        def __init__(self, writer):
+            self.writer, self.close = writer, writer.close
+
+        def write(self, releases):
+            self.writer.write([replace(each, vector=None) for each in releases])
+
+    for planted in (
+        lambda *given, **which: Dropping(whole(*given, **which)),
+        lambda *given, **which: whole(*given, **{**which, "text": True, "vector": False}),
+    ):
+        monkeypatch.setattr(file_runs, "open_writer", planted)
+        with pytest.raises(ConfigError, match="Release 1 of the batch has"):
+            privatize_file(source, tmp_path / name, vectored(output), plan=Plan(force=True))
+        assert not (tmp_path / name).exists()
+    monkeypatch.undo()
+    assert privatize_file(source, tmp_path / name, vectored(output), plan=Plan(force=True)).records == 30
+
+
+def test_what_a_spec_says_it_releases(vectors: Path) -> None:
+    word = WordMetric(epsilon=3.0, vectors=str(vectors), n_words=300)
+    assert (releases_text(word), releases_vectors(word)) == (True, False)
+    said = {output: VectorWords(epsilon=3.0, vectors="x", output=output) for output in OUTPUTS}
+    assert {output: (releases_text(spec), releases_vectors(spec)) for output, spec in said.items()} == {
+        "text": (True, False),
+        "embedding": (False, True),
+        "both": (True, True),
+    }
+
+
+def test_what_audits_compare() -> None:
+    text, both = Release("0", "a", "x"), Release("0", "a", "x", vector=(0.5, 0.1))
+    alone = Release("0", "", vector=(0.5, 0.1))
+    assert [seen(each) for each in (text, both, alone)] == ["x\x1fa", "x\x1fa\x1f0.5 0.1", "\x1f0.5 0.1"]
+    assert compared([text, both]) == ["x\x1fa", "x\x1fa\x1f0.5 0.1"]
+    assert np.array_equal(compared([alone, alone]), [[0.5, 0.1], [0.5, 0.1]])
+    assert compared([alone, both]) == [seen(alone), seen(both)]
+    assert compared([replace(alone, label="x")]) == ["x\x1f\x1f0.5 0.1"]
+    assert compared([Release("0", "")]) == [""]
+    assert compared([]) == []

@@ -17,6 +17,7 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
@@ -1168,3 +1169,233 @@ def test_file_errors_use_the_words_of_the_system_only() -> None:
     assert str(error).startswith("Cannot write 'a.csv': No space left on device.")
     assert "OSError" in str(file_error("a.csv", "read", OSError(CANARY)))
     assert_private(error)
+
+
+# --- vectors ----------------------------------------------------------------------------------------------------------
+
+WITH_VECTORS = ["a.jsonl", "a.jsonl.gz", "a.parquet"]
+# Written with 7 digits and read as float64 first, the first becomes its neighbour.
+ODD = [0x15AE43FD, 0x00000001, 0x007FFFFF, 0x7F7FFFFF, 0x80000000, 0x3EAAAAAB, 0x4B7FFFFF, 0x33D6BF95]
+ODD_NUMBERS = tuple(np.array(ODD, np.uint32).view(np.float32).astype(np.float64).tolist())
+
+
+def written_vectors(path: Path) -> list[list[float]]:
+    """What a reader of the file gets, in float32."""
+    if path.suffix == ".parquet":
+        return [row["embedding"] for row in pq.read_table(path).to_pylist()]
+    data = path.read_bytes()
+    lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
+    return [np.array(json.loads(line)["embedding"]).astype(np.float32).tolist() for line in lines]
+
+
+def in_float32(releases: Iterable[Release[str]]) -> list[list[float]]:
+    return [np.array(release.vector).astype(np.float32).tolist() for release in releases]
+
+
+@pytest.mark.parametrize("name", WITH_VECTORS)
+def test_vectors_survive_in_float32(tmp_path: Path, name: str) -> None:
+    drawn = np.random.default_rng(0).normal(size=(3000, len(ODD))) * 10.0 ** np.arange(-20, 20, 5)
+    releases = [Release("odd", "a", "x", {"k": 1}, vector=ODD_NUMBERS)]
+    releases += [Release(str(i), "a", "x", {"k": 1}, vector=tuple(row.tolist())) for i, row in enumerate(drawn)]
+    write_releases(tmp_path / name, releases)
+    found = written_vectors(tmp_path / name)
+    assert found == in_float32(releases)
+    assert [np.signbit(number) for number in found[0]] == [number == 0 for number in found[0]], "minus zero"
+    records = read(tmp_path / name, Fields(id="id", label="label", keep=("k",)))
+    assert [record.text for record in records] == ["a"] * 3001
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=9))
+def test_decimals_are_the_shortest_that_tell_a_float32(numbers: list[float]) -> None:
+    line = encode_batch([Release("0", "", vector=tuple(numbers))], Format.JSONL, text=False, vector=True)
+    told = json.loads(line, parse_float=str)["embedding"]
+    for number, decimals in zip(numbers, told, strict=True):
+        assert np.float32(float(decimals)) == np.float32(number)
+        digits = len(decimals.lower().split("e")[0].replace("-", "").replace(".", "").strip("0"))
+        assert float(f"%.{max(0, digits - 2)}e" % number) != number or digits < 2, "one digit less would do"
+
+
+def test_how_vectors_look(tmp_path: Path) -> None:
+    batch = [Release("0", "a", "x", {"n": 1}, vector=(0.1, 1 / 3, -2.0, 1e-5, 3e20))]
+    assert encode_batch(batch, Format.JSONL, vector=True, label=True, keep=("n",)).decode() == (
+        '{"id": "0", "text": "a", "embedding": [0.1, 0.33333334, -2.0, 1e-05, 3e+20], "label": "x", "n": 1}\n'
+    )
+    alone = [Release("0", "", vector=(0.5,)), Release("1", "", vector=(0.25,))]
+    assert encode_batch(alone, Format.JSONL, text=False, vector=True).decode() == (
+        '{"id": "0", "embedding": [0.5]}\n{"id": "1", "embedding": [0.25]}\n'
+    )
+    write_releases(tmp_path / "a.parquet", batch)
+    schema = pq.read_schema(tmp_path / "a.parquet")
+    assert schema.names == ["id", "text", "embedding", "label", "n"]
+    assert schema.field("embedding").type == pa.list_(pa.float32())
+    assert [schema.field(name).nullable for name in schema.names] == [False, False, False, True, True]
+
+
+def test_columns_with_vectors() -> None:
+    for kind in (Format.JSONL, Format.PARQUET):
+        assert release_columns(kind, vector=True) == ("id", "text", "embedding")
+        assert release_columns(kind, vector=True, text=False, label=True) == ("id", "embedding", "label")
+        assert release_columns(kind, keep=("embedding",)) == ("id", "text", "embedding")
+        with pytest.raises(ConfigError, match="keep="):
+            release_columns(kind, vector=True, keep=("embedding",))
+        with pytest.raises(ConfigError, match="text=True or vector=True"):
+            release_columns(kind, text=False, label=True)
+    for kind in (Format.CSV, Format.TEXT):
+        for act in (release_columns, lambda kind, **which: open_writer(io.BytesIO(), kind, **which)):
+            with pytest.raises(ConfigError, match="Write Parquet or JSON Lines"):
+                act(kind, vector=True)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.txt"])
+def test_vectors_do_not_go_where_they_cannot(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="Write Parquet or JSON Lines"):
+        write_releases(tmp_path / name, [Release("0", "a", vector=(1.0,))])
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_kept_field_called_embedding_is_text_in_parquet(tmp_path: Path) -> None:
+    write_releases(tmp_path / "a.parquet", [Release("0", "a", None, {"embedding": 0.5})])
+    assert pq.read_table(tmp_path / "a.parquet").to_pylist() == [{"id": "0", "text": "a", "embedding": "0.5"}]
+
+
+@pytest.mark.parametrize(
+    ("release", "kind"),
+    [
+        (Release("0", CANARY), ConfigError),
+        (Release("0", CANARY, vector=(1.0, float("nan"))), DataError),
+        (Release("0", CANARY, vector=(float("inf"), 1.0)), DataError),
+        (Release("0", CANARY, vector=(1.0, -1e39)), DataError),  # finite, not in float32
+        (Release("0", CANARY, vector=(1.0,)), DataError),
+        (Release("0", CANARY, vector=(1.0, 2.0, 3.0)), DataError),
+        (Release("0", CANARY, vector=()), DataError),
+        (Release("0", CANARY, vector=[1.0, 2.0]), DataError),
+        (Release("0", CANARY, vector=np.array([1.0, 2.0])), DataError),
+        (Release("0", CANARY, vector=(1.0, CANARY)), DataError),
+        (Release("0", CANARY, vector=(1.0, None)), DataError),
+        (Release("0", CANARY, vector=CANARY), DataError),
+        (Release("0", np.array([CANARY]), vector=(1.0, 2.0)), DataError),
+        (Release("0", CANARY, None, {"embedding": np.array([0.5])}, vector=(1.0, 2.0)), ConfigError),
+    ],
+)
+@pytest.mark.parametrize("kind_of_file", [Format.JSONL, Format.PARQUET])
+def test_vectors_that_do_not_fit_stop_the_writing(
+    tmp_path: Path, release: Any, kind: type[Exception], kind_of_file: Format
+) -> None:
+    good = Release("0", "good", vector=(0.5, 0.25))
+    writer = open_writer(io.BytesIO(), kind_of_file, vector=True)
+    with pytest.raises(kind, match="Release 2 of the batch") as caught:
+        writer.write([good, release])
+    assert_private(caught.value)
+    if isinstance(release.output, str):
+        with pytest.raises(kind) as caught:
+            write_releases(tmp_path / "a.out", iter([good, release]), format=kind_of_file)
+        assert_private(caught.value)
+        assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", [Format.JSONL, Format.PARQUET])
+def test_nothing_is_left_out_silently(kind: Format) -> None:
+    """A caller that forgets the column of vectors, or of texts, and a writer that drops what belongs there."""
+    release = Release("0", CANARY, vector=(0.5, 0.25))
+    with pytest.raises(ConfigError, match="has a vector, and vector=False") as caught:
+        open_writer(io.BytesIO(), kind).write([release])
+    assert_private(caught.value)
+    with pytest.raises(ConfigError, match="has a text, and text=False") as caught:
+        open_writer(io.BytesIO(), kind, text=False, vector=True).write([release])
+    assert_private(caught.value)
+    with pytest.raises(ConfigError, match="has no vector, and vector=True") as caught:
+        open_writer(io.BytesIO(), kind, vector=True).write([Release("0", CANARY)])
+    assert_private(caught.value)
+
+
+@pytest.mark.parametrize("name", WITH_VECTORS)
+def test_a_planted_writer_that_drops_or_bends_vectors_is_noticed(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The comparison of `test_vectors_survive_in_float32` can fail, and a row without its vector is no row."""
+    releases = [Release(str(i), "a", vector=(0.1 * i, 0.5)) for i in range(3)]
+    monkeypatch.setattr(module, "_vector", lambda vector, *_: np.array(vector, np.float16).astype(np.float32))
+    write_releases(tmp_path / name, releases)
+    assert written_vectors(tmp_path / name) != in_float32(releases)
+    monkeypatch.undo()
+    whole = module._Columns._row
+    monkeypatch.setattr(
+        module._Columns, "_row", lambda *given: [value for value in whole(*given) if not isinstance(value, np.ndarray)]
+    )
+    with pytest.raises((ValueError, IndexError)):
+        write_releases(tmp_path / f"b{name}", releases)
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("kind", [Format.JSONL, Format.PARQUET])
+def test_all_batches_have_vectors_of_one_length(kind: Format) -> None:
+    writer = open_writer(io.BytesIO(), kind, vector=True)
+    writer.write([])
+    writer.write([Release("0", "a", vector=(0.5, 0.25))])
+    with pytest.raises(DataError, match=r"Release 1 of the batch .* another length than the first"):
+        writer.write([Release("1", "a", vector=(0.5,))])
+    if kind in APPENDABLE:
+        again = open_writer(io.BytesIO(), kind, vector=True, header=False, dim=2)
+        with pytest.raises(DataError, match="another length"):
+            again.write([Release("1", "a", vector=(0.5,))])
+        again.write([Release("1", "a", vector=(0.5, 0.5))])
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_files_with_vectors_can_be_cut_and_continued(compressed: bool) -> None:
+    batches = [[Release(f"{b}{i}", "é", vector=(b / 3, i / 7)) for i in range(b + 1)] for b in range(3)]
+    file = io.BytesIO()
+    writer = open_writer(file, Format.JSONL, compressed=compressed, vector=True)
+    sizes = [0]
+    for batch in batches:
+        writer.write(batch)
+        sizes.append(file.tell())
+    for done, size in enumerate(sizes):
+        part = io.BytesIO(file.getvalue()[:size])
+        part.seek(0, io.SEEK_END)
+        writer = open_writer(
+            part, Format.JSONL, compressed=compressed, header=size == 0, vector=True, dim=2 if done else 0
+        )
+        for batch in batches[done:]:
+            writer.write(batch)
+        assert part.getvalue() == file.getvalue()
+
+
+@pytest.mark.parametrize("name", WITH_VECTORS)
+def test_the_column_of_texts_goes_where_only_vectors_leave(tmp_path: Path, name: str) -> None:
+    def columns(folder: str, texts_written: Sequence[str]) -> set[str]:
+        (tmp_path / folder).mkdir()
+        path = tmp_path / folder / name
+        write_releases(path, [Release(str(i), text, vector=(0.5,)) for i, text in enumerate(texts_written)])
+        if name.endswith("parquet"):
+            return set(pq.read_schema(path).names)
+        data = path.read_bytes()
+        return set(json.loads((gzip.decompress(data) if name.endswith("gz") else data).split(b"\n")[0]))
+
+    assert columns("none", ["", "", ""]) == {"id", "embedding"}
+    assert columns("by chance", ["", "", "a"]) == {"id", "text", "embedding"}
+    with pytest.raises(ConfigError, match="has a text, and text=False"):
+        columns("late", [*[""] * 1024, "a"])
+
+
+def test_vectors_count_towards_the_size_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def groups(dim: int) -> int:
+        path = tmp_path / f"{dim}.parquet"
+        write_releases(path, (Release(str(i), "a", vector=(0.5,) * dim) for i in range(30)))
+        return int(pq.ParquetFile(path).num_row_groups)
+
+    assert groups(100) == 1
+    monkeypatch.setattr(module, "_WRITE_CHARACTERS", 32_000)
+    assert groups(101) == 3
+    assert groups(1000) == 30
+
+
+def test_a_release_with_a_vector_is_a_value() -> None:
+    one, other = Release("0", "a", vector=(0.5,)), Release("0", "a", vector=(0.25,))
+    assert one == Release("0", "a", vector=(0.5,))
+    assert one != other
+    assert len({one, other, Release("0", "a")}) == 3
+    assert Release("0", "a").vector is None
+    with pytest.raises(TypeError):
+        Release("0", "a", None, {}, (0.5,))  # type: ignore[misc]

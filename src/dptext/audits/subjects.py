@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dptext import accounting
 from dptext.errors import ConfigError, PrivacyError
 from dptext.guarantee import Basis, Event, Guarantee, MetricEvent, Unit
-from dptext.mechanism import VectorNoise
+from dptext.mechanism import HasDistribution, VectorNoise, compared, seen
 from dptext.randomness import Randomness
 from dptext.records import Record, Release
 
@@ -171,7 +171,7 @@ def _run(subject: Subject, value: Value, size: int, randomness: Randomness) -> O
         if not isinstance(subject, Privatizer):
             raise ConfigError("Expected a subject that takes texts: with privatize(records, randomness), or sample.")
         releases = subject.privatize([as_record(value)] * size, randomness)
-        return _outputs([_with_label(release) for release in releases])
+        return _outputs(_all_that_leaves(subject, releases))
     vector = as_vector(value)
     rows = np.broadcast_to(vector, (size, len(vector)))
     if isinstance(subject, Choice):
@@ -183,11 +183,15 @@ def _run(subject: Subject, value: Value, size: int, randomness: Randomness) -> O
     )
 
 
-def _with_label(release: Release[str] | Release[Floats]) -> str | Floats:
-    # The label leaves too, so it belongs to the output that an attacker sees.
-    if release.label is None or not isinstance(release.output, str):
-        return release.output
-    return f"{release.label}\x1f{release.output}"
+def _all_that_leaves(
+    subject: Subject, releases: Sequence[Release[str]] | Sequence[Release[Floats]]
+) -> Sequence[object] | Floats:
+    """Labels and vectors leave too, so that they belong to the output that an attacker sees."""
+    texts = [Release(r.id, r.output, r.label, vector=r.vector) for r in releases if isinstance(r.output, str)]
+    if len(texts) < len(releases):
+        return [release.output for release in releases]
+    # A distribution names its outputs by strings.
+    return [seen(release) for release in texts] if isinstance(subject, HasDistribution) else compared(texts)
 
 
 def _outputs(found: Sequence[object] | Floats) -> Outputs:

@@ -11,11 +11,11 @@ from dptext.cli.privatize import chosen_spec
 from dptext.config import AnySpec, spec_from_settings
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
 from dptext.guarantee import Json, Unit, event_to_dict
-from dptext.mechanism import settings
+from dptext.mechanism import releases_text, settings
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.pipeline import guarantees
 from dptext.randomness import secure, seeded
-from dptext.records import read_records
+from dptext.records import ID_FIELD, TEXT_FIELD, Fields, read_records
 
 
 def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
@@ -28,8 +28,8 @@ def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
         raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
     certificate = Certificate.from_json(text)
     certificate.verify(path.parent)
-    _count_records(certificate, path.parent)
     spec = _recompute(certificate)
+    _count_records(certificate, path.parent, TEXT_FIELD if releases_text(spec) else ID_FIELD)
     if ledger is not None:
         _look_up(certificate, ledger)
     if as_json:
@@ -66,12 +66,12 @@ def _look_up(certificate: Certificate, ledger: str) -> None:
         )
 
 
-def _count_records(certificate: Certificate, folder: Path) -> None:
+def _count_records(certificate: Certificate, folder: Path, column: str) -> None:
     """Refuse a certificate that speaks of another number of records than the file has, where its format is known."""
     path = folder / Path(certificate.output).name
     found = 0
     try:
-        for _ in read_records(path):
+        for _ in read_records(path, Fields(text=column)):
             found += 1
     except ConfigError:
         return  # an extension that does not tell the format
