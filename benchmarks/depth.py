@@ -1,0 +1,78 @@
+"""Depths of 5,000 candidates against plain NumPy: `OMP_NUM_THREADS=2 python benchmarks/depth.py`.
+
+Projections of sentences included, two threads each, interleaved, the median of several rounds; the three give the same
+numbers. The plain ways take one document at a time and compare (sentences, candidates, directions) by broadcasting; one
+projects the candidates anew for each document, the other once.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext.depth import ProjectedCandidates
+from dptext.likeness import on_grid
+
+M, DIM, K, P, DOCUMENTS, PLAIN, ROUNDS = 5000, 768, 10, 100, 512, 6, 5
+Singles = NDArray[np.float32]
+
+
+def plain(sentences: Singles, candidates: Singles, directions: Singles, projected: Singles | None) -> NDArray[np.int64]:
+    """`lowest` of one document; `projected` are the candidates on the directions, where they are kept."""
+    ours = sentences @ directions
+    theirs = candidates @ directions if projected is None else projected
+    beyond = (ours[:, None, :] >= theirs[None, :, :]).sum(axis=0)
+    found: NDArray[np.int64] = np.minimum(beyond, len(sentences) - beyond).min(axis=1)
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    rng = np.random.default_rng(0)
+    candidates, directions = (
+        on_grid(rng.normal(size=(M, DIM))),
+        np.ascontiguousarray(on_grid(rng.normal(size=(P, DIM))).T),
+    )
+    means = on_grid(rng.normal(size=(DOCUMENTS, DIM))).repeat(K, axis=0)
+    sentences = on_grid((means + 1500.0 * rng.normal(size=means.shape) / DIM**0.5 * 2).astype(np.float64))
+    kept = candidates @ directions
+    ready = ProjectedCandidates(kept)
+    documents = np.split(sentences, DOCUMENTS)
+
+    def ours() -> NDArray[np.int32]:
+        return ready.depths(sentences @ directions, [K] * DOCUMENTS, "lowest", threads=2)
+
+    ways: dict[str, tuple[int, Callable[[], object]]] = {
+        "NumPy, candidates projected for each document": (
+            PLAIN,
+            lambda: [plain(d, candidates, directions, None) for d in documents[:PLAIN]],
+        ),
+        "NumPy, candidates projected once": (
+            PLAIN,
+            lambda: [plain(d, candidates, directions, kept) for d in documents[:PLAIN]],
+        ),
+        "dptext.depth": (DOCUMENTS, ours),
+    }
+    found = ours()
+    for row, document in enumerate(documents[:PLAIN]):
+        if not (found[row] == plain(document, candidates, directions, None)).all():
+            raise SystemExit("The depths differ.")
+    speed: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, (count, work) in ways.items():
+            began = time.perf_counter()
+            work()
+            speed[name].append(count / (time.perf_counter() - began))
+    base = statistics.median(next(iter(speed.values())))
+    print(f"m = {M}, dim = {DIM}, k = {K}, p = {P}, two threads, {ROUNDS} rounds; the depths are the same")
+    print("| way | documents a second | times as fast |\n|---|---|---|")
+    for name, values in speed.items():
+        print(f"| {name} | {statistics.median(values):,.0f} | {statistics.median(values) / base:.1f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""How deep public candidates lie among private sentences (Tukey 1975; Meehan et al. 2022, algorithm 1).
+
+A sentence and a candidate are projected on p public directions. On direction j, h counts the sentences of a document at
+or beyond the candidate; min(h, k - h) of its k sentences is the depth there. One sentence of another document changes
+each h by 1 at most, so each statistic below has sensitivity 1 (`mean`: p, in sums over the directions).
+
+The time depends on the numbers of sentences, candidates and directions alone: nothing stops early.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext.errors import ConfigError, MissingExtraError
+
+Singles = NDArray[np.float32]
+Depths = NDArray[np.int32]
+Ranks = NDArray[np.uint16]
+
+#: `lowest`: the smallest depth over the directions, as the paper's text says. `algorithm_1`: the largest, as its
+#: algorithm is printed (plus k/2, which no choice notices). `mean`: the sum over the directions.
+Statistic = Literal["lowest", "algorithm_1", "mean"]
+STATISTICS: tuple[Statistic, ...] = ("lowest", "algorithm_1", "mean")
+_MOST = 65_535
+_DOCUMENTS_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProjectedCandidates:
+    """Public candidates on public directions, ready to be compared.
+
+    Attributes:
+        projections: `(n_candidates, n_directions)`.
+    """
+
+    projections: Singles
+    _order: Singles = field(init=False, repr=False)
+    _ranks: Ranks = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.projections, np.float32)
+        if values.ndim != 2 or not 0 < len(values) <= _MOST or values.shape[1] < 1 or not np.isfinite(values).all():
+            raise ConfigError(
+                f"Expected finite projections of 1 to {_MOST} candidates on 1 direction or more, found shape "
+                f"{values.shape}."
+            )
+        m, directions = values.shape
+        order = np.sort(values, axis=0).T
+        ranks = np.stack([np.searchsorted(row, column) for row, column in zip(order, values.T, strict=True)])
+        width = math.isqrt(m) + 1  # so many blocks too; what is left of the last one lies beyond everything
+        order = np.pad(order, [(0, 0), (0, width**2 - m)], constant_values=np.inf).reshape(directions, width, width)
+        object.__setattr__(self, "projections", values)
+        object.__setattr__(self, "_order", order)
+        object.__setattr__(self, "_ranks", ranks.astype(np.uint16))
+
+    def __len__(self) -> int:
+        return len(self.projections)
+
+    def depths(self, sentences: Singles, sizes: Sequence[int], statistic: Statistic, *, threads: int = 1) -> Depths:
+        """The depth of every candidate in every document, `(n_documents, n_candidates)`.
+
+        Args:
+            sentences: projections of all sentences, document after document, `(n_sentences, n_directions)`.
+            sizes: the number of sentences of each document; a document without any has depth 0 everywhere.
+            statistic: over the directions.
+            threads: how many to use.
+
+        Raises:
+            ConfigError: shapes or sizes do not fit, or a number is not finite.
+            MissingExtraError: numba is not installed.
+        """
+        if statistic not in STATISTICS:
+            raise ConfigError(f"Expected statistic={statistic!r} to be one of {', '.join(STATISTICS)}.")
+        values = np.ascontiguousarray(sentences, np.float32)
+        if values.ndim != 2 or values.shape[1] != len(self._order) or not np.isfinite(values).all():
+            raise ConfigError(f"Expected finite projections on {len(self._order)} directions, found {values.shape}.")
+        lengths = np.asarray(sizes, np.int64)
+        if lengths.sum() != len(values) or (lengths < 0).any() or lengths.max(initial=0) > _MOST:
+            raise ConfigError(f"Expected sizes from 0 to {_MOST} that sum to {len(values)} sentences.")
+        found = np.empty((len(lengths), len(self)), np.int32)
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        kernel, which = _kernel(), STATISTICS.index(statistic)
+
+        def one(start: int) -> None:
+            here = slice(start, start + _DOCUMENTS_AT_ONCE)
+            kernel(values, ends[start : start + _DOCUMENTS_AT_ONCE + 1], self._order, self._ranks, which, found[here])
+
+        starts = range(0, len(lengths), _DOCUMENTS_AT_ONCE)
+        if threads == 1:
+            for start in starts:
+                one(start)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(one, starts))
+        return found
+
+
+def _kernel() -> Callable[..., None]:
+    try:
+        from dptext.depth_kernel import depths  # noqa: PLC0415 (numba is an extra, slow to load)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"Depths need the package {error.name}. Run: pip install torch==2.13.0 'dptext[sbert]'"
+        ) from error
+    compiled: Callable[..., None] = depths
+    return compiled

@@ -1,0 +1,99 @@
+"""The loops of `dptext.depth`, compiled by numba when they are first called (about a second).
+
+The steps taken depend on the numbers of sentences, candidates and directions alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Depths = NDArray[np.int32]
+Ranks = NDArray[np.uint16]
+Singles = NDArray[np.float32]
+
+_TILE = 8192  # candidates at once
+
+
+@njit(nogil=True)
+def _sort(values: Ranks) -> None:
+    """Batcher's odd-even merge network (Knuth, 5.2.2, algorithm M): its steps depend on the length alone."""
+    n = len(values)
+    top = 1
+    while top < n:
+        top *= 2
+    p = top // 2
+    while p > 0:
+        q, r, d = top // 2, 0, p
+        while True:
+            for i in range(n - d):
+                a, b = values[i], values[i + d]
+                swap = (i & p) == r
+                values[i] = min(a, b) if swap else a
+                values[i + d] = max(a, b) if swap else b
+            if q == p:
+                break
+            d, q, r = q - p, q // 2, p
+        p //= 2
+
+
+@njit(nogil=True)
+def depths(
+    sentences: Singles, ends: NDArray[np.int64], order: Singles, ranks: Ranks, which: int, found: Depths
+) -> None:
+    """Fill `found` `(n_documents, m)`; `which` is the place in `dptext.depth.STATISTICS`."""
+    directions, m = ranks.shape
+    _, blocks, wide = order.shape
+    ends_of_blocks = np.ascontiguousarray(order[:, :, wide - 1])
+    depth = np.empty(_TILE, np.uint16)
+    worst = np.empty(_TILE, np.uint16)
+    total = np.empty(_TILE, np.int32)
+    for document in range(len(ends) - 1):
+        first, last = ends[document], ends[document + 1]
+        size = last - first
+        half = size // 2
+        below = np.empty((directions, size), np.uint16)
+        for j in range(directions):
+            for i in range(size):  # how many candidates are not beyond the sentence: whole blocks, then within one
+                value = sentences[first + i, j]
+                block = np.int32(0)
+                for x in range(blocks):
+                    block += np.int32(ends_of_blocks[j, x] <= value)
+                line = order[j, block]
+                count = np.int32(0)
+                for x in range(wide):
+                    count += np.int32(line[x] <= value)
+                below[j, i] = block * wide + count
+            _sort(below[j])
+        for start in range(0, m, _TILE):
+            width = min(_TILE, m - start)
+            worst[:width] = half if which == 0 else 0
+            total[:width] = 0
+            for j in range(directions):
+                rank = ranks[j, start : start + width]
+                # t sentences or more lie on either side: between the t-th and the t-th from above
+                depth[:width] = 0
+                for t in range(0, half // 2 * 2, 2):
+                    low, room = below[j, t], np.uint16(below[j, size - 1 - t] - below[j, t])
+                    low2, room2 = below[j, t + 1], np.uint16(below[j, size - 2 - t] - below[j, t + 1])
+                    for f in range(width):
+                        r = rank[f]
+                        depth[f] += np.uint16(np.uint16(r - low) < room) + np.uint16(np.uint16(r - low2) < room2)
+                if half % 2:
+                    low, room = below[j, half - 1], np.uint16(below[j, size - half] - below[j, half - 1])
+                    for f in range(width):
+                        depth[f] += np.uint16(np.uint16(rank[f] - low) < room)
+                if which == 0:
+                    for f in range(width):
+                        worst[f] = min(worst[f], depth[f])
+                elif which == 1:
+                    for f in range(width):
+                        worst[f] = max(worst[f], depth[f])
+                else:
+                    for f in range(width):
+                        total[f] += depth[f]
+            if which == 2:
+                found[document, start : start + width] = total[:width]
+            else:
+                found[document, start : start + width] = worst[:width]

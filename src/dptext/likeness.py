@@ -1,0 +1,165 @@
+"""How well public candidates fit a document, as sums over its sentences of scores in [0, 1] (MATHS 4).
+
+Any such sum has sensitivity 1 where one sentence is replaced. All that is summed is whole: vectors are rounded to a
+grid on which their products are exact in float32, and scores to steps of 2^-12, so that a sum depends on nothing but
+its terms. Everything that is learnt here is learnt from public sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext.errors import ConfigError
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Sums = NDArray[np.int32]
+
+#: Steps of a coordinate. A product of unit vectors is at most 2^22 steps, below the 2^24 that float32 counts exactly.
+GRID = 2048
+#: Steps of a score.
+STEPS = 4096
+_ROWS = 256
+_SENTENCES_AT_ONCE = 512
+
+
+def in_blocks(rows: Floats, work: Callable[[Floats], Floats]) -> Floats:
+    """`work` on blocks of one public shape, filled up with zeros: no row's result depends on how many others there are.
+
+    Args:
+        rows: `(n, dim)`.
+        work: turns `(256, dim)` into `(256, other)`, row by row.
+    """
+    padded = np.zeros((_ROWS, rows.shape[1]))
+    parts = []
+    for start in range(0, max(len(rows), 1), _ROWS):
+        block = rows[start : start + _ROWS]
+        padded[: len(block)], padded[len(block) :] = block, 0.0
+        parts.append(work(padded)[: len(block)])
+    return np.concatenate(parts)
+
+
+def on_grid(vectors: Floats) -> Singles:
+    """Unit vectors `(n, dim)` in whole steps of 2^-11; a zero vector stays zero."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.rint(vectors / np.where(norms > 0, norms, 1.0) * GRID).astype(np.float32)
+
+
+def mean_by_document(vectors: Floats, sizes: Sequence[int]) -> Floats:
+    """The mean of each document's rows, `(n_documents, dim)`; zero for a document without any."""
+    found = sums_by_document(vectors, sizes)
+    return np.asarray(found / np.maximum(np.asarray(sizes, np.float64), 1.0)[:, None])
+
+
+def sums_by_document(rows: NDArray[np.generic], sizes: Sequence[int]) -> NDArray[np.generic]:
+    """The sum of each document's rows, `(n_documents, ...)`; `rows` are document after document."""
+    lengths = np.asarray(sizes, np.int64)
+    found = np.zeros((len(lengths), *rows.shape[1:]), rows.dtype)
+    filled = np.flatnonzero(lengths)
+    if filled.size:
+        starts = (np.cumsum(lengths) - lengths)[filled]
+        found[filled] = np.add.reduceat(rows, starts, axis=0)
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Space:
+    """A public affine map after which cosines compare meanings.
+
+    Attributes:
+        centre: taken off first, `(dim,)`.
+        root: `(dim, other)`.
+    """
+
+    centre: Floats
+    root: Floats
+
+    def __call__(self, embeddings: Floats) -> Singles:
+        """Unit vectors `(n, other)` on the grid."""
+        return on_grid(in_blocks(np.asarray(embeddings, np.float64), lambda rows: (rows - self.centre) @ self.root))
+
+
+def centred(sentences: Floats) -> Space:
+    """The space in which only the mean of public sentences `(n, dim)` is taken off."""
+    return Space(sentences.mean(axis=0), np.eye(sentences.shape[1]))
+
+
+def whitened(sentences: Floats, sizes: Sequence[int], *, shrinkage: float = 0.1) -> Space:
+    """The space in which the sentences of a public document differ equally in all directions.
+
+    The inverse root of the covariance within documents, mixed with `shrinkage` of its mean variance (LDA in closed
+    form, each document a class): what tells sentences of one document apart counts less than what tells documents
+    apart.
+
+    Args:
+        sentences: public, document after document, `(n, dim)`.
+        sizes: sentences of each document.
+        shrinkage: from 0 to 1.
+    """
+    if not 0 < shrinkage <= 1:
+        raise ConfigError(f"Expected shrinkage={shrinkage!r} above 0 and at most 1.")
+    within = sentences - np.repeat(mean_by_document(sentences, sizes), sizes, axis=0)
+    covariance = within.T @ within / max(len(within), 1)
+    mean = np.trace(covariance) / len(covariance) or 1.0
+    values, vectors = np.linalg.eigh((1 - shrinkage) * covariance + shrinkage * mean * np.eye(len(covariance)))
+    return Space(sentences.mean(axis=0), vectors / np.sqrt(np.maximum(values, 1e-12)) @ vectors.T)
+
+
+def likeness_sums(sentences: Singles, sizes: Sequence[int], candidates: Singles, *, low: float, high: float) -> Sums:
+    """Sums over the sentences of each document of clip((cosine - low) / (high - low), 0, 1), `(n_documents, m)`.
+
+    Args:
+        sentences: unit vectors on the grid, document after document, `(n_sentences, dim)`.
+        sizes: sentences of each document.
+        candidates: unit vectors on the grid, `(m, dim)`.
+        low: the cosine that counts 0.
+        high: the cosine that counts 1.
+
+    Returns:
+        Sums in steps of 2^-12.
+    """
+    if not low < high:
+        raise ConfigError(f"Expected low={low!r} below high={high!r}.")
+    lengths = np.asarray(sizes, np.int64)
+    found = np.zeros((len(lengths), len(candidates)), np.int32)
+    right = np.ascontiguousarray(candidates.T)
+    scale, shift = STEPS / (high - low) / GRID**2, STEPS * low / (high - low)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    for start in range(0, len(sentences), _SENTENCES_AT_ONCE):
+        stop = min(start + _SENTENCES_AT_ONCE, len(sentences))
+        scores = sentences[start:stop] @ right  # exact
+        scores *= np.float32(scale)
+        scores -= np.float32(shift)
+        np.clip(scores, 0, STEPS, out=scores)
+        whole = np.floor(scores, out=scores).astype(np.int16)
+        first, last = np.searchsorted(ends, start, side="right") - 1, np.searchsorted(ends, stop, side="left")
+        here = np.clip(ends[first : last + 1], start, stop) - start
+        found[first:last] += sums_by_document(whole.astype(np.int32), np.diff(here).tolist()).astype(np.int32)
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """How much a sentence speaks for each class: clip((log p(class | sentence) + depth) / depth, 0, 1).
+
+    Attributes:
+        weights: of a linear classifier trained on public text, `(dim, n_classes)`.
+        bias: `(n_classes,)`.
+        depth: of the log probability at which evidence ends, in nats.
+    """
+
+    weights: Floats
+    bias: Floats
+    depth: float
+
+    def __call__(self, embeddings: Floats) -> Sums:
+        """Scores `(n, n_classes)` in steps of 2^-12."""
+        logits = in_blocks(np.asarray(embeddings, np.float64), lambda rows: rows @ self.weights + self.bias)
+        logits -= logits.max(axis=1, keepdims=True)
+        logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        scores = np.clip((logits + self.depth) / self.depth, 0.0, 1.0)
+        return np.floor(STEPS * scores).astype(np.int32)
