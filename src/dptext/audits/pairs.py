@@ -19,11 +19,10 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import Guarantee, Relation, Unit
 from dptext.mechanism import HasMetric
 from dptext.records import Record
-from dptext.text import REVEALED, tokenize
+from dptext.text import REVEALED, sentences, tokenize
 
 # One record a run: these do not depend on what the record says.
 _ABOUT_THE_FILE = re.compile(r"the number of (skipped |training )?records|the ids( \(.*\))?|the field '.*'")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 #: A word that no vocabulary has.
 UNKNOWN = "zqxjkvbpw"
@@ -64,8 +63,9 @@ class Pair:
 def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relation, reveals: Sequence[str]) -> None:
     """Raise IncomparableError unless the texts are neighbours that agree on what is revealed.
 
-    TOKEN: exactly one token differs. SENTENCE: exactly one sentence differs. DOCUMENT: any two. What is revealed is
-    compared where it is a known function of the text (`dptext.text.REVEALED`); others are the caller's word.
+    TOKEN: exactly one token differs. SENTENCE: exactly one of `dptext.text.sentences` differs, or is left out where the
+    relation says so. DOCUMENT: any two. What is revealed is compared where it is a known function of the text
+    (`dptext.text.REVEALED`); others are the caller's word.
 
     Raises:
         IncomparableError: no neighbours, or a unit or relation that one record cannot show.
@@ -74,14 +74,18 @@ def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relati
         raise IncomparableError(
             "Expected unit token, sentence or document: audit the documents of an author one by one."
         )
-    if relation is Relation.ADD_OR_REMOVE_ONE:
+    if relation is Relation.ADD_OR_REMOVE_ONE and unit is not Unit.SENTENCE:
         raise IncomparableError("Expected relation replace_one or replace_special: one record cannot be left out.")
     if relation is Relation.REPLACE_SPECIAL and bool(first.text) == bool(second.text):
         raise IncomparableError("Expected one of the two texts to be empty: the relation is replace_special.")
     if unit is Unit.TOKEN and _differing(_tokens(first.text), _tokens(second.text)) != 1:
         raise IncomparableError("Expected two texts that differ in exactly one token: the unit is the token.")
-    if unit is Unit.SENTENCE and not _one_sentence_differs(first.text, second.text):
-        raise IncomparableError("Expected two texts that differ in exactly one sentence: the unit is the sentence.")
+    if unit is Unit.SENTENCE:
+        one, other = sentences(first.text), sentences(second.text)
+        if relation is Relation.ADD_OR_REMOVE_ONE and not _one_more(one, other):
+            raise IncomparableError("Expected two texts of which one has one sentence more than the other.")
+        if relation is not Relation.ADD_OR_REMOVE_ONE and _differing(one, other) != 1:
+            raise IncomparableError("Expected two texts that differ in exactly one sentence: the unit is the sentence.")
     if any("label" in name for name in reveals) and first.label != second.label:
         raise IncomparableError("Expected two records with the same label, which the guarantee reveals.")
     for name in reveals:
@@ -93,13 +97,10 @@ def _tokens(text: str) -> list[str]:
     return [token for line in tokenize(text) for token in line]
 
 
-def _sentences(text: str) -> list[str]:
-    return [part for part in _SENTENCE_END.split(text) if part]
-
-
-def _one_sentence_differs(first: str, second: str) -> bool:
-    same_layout = _SENTENCE_END.findall(first) == _SENTENCE_END.findall(second)
-    return same_layout and _differing(_sentences(first), _sentences(second)) == 1
+def _one_more(first: list[str], second: list[str]) -> bool:
+    """Whether one list is the other with one element taken out."""
+    short, long = sorted((first, second), key=len)
+    return len(long) == len(short) + 1 and any(long[:i] + long[i + 1 :] == short for i in range(len(long)))
 
 
 def _differing(first: list[str], second: list[str]) -> float:
@@ -162,7 +163,7 @@ def worst_pairs(
         try:
             check_neighbours(Record("0", first), Record("0", second), unit, relation, reveals)
         except IncomparableError:
-            if unit is Unit.AUTHOR or relation is Relation.ADD_OR_REMOVE_ONE:
+            if unit is Unit.AUTHOR or (relation is Relation.ADD_OR_REMOVE_ONE and unit is not Unit.SENTENCE):
                 raise
             continue
         pairs.append(Pair(first, second, name))
@@ -183,6 +184,9 @@ def _candidates(words: tuple[str, ...], max_tokens: int) -> list[tuple[str, str,
         ("all words", " ".join([a] * 4), " ".join([b] * 4)),
         ("one sentence", f"{a.capitalize()} {a}. {b.capitalize()}.", f"{b.capitalize()} {a}. {b.capitalize()}."),
         ("one sentence, unknown", f"{a.capitalize()}. {a}.", f"{UNKNOWN.capitalize()}. {a}."),
+        ("one sentence more", f"{a.capitalize()} {a}. {b.capitalize()}.", f"{a.capitalize()} {a}."),
+        ("one sentence more of four", f"{b.capitalize()}. " * 3 + f"{a.capitalize()}.", f"{b.capitalize()}. " * 3),
+        ("one sentence of four", f"{b.capitalize()}. " * 3 + f"{a.capitalize()}.", f"{b.capitalize()}. " * 4),
         ("empty against one word", "", a),
         ("empty against longest", "", long),
         ("short against longest", b, long),

@@ -1,0 +1,336 @@
+"""DeepCandidate: a document's place among public ones, with each sentence protected (Meehan, Mrini, Chaudhuri 2022).
+
+A public candidate is chosen for the sentences of a private document: replacing any one sentence by any other changes
+the probability of each candidate by a factor of e^epsilon at most. What is released is public in itself: the embedding
+of the candidate, its text, or both.
+
+The paper chooses by depth (`lowest` in its text, `algorithm_1` as printed; see MATHS 4). Sums over the sentences of
+how well a candidate fits each have the same sensitivity and keep much more: they are the default.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate, accounting
+from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
+from dptext.mechanism import seen
+from dptext.randomness import Randomness
+from dptext.records import Record, Release
+from dptext.selection import Exponential, PermuteAndFlip
+from dptext.text import SENTENCE_COUNT, sentences
+
+if TYPE_CHECKING:  # torch is an extra and slow to load
+    from dptext.neural.candidates_fit import FittedCandidates, Settings
+
+Floats = NDArray[np.float64]
+
+PUBLIC_CANDIDATES = "the candidates, and all that ranks them, were made from public text only"
+ALONE = "the sentence encoder reads a sentence as if it were alone in its batch, but for what rounding hides"
+UTILITIES = ("lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed")
+DEPTH_UTILITIES = ("lowest", "algorithm_1", "mean_depth")
+_CHOICES = {
+    "utility": UTILITIES,
+    "selection": ("exponential", "permute_and_flip"),
+    "recoder": ("none", "clusters", "labels"),
+    "output": ("text", "embedding", "both"),
+    "precision": ("float32", "bfloat16"),
+    "relation": ("replace_one", "add_or_remove_one"),
+}
+_DOCUMENTS_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class DeepCandidate:
+    """Settings of a document replaced by a public candidate, sentence by sentence protected.
+
+    Guarantee:
+        Unit SENTENCE. Relation replace one: two documents whose lists of sentences differ in one place give any
+        candidate with probabilities whose ratio is at most e^epsilon; the number of sentences is in `reveals`. Relation
+        add or remove one: one list has one sentence more; nothing is revealed. With `max_sentences`, also unit
+        DOCUMENT: for any two documents, by the range of the utility. The sentences are those that
+        `dptext.text.sentences` finds.
+
+    Attributes:
+        epsilon: of one sentence.
+        labels: the public set of labels of public documents; empty without. The label that is released is the
+            candidate's own, which is public; a private label is never read.
+        utility: `whitened` and `similarity` sum stretched cosines over the sentences, after a public whitening or
+            without; `evidence` sums what speaks for the candidate's class (needs labels), `mixed` half of each;
+            `lowest`, `mean_depth`, `algorithm_1` are depths on public directions.
+        selection: the exponential mechanism, or permute-and-flip, which is never worse.
+        relation: of two neighbours.
+        recoder: for depths: what the recoder was trained to tell apart, clusters (the paper) or public labels.
+        candidates: public documents in the pool at most.
+        min_sentences: a candidate has at least so many.
+        max_sentences: of a private document; what follows is not read. 0 reads all, and says nothing of documents.
+        projections: directions of a depth; 0 tunes their number on public documents.
+        clusters: of the paper's recoder.
+        epochs: of the recoder's training.
+        output: what is released: the candidate's text, its embedding (as it was ranked), or both.
+        encoder: of sentences: "all-MiniLM-L6-v2" from its package, the name or folder of a sentence-transformers model
+            you have, or "glove" for means of word vectors, which is light.
+        precision: of the encoder; bfloat16 is about twice as fast where a processor has it.
+        device: of the encoder.
+    """
+
+    epsilon: float
+    labels: tuple[str, ...] = ()
+    utility: Literal["lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed"] = "whitened"
+    selection: Literal["exponential", "permute_and_flip"] = "exponential"
+    relation: Literal["replace_one", "add_or_remove_one"] = "replace_one"
+    recoder: Literal["none", "clusters", "labels"] = "none"
+    candidates: int = 5000
+    min_sentences: int = 8
+    max_sentences: int = 0
+    projections: int = 0
+    clusters: int = 50
+    epochs: int = 20
+    output: Literal["text", "embedding", "both"] = "text"
+    encoder: str = "all-MiniLM-L6-v2"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    device: str = "cpu"
+    kind: Literal["deep_candidate"] = field(default="deep_candidate", init=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        _validate.count(
+            candidates=self.candidates, min_sentences=self.min_sentences, clusters=self.clusters, epochs=self.epochs
+        )
+        _validate.within(2, 65_535, candidates=self.candidates)
+        _validate.within(0, 65_535, max_sentences=self.max_sentences)
+        _validate.within(0, 10_000, projections=self.projections)
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ConfigError(f"Expected {name}={getattr(self, name)!r} to be one of {', '.join(known)}.")
+        object.__setattr__(self, "labels", _validate.labels(self.labels))
+        if not self.labels and (self.utility in ("evidence", "mixed") or self.recoder == "labels"):
+            raise ConfigError(
+                f"Expected labels for utility={self.utility!r} and recoder={self.recoder!r}: name the public set of "
+                "labels, or take another utility or recoder."
+            )
+        if self.recoder != "none" and self.utility not in DEPTH_UTILITIES:
+            raise ConfigError(f"Expected recoder='none' with utility={self.utility!r}: only depths are recoded.")
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """SENTENCE, and DOCUMENT where documents have a public maximum of sentences."""
+        return (Unit.SENTENCE, Unit.DOCUMENT) if self.max_sentences else (Unit.SENTENCE,)
+
+    @property
+    def _relation(self) -> Relation:
+        return Relation(self.relation)
+
+    @property
+    def choice(self) -> Exponential | PermuteAndFlip:
+        """The choice among candidates, for utilities of sensitivity 1.
+
+        Every utility but that of a cut document can only grow with one sentence more, by 1 at most: then weights of
+        e^(epsilon * utility) are epsilon-DP for adding or removing one, twice what replacing one allows (MATHS 4).
+        A cut document that gains a sentence may lose another.
+        """
+        grows = self.relation == "add_or_remove_one" and not self.max_sentences
+        sensitivity = 0.5 if grows else 1.0
+        if self.selection == "exponential":
+            return Exponential(self.epsilon, sensitivity)
+        return PermuteAndFlip(self.epsilon, sensitivity)
+
+    @property
+    def event(self) -> PureEvent:
+        """One choice, for a sentence."""
+        return PureEvent(self.epsilon)
+
+    def events(self, unit: Unit) -> tuple[Event, ...]:
+        """One choice for one document.
+
+        Raises:
+            IncomparableError: the unit is another, or DOCUMENT without `max_sentences`.
+        """
+        if unit is Unit.SENTENCE:
+            return (self.event,)
+        if unit is not Unit.DOCUMENT or not self.max_sentences:
+            raise IncomparableError(
+                f"Expected unit sentence, or document with max_sentences > 0, found {unit.value} with "
+                f"max_sentences={self.max_sentences}: set a public maximum to lift the guarantee to documents."
+            )
+        largest = self.max_sentences / 2 if self.utility in DEPTH_UTILITIES else float(self.max_sentences)
+        choice = self.choice
+        if isinstance(choice, Exponential):
+            return (choice.range_event(largest, self.candidates),)
+        # Permute-and-flip knows no range bound but that of its sensitivity: any two utilities differ by the range.
+        return (PureEvent(self.epsilon * largest / choice.sensitivity),)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """What one release of one document guarantees.
+
+        Raises:
+            IncomparableError: nothing is known for this unit.
+        """
+        unit = unit or Unit.SENTENCE
+        one = unit is Unit.SENTENCE
+        return accounting.guarantee(
+            self.events(unit),
+            delta,
+            unit=unit,
+            relation=self._relation if one else Relation.REPLACE_ONE,
+            basis=Basis.CONDITIONAL,
+            assumptions=(PUBLIC_CANDIDATES, *(() if self.encoder == "glove" else (ALONE,))),
+            reveals=(SENTENCE_COUNT,) if one and self._relation is Relation.REPLACE_ONE else (),
+        )
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> DeepCandidate:
+        """The spec whose guarantee for the unit costs at most epsilon at delta.
+
+        Raises:
+            IncomparableError: nothing is known for this unit.
+        """
+        unit = unit or Unit.SENTENCE
+        self.events(unit)
+        if unit is Unit.SENTENCE:
+            return replace(self, epsilon=epsilon)
+        _validate.positive(epsilon=epsilon)
+        low, high = 0.0, epsilon
+        while replace(self, epsilon=high).guarantee(unit, delta).epsilon < epsilon and high < 2 * epsilon:
+            high *= 2
+        for _ in range(60):
+            middle = (low + high) / 2
+            fits = replace(self, epsilon=middle).guarantee(unit, delta).epsilon <= epsilon
+            low, high = (middle, high) if fits else (low, middle)
+        return replace(self, epsilon=low)
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> DeepCandidateMechanism:
+        """Choose the candidates from public documents, fit what ranks them, tune it for this epsilon.
+
+        Args:
+            public: documents, each with one of the labels where there are labels.
+            seed: of the choice of candidates, of directions and trainings; drawn at random where None. No secret.
+
+        Raises:
+            ConfigError: fewer than 20 public documents have `min_sentences`, or one has no known label.
+            MissingExtraError: torch, numba or the sentence encoder is not installed.
+        """
+        seed = secrets.randbits(32) if seed is None else seed
+        fitted = _neural().fit_candidates(self._settings, list(public), seed=seed)
+        return DeepCandidateMechanism(self, fitted)
+
+    @property
+    def _settings(self) -> Settings:
+        found: Settings = _neural().Settings(
+            epsilon=self.epsilon,
+            labels=self.labels,
+            utility=self.utility,
+            recoder=self.recoder,
+            candidates=self.candidates,
+            min_sentences=self.min_sentences,
+            projections=self.projections,
+            clusters=self.clusters,
+            epochs=self.epochs,
+            encoder=self.encoder,
+            precision=self.precision,
+            device=self.device,
+        )
+        return found
+
+    def load(self, folder: Path) -> DeepCandidateMechanism:
+        """The mechanism that was saved into the folder under this spec.
+
+        Raises:
+            ConfigError: a file is absent, truncated, edited or of another spec.
+            MissingExtraError: torch, numba or the sentence encoder is not installed.
+        """
+        return DeepCandidateMechanism(self, _neural().load_candidates(self._settings, folder))
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Few candidates of few sentences and means of word vectors, by likeness and by depth."""
+        small = cls(epsilon=2.0, candidates=30, min_sentences=1, encoder="glove")
+        return (
+            small,
+            replace(small, utility="lowest", projections=3, selection="permute_and_flip"),
+            replace(small, relation="add_or_remove_one", output="both", max_sentences=4),
+        )
+
+
+def _neural() -> ModuleType:
+    try:
+        from dptext.neural import candidates_fit  # noqa: PLC0415 (an extra, slow to load)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"DeepCandidate needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"
+        ) from error
+    return candidates_fit
+
+
+class DeepCandidateMechanism:
+    """`DeepCandidate` with its candidates. Immutable; every output's probability is known (`HasDistribution`)."""
+
+    __slots__ = ("_fitted", "spec")
+
+    def __init__(self, spec: DeepCandidate, fitted: FittedCandidates) -> None:
+        self.spec = spec
+        self._fitted = fitted
+
+    def __repr__(self) -> str:
+        return f"DeepCandidateMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> PureEvent:
+        """One choice, for a sentence."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the candidates, of what ranks them, and of the sentence encoder."""
+        return self._fitted.digests
+
+    def save(self, folder: Path) -> None:
+        """Write the candidates and what ranks them into an existing folder."""
+        self._fitted.save(folder)
+
+    def documents(self, records: Sequence[Record]) -> list[list[str]]:
+        """The sentences of each record that are read."""
+        most = self.spec.max_sentences or None
+        split = {text: sentences(text)[:most] for text in dict.fromkeys(record.text for record in records)}
+        return [split[record.text] for record in records]
+
+    def utilities(self, records: Sequence[Record]) -> Floats:
+        """The utility of every candidate for each record `(n_records, m)`: private, before any choice."""
+        found: Floats = self._fitted.utilities(self.documents(records))
+        return found
+
+    def output_distribution(self, record: Record) -> Mapping[str, float]:
+        """The probability of everything that can leave, as `dptext.mechanism.seen` writes it."""
+        chances = self.spec.choice.distribution(self.utilities([record]))[0].tolist()
+        found: dict[str, float] = {}
+        for i, chance in enumerate(chances):
+            key = seen(self._release(record, i))
+            found[key] = found.get(key, 0.0) + chance
+        return found
+
+    def _release(self, record: Record, i: int) -> Release[str]:
+        fitted, output = self._fitted, self.spec.output
+        return Release(
+            record.id,
+            "" if output == "embedding" else fitted.texts[i],
+            label=fitted.labels[i],
+            kept=record.kept,
+            vector=None if output == "text" else tuple(fitted.outputs[i].tolist()),
+        )
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One public candidate a record."""
+        choice = self.spec.choice
+        chosen: list[int] = []
+        for source, n in randomness.blocks([1] * len(records), _DOCUMENTS_AT_ONCE):
+            block = records[len(chosen) : len(chosen) + n]
+            chosen += choice.choose(self.utilities(block), source).tolist()
+        return [self._release(record, i) for record, i in zip(records, chosen, strict=True)]

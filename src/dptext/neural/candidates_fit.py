@@ -1,0 +1,236 @@
+"""DeepCandidate's public part: the candidates, their embeddings, what ranks them; fitted, saved and loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from dptext.embeddings import load_glove
+from dptext.errors import ConfigError
+from dptext.likeness import Evidence, Space
+from dptext.neural.candidate_scores import (
+    DEPTHS,
+    DepthScores,
+    Documents,
+    LikenessScores,
+    Utility,
+    depth_scores,
+    fit_depth,
+    fit_likeness,
+    fit_recoder_for,
+)
+from dptext.neural.recoder import RecoderSchedule, load_recoder
+from dptext.neural.sentence_encoder import SentenceEncoder, WordMean, load_sentence_encoder, load_word_mean
+from dptext.records import Record, records_digest
+from dptext.text import sentences
+
+Floats = NDArray[np.float64]
+
+_TEXTS = "candidates.json"
+_ARRAYS = "candidates.safetensors"
+_FEWEST = 20
+_TUNING = 300
+_AGAIN = "Fit and save the model again."
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a spec says about the fit; see `dptext.DeepCandidate`."""
+
+    epsilon: float
+    labels: tuple[str, ...]
+    utility: Utility
+    recoder: Literal["none", "clusters", "labels"]
+    candidates: int
+    min_sentences: int
+    projections: int
+    clusters: int
+    epochs: int
+    encoder: str
+    precision: Literal["float32", "bfloat16"]
+    device: str
+
+    def load_encoder(self) -> SentenceEncoder | WordMean:
+        """The encoder of sentences."""
+        if self.encoder == "glove":
+            return load_word_mean(load_glove())
+        return load_sentence_encoder(self.encoder, device=self.device, precision=self.precision)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FittedCandidates:
+    """Public candidates and their utilities.
+
+    Attributes:
+        texts: of the candidates.
+        labels: of the candidates; None without labels.
+        outputs: the embeddings that are released, `(m, dim)` in float32.
+        scores: the utility.
+        encoder: of sentences.
+        trained_on: digest of the public text.
+    """
+
+    texts: tuple[str, ...]
+    labels: tuple[str | None, ...]
+    outputs: NDArray[np.float32]
+    scores: DepthScores | LikenessScores
+    encoder: SentenceEncoder | WordMean
+    trained_on: str
+
+    def utilities(self, documents: Sequence[Sequence[str]]) -> Floats:
+        """The utility of every candidate for each document, `(n_documents, m)`."""
+        embeddings = self.encoder.embed([sentence for document in documents for sentence in document])
+        return self.scores(np.asarray(embeddings, np.float64), [len(document) for document in documents])
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Of candidates and ranking, of all public text, of the encoder's weights."""
+        found = hashlib.sha256(json.dumps([self.texts, self.labels]).encode())
+        for name, array in sorted(self._arrays().items()):
+            found.update(name.encode() + array.tobytes())
+        if isinstance(self.scores, DepthScores) and self.scores.recoder is not None:
+            found.update(self.scores.recoder.digest.encode())
+        return {"candidates": found.hexdigest(), "public": self.trained_on, "encoder": self.encoder.digest}
+
+    def _arrays(self) -> dict[str, NDArray[np.generic]]:
+        arrays: dict[str, NDArray[np.generic]] = {"outputs": self.outputs}
+        match self.scores:
+            case DepthScores(_, directions, means, _):
+                arrays |= {"directions": directions, "means": means}
+            case LikenessScores(space, points, low, high, evidence, classes):
+                arrays |= {"classes": classes, "stretch": np.array([low, high])}
+                if space is not None:
+                    arrays |= {"centre": space.centre, "root": space.root, "points": points}
+                if evidence is not None:
+                    arrays |= {"weights": evidence.weights, "bias": evidence.bias, "reach": np.array(evidence.depth)}
+        return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+    def save(self, folder: Path) -> None:
+        """Write all of it into an existing folder."""
+        save_file(self._arrays(), folder / _ARRAYS)
+        described = {"texts": self.texts, "labels": self.labels, "trained_on": self.trained_on}
+        (folder / _TEXTS).write_text(json.dumps(described), "utf-8")
+        if isinstance(self.scores, DepthScores) and self.scores.recoder is not None:
+            self.scores.recoder.save(folder)
+
+
+def fit_candidates(settings: Settings, public: Sequence[Record], *, seed: int) -> FittedCandidates:
+    """Choose, fit and tune; public text only.
+
+    Raises:
+        ConfigError: fewer than 20 documents have enough sentences, or one has no known label.
+    """
+    unknown = sum(record.label not in settings.labels for record in public) if settings.labels else 0
+    if unknown:
+        raise ConfigError(
+            f"Expected every public record to have one of the {len(settings.labels)} labels of the settings, found "
+            f"{unknown} of {len(public)} without: name the field of the label, complete labels=, or leave them out."
+        )
+    encoder = settings.load_encoder()
+    split = [(record, found) for record in public if (found := sentences(record.text))]
+    long = [i for i, (_, found) in enumerate(split) if len(found) >= settings.min_sentences]
+    if len(long) < _FEWEST:
+        raise ConfigError(
+            f"Expected at least {_FEWEST} public documents with min_sentences={settings.min_sentences} sentences, "
+            f"found {len(long)} of {len(public)}: give more public text or lower min_sentences."
+        )
+    order = np.random.default_rng(seed).permutation(long)
+    # Documents to tune on are no candidates: a document is nearest to itself.
+    held = min(_TUNING, max(1, len(order) // 5))
+    held = max(held, 1) if len(order) - held < settings.candidates else min(_TUNING, len(order) - settings.candidates)
+    tuned, chosen = order[:held], np.sort(order[held : held + settings.candidates])
+    every = Documents(
+        np.asarray(encoder.embed([sentence for _, found in split for sentence in found]), np.float64),
+        tuple(len(found) for _, found in split),
+        np.array([settings.labels.index(str(record.label)) for record, _ in split]) if settings.labels else None,
+    )
+    rest = every.take(np.setdiff1d(np.arange(len(every)), tuned))
+    pool, tuning = every.take(chosen), every.take(tuned)
+    scores = _fit(settings, pool, rest, tuning, seed=seed)
+    outputs = scores.means if isinstance(scores, DepthScores) else pool.means
+    return FittedCandidates(
+        tuple(split[i][0].text for i in chosen),
+        tuple(split[i][0].label if settings.labels else None for i in chosen),
+        outputs.astype(np.float32),
+        scores,
+        encoder,
+        records_digest(public),
+    )
+
+
+def _fit(
+    settings: Settings, pool: Documents, rest: Documents, tuning: Documents, *, seed: int
+) -> DepthScores | LikenessScores:
+    if settings.utility not in DEPTHS:
+        return fit_likeness(pool, rest, tuning, utility=settings.utility, epsilon=settings.epsilon)
+    recoder = None
+    if settings.recoder != "none":
+        schedule = RecoderSchedule(epochs=settings.epochs)
+        recoder = fit_recoder_for(
+            rest, targets=settings.recoder, clusters=settings.clusters, schedule=schedule, seed=seed
+        )
+    return fit_depth(
+        pool,
+        tuning,
+        statistic=DEPTHS[settings.utility],
+        recoder=recoder,
+        projections=settings.projections,
+        epsilon=settings.epsilon,
+        seed=seed,
+    )
+
+
+def load_candidates(settings: Settings, folder: Path) -> FittedCandidates:
+    """What `FittedCandidates.save` wrote under the same settings.
+
+    Raises:
+        ConfigError: a file is absent, cut short, edited or of other settings.
+    """
+    try:
+        described = json.loads((folder / _TEXTS).read_bytes())
+        arrays = load_file(folder / _ARRAYS)
+        texts, labels, trained_on = described["texts"], described["labels"], described["trained_on"]
+        if not all(isinstance(text, str) for text in texts) or not {*labels} <= {None, *settings.labels}:
+            raise TypeError
+        if len(texts) != len(labels) or not isinstance(trained_on, str):
+            raise TypeError
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError
+        outputs = arrays["outputs"]
+        scores = _scores_of(settings, arrays, folder)
+        if outputs.shape[0] != len(texts) or outputs.ndim != 2:
+            raise ValueError
+    except OSError as error:
+        raise ConfigError(f"Cannot read the candidates in {folder}: {error.strerror or 'no file'}. {_AGAIN}") from error
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"The candidates in {folder} were cut short or edited. {_AGAIN}") from error
+    encoder = settings.load_encoder()
+    return FittedCandidates(tuple(texts), tuple(labels), outputs, scores, encoder, trained_on)
+
+
+def _scores_of(
+    settings: Settings, arrays: Mapping[str, NDArray[np.generic]], folder: Path
+) -> DepthScores | LikenessScores:
+    found = {name: np.asarray(array) for name, array in arrays.items()}
+    if settings.utility in DEPTHS:
+        directions = found["directions"]
+        recoder = None if settings.recoder == "none" else load_recoder(folder, directions.shape[0])
+        return depth_scores(recoder, directions, found["means"], DEPTHS[settings.utility])
+    space = Space(found["centre"], found["root"]) if settings.utility != "evidence" else None
+    points = found["points"] if space is not None else np.empty((0, 0), np.float32)
+    evidence = None
+    if settings.utility in ("evidence", "mixed"):
+        evidence = Evidence(found["weights"], found["bias"], found["reach"].item())
+    low, high = found["stretch"].tolist()
+    return LikenessScores(space, points, low, high, evidence, found["classes"])

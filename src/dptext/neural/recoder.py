@@ -1,0 +1,162 @@
+"""The recoder of DeepCandidate: sentence embeddings moved so that documents of one cluster, or class, lie together.
+
+Meehan, Mrini and Chaudhuri 2022, section 4.3 and appendix A.3: a frozen encoder, a 4-layer perceptron H on each
+sentence, a linear layer that names the cluster of the document from the mean of its recoded sentences. The widths are
+not given there; here every layer is as wide as the embedding. All of it is trained on public text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from dptext.errors import ConfigError
+from dptext.likeness import in_blocks
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+_FILE = "recoder.safetensors"
+_LAYERS = 4
+_HELD_OUT = 0.1
+_NORM_QUANTILE = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class RecoderSchedule:
+    """How long and how fast the recoder is trained.
+
+    Attributes:
+        epochs: at most so many; the weights with the least loss on held-out documents are kept.
+        batch_size: documents a step.
+        learning_rate: of Adam.
+    """
+
+    epochs: int = 20
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+
+
+class Recoder:
+    """A trained H. Immutable; public.
+
+    Its outputs are divided by a public norm and clipped to length 1, so that they fit the grid on which their
+    projections are exact.
+    """
+
+    __slots__ = ("_model", "dim", "norm")
+
+    def __init__(self, model: nn.Module, dim: int, norm: float) -> None:
+        self._model = model.eval()
+        self.dim = dim
+        self.norm = norm
+
+    def __repr__(self) -> str:
+        return f"Recoder(dim={self.dim})"
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the weights."""
+        found = hashlib.sha256(repr(self.norm).encode())
+        for name, value in sorted(self._model.state_dict().items()):
+            found.update(name.encode() + value.detach().contiguous().numpy().tobytes())
+        return found.hexdigest()
+
+    def __call__(self, embeddings: Floats) -> Floats:
+        """Recoded embeddings `(n, dim)` of length 1 at most."""
+        found = in_blocks(embeddings, self._run) / self.norm
+        return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1.0))
+
+    def _run(self, rows: Floats) -> Floats:
+        with torch.inference_mode():
+            return np.asarray(self._model(torch.from_numpy(rows.astype(np.float32))).double().numpy())
+
+    def save(self, folder: Path) -> None:
+        """Write the weights into an existing folder, for `load_recoder`."""
+        tensors = {name: value.contiguous() for name, value in self._model.state_dict().items()}
+        save_file({**tensors, "norm": torch.tensor(self.norm, dtype=torch.float64)}, folder / _FILE)
+
+
+def _perceptron(dim: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for i in range(_LAYERS):
+        layers += [nn.Linear(dim, dim), *([nn.ReLU()] if i < _LAYERS - 1 else [])]
+    return nn.Sequential(*layers)
+
+
+def load_recoder(folder: Path, dim: int) -> Recoder:
+    """The recoder that `Recoder.save` wrote.
+
+    Raises:
+        ConfigError: the file is absent, cut short, edited or of another size.
+    """
+    path = folder / _FILE
+    model = _perceptron(dim)
+    try:
+        state = load_file(path)
+        norm = float(state.pop("norm"))
+        model.load_state_dict(state)
+    except OSError as error:
+        raise ConfigError(f"Cannot read the recoder {path}: {error.strerror or 'not a file'}.") from error
+    except (SafetensorError, RuntimeError, KeyError) as error:
+        raise ConfigError(
+            f"{path} does not hold a recoder of dimension {dim}: fit and save the model again."
+        ) from error
+    if not norm > 0 or not all(bool(torch.isfinite(value).all()) for value in state.values()):
+        raise ConfigError(f"{path} holds weights that are no numbers: fit and save the model again.")
+    return Recoder(model, dim, norm)
+
+
+def fit_recoder(
+    embeddings: Floats, sizes: Sequence[int], targets: Ids, *, schedule: RecoderSchedule, seed: int
+) -> Recoder:
+    """Train H and the linear layer on public documents.
+
+    Args:
+        embeddings: of all sentences, document after document, `(n_sentences, dim)`.
+        sizes: sentences of each document, at least 1.
+        targets: cluster or class of each document, from 0.
+        schedule: how long and how fast.
+        seed: of the weights, the held-out documents and the order; no secret.
+    """
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    held, kept = np.split(order, [max(1, round(_HELD_OUT * len(order)))])
+    rows = np.split(np.arange(len(embeddings)), np.cumsum(sizes)[:-1])
+    inputs, wanted = torch.from_numpy(embeddings.astype(np.float32)), torch.from_numpy(targets)
+    dim, classes = embeddings.shape[1], int(targets.max()) + 1
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model, last = _perceptron(dim), nn.Linear(dim, classes)
+
+        def loss(documents: Ids) -> Tensor:
+            lengths = torch.tensor([len(rows[i]) for i in documents])
+            recoded = model(inputs[np.concatenate([rows[i] for i in documents])])
+            owner = torch.repeat_interleave(torch.arange(len(documents)), lengths)
+            means = torch.zeros(len(documents), dim).index_add_(0, owner, recoded) / lengths[:, None]
+            return nn.functional.cross_entropy(last(means), wanted[documents])
+
+        optimizer = torch.optim.Adam([*model.parameters(), *last.parameters()], lr=schedule.learning_rate)
+        best, state = float("inf"), {name: value.clone() for name, value in model.state_dict().items()}
+        for epoch in range(schedule.epochs):
+            shuffled = np.random.default_rng([seed, epoch]).permutation(kept)
+            for start in range(0, len(shuffled), schedule.batch_size):
+                optimizer.zero_grad()
+                loss(shuffled[start : start + schedule.batch_size]).backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+            with torch.inference_mode():
+                now = float(loss(held))
+            if now < best:
+                best, state = now, {name: value.clone() for name, value in model.state_dict().items()}
+    model.load_state_dict(state)
+    with torch.inference_mode():
+        norms = model(inputs).norm(dim=1).numpy()
+    return Recoder(model, dim, float(np.quantile(norms, _NORM_QUANTILE)) or 1.0)
