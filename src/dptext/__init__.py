@@ -40,9 +40,12 @@ if TYPE_CHECKING:
     from dptext.ledger.books import Ledger
     from dptext.mechanisms.adept import Adept
     from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
+    from dptext.mechanisms.candidates import Candidates
+    from dptext.mechanisms.deep_candidate import DeepCandidate
     from dptext.mechanisms.label_only import LabelOnly
     from dptext.mechanisms.private_phrases import PrivatePhrases
     from dptext.mechanisms.published_adept import PublishedAdept
+    from dptext.mechanisms.truncation import Truncation
     from dptext.mechanisms.word_metric import WordMetric
     from dptext.payment import Payment
     from dptext.pipeline import privatize
@@ -54,7 +57,9 @@ __all__ = [
     "Adept",
     "AdeptDpSgd",
     "Basis",
+    "Candidates",
     "Certificate",
+    "DeepCandidate",
     "Estimate",
     "Fields",
     "Guarantee",
@@ -67,6 +72,7 @@ __all__ = [
     "Record",
     "Relation",
     "Release",
+    "Truncation",
     "Trust",
     "Unit",
     "WordMetric",
@@ -100,7 +106,9 @@ _HOMES = {
     "Adept": "mechanisms.adept",
     "AdeptDpSgd": "mechanisms.adept_dpsgd",
     "Basis": "guarantee",
+    "Candidates": "mechanisms.candidates",
     "Certificate": "certificate",
+    "DeepCandidate": "mechanisms.deep_candidate",
     "Estimate": "estimates",
     "Fields": "records",
     "Guarantee": "guarantee",
@@ -114,6 +122,7 @@ _HOMES = {
     "Relation": "guarantee",
     "Release": "records",
     "Trust": "guarantee",
+    "Truncation": "mechanisms.truncation",
     "Unit": "guarantee",
     "WordMetric": "mechanisms.word_metric",
     "WordVectors": "embeddings",

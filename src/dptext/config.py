@@ -28,9 +28,12 @@ from dptext.guarantee import Json
 from dptext.mechanism import Mechanism, settings
 from dptext.mechanisms.adept import Adept
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
+from dptext.mechanisms.candidates import Candidates
+from dptext.mechanisms.deep_candidate import DeepCandidate
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.published_adept import PublishedAdept
+from dptext.mechanisms.truncation import Truncation
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.releases import create_private
 
@@ -38,7 +41,17 @@ MODEL_FILE = "model.json"
 MODEL_SCHEMA = 1
 _SAVE_AGAIN = "Fit and save it again."
 
-AnySpec = WordMetric | PrivatePhrases | Adept | AdeptDpSgd | PublishedAdept | LabelOnly
+AnySpec = (
+    WordMetric
+    | PrivatePhrases
+    | Adept
+    | AdeptDpSgd
+    | PublishedAdept
+    | LabelOnly
+    | DeepCandidate
+    | Candidates
+    | Truncation
+)
 
 SPECS: dict[str, type[AnySpec]] = {
     str(next(f.default for f in fields(cls) if f.name == "kind")): cls for cls in get_args(AnySpec)

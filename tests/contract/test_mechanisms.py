@@ -9,7 +9,14 @@ from dptext.samples import sample_records
 from dptext.testing import CHECKS, check_mechanism
 
 PUBLIC = sample_records(100)
-NEURAL = ("adept", "adept_dpsgd", "published_adept")  # see test_neural_mechanisms.py, which another worker can run
+NEURAL = (  # see test_neural_mechanisms.py, which another worker can run
+    "adept",
+    "adept_dpsgd",
+    "published_adept",
+    "deep_candidate",
+    "candidates",
+    "truncation",
+)
 #: As the one before them but for a diameter, or for fewer words.
 ALIKE = {("word_metric", 1), ("word_metric", 3)}
 TINY = [(kind, i) for kind, cls in SPECS.items() if kind not in NEURAL for i in range(len(cls.tiny()))]

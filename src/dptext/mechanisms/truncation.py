@@ -1,0 +1,323 @@
+"""Truncation: the mean of a document's sentence embeddings with Laplace noise, the baseline of DeepCandidate's paper.
+
+Meehan, Mrini and Chaudhuri 2022 (appendix A.3), after Li and Clifton 2021: each sentence embedding is cut to a public
+box, so that one sentence can move the mean of k by the box's width over k in each coordinate, and each coordinate gets
+Laplace noise in proportion. The noise grows with the number of coordinates: this is what candidates are compared with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate, accounting
+from dptext.errors import ConfigError, IncomparableError
+from dptext.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
+from dptext.likeness import mean_by_document, sums_by_document
+from dptext.noise import coordinate_laplace, finite, paired
+from dptext.randomness import Randomness
+from dptext.records import Record, Release, records_digest
+from dptext.releases import create_private
+from dptext.text import SENTENCE_COUNT, sentences
+
+if TYPE_CHECKING:
+    from dptext.neural.sentence_encoder import SentenceEncoder, WordMean
+
+Floats = NDArray[np.float64]
+
+PUBLIC_BOX = "the box, and what embeds sentences, were made from public text only"
+ALONE = "the sentence encoder reads a sentence as if it were alone in its batch, but for what rounding hides"
+_FILE = "box.json"
+_AGAIN = "Fit and save the model again."
+_DOCUMENTS_AT_ONCE = 256
+_FEWEST = 2
+_LARGEST_EPSILON = 1e6
+#: The scale of the noise, in steps of a coordinate.
+SCALE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """Settings of a noisy mean of truncated sentence embeddings.
+
+    Guarantee:
+        Unit SENTENCE, relation replace one: two documents whose lists of sentences differ in one place give any vector
+        with probabilities whose ratio is at most e^epsilon; the number of sentences is in `reveals`. CONDITIONAL: the
+        box must be public. The sentences are those that `dptext.text.sentences` finds.
+
+        A truncated coordinate is a whole number of steps, of which the box is T wide. So one sentence moves the sum
+        over the sentences by T * dim steps at most, and T is the largest even number with T * dim <= 2^20 * epsilon.
+        The noise is discrete Laplace of scale 2^20 steps a coordinate, drawn in integers: nothing is left to floats.
+        For a box of width w and k sentences that is the scale dim * w / (k * epsilon) of the paper, in the mean.
+
+        A document without a sentence releases the middle of the box with the noise of a single sentence.
+
+    Attributes:
+        epsilon: of one sentence.
+        central: the box holds this share of the means of public documents, in each coordinate for itself.
+        encoder: of sentences; `sentence` is all-MiniLM-L6-v2 (extra `[sbert]`), `glove` the mean of GloVe word vectors
+            (extra `[glove]`).
+        output: what is released.
+        device: of the sentence encoder.
+    """
+
+    epsilon: float
+    central: float = 0.75
+    encoder: Literal["sentence", "glove"] = "sentence"
+    output: Literal["embedding"] = "embedding"
+    device: str = "cpu"
+    kind: Literal["truncation"] = field(default="truncation", init=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon, central=self.central)
+        _validate.within(0, _LARGEST_EPSILON, epsilon=self.epsilon)
+        if not self.central < 1:
+            raise ConfigError(f"Expected central={self.central!r} < 1: the box leaves something out.")
+        if self.encoder not in ("sentence", "glove"):
+            raise ConfigError(f"Expected encoder={self.encoder!r} to be 'sentence' or 'glove'.")
+        if self.output != "embedding":
+            raise ConfigError(f"Expected output={self.output!r} to be 'embedding': no text belongs to a noisy vector.")
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """SENTENCE."""
+        return (Unit.SENTENCE,)
+
+    @property
+    def event(self) -> PureEvent:
+        """One release, for a sentence."""
+        return PureEvent(self.epsilon)
+
+    def events(self, unit: Unit) -> tuple[Event, ...]:
+        """One release of one document (else IncomparableError)."""
+        if unit is not Unit.SENTENCE:
+            raise IncomparableError(
+                f"Expected unit sentence, found {unit.value}: the noise shows how many sentences a document has."
+            )
+        return (self.event,)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """What one release of one document guarantees.
+
+        Raises:
+            IncomparableError: the unit is not the sentence.
+        """
+        return accounting.guarantee(
+            self.events(unit or Unit.SENTENCE),
+            delta,
+            unit=Unit.SENTENCE,
+            relation=Relation.REPLACE_ONE,
+            basis=Basis.CONDITIONAL,
+            assumptions=(PUBLIC_BOX, *((ALONE,) if self.encoder == "sentence" else ())),
+            reveals=(SENTENCE_COUNT,),
+        )
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Truncation:
+        """The spec whose guarantee costs at most epsilon at delta: with delta = 0, exactly epsilon.
+
+        Raises:
+            IncomparableError: the unit is not the sentence.
+        """
+        self.events(unit or Unit.SENTENCE)
+        if delta == 0:
+            return replace(self, epsilon=epsilon)
+        return replace(self, epsilon=accounting.calibrate(self.event, epsilon, delta=delta).epsilon)
+
+    def steps(self, dim: int) -> int:
+        """T, the steps over the width of the box, of vectors with so many coordinates.
+
+        Raises:
+            ConfigError: epsilon is too small for a box of two steps.
+        """
+        found = 2 * math.floor(Fraction(self.epsilon) * (SCALE // 2) / dim)
+        if found < 2:
+            raise ConfigError(f"Expected epsilon={self.epsilon!r} >= {2 * dim / SCALE:.3g} for {dim} coordinates.")
+        return found
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> TruncationMechanism:
+        """Measure the box on public documents; nothing is drawn, so a seed is not needed.
+
+        Raises:
+            ConfigError: fewer than two public documents have a sentence, or epsilon is too small.
+            MissingExtraError: the encoder is not installed.
+        """
+        records = list(public)
+        encoder = _load_encoder(self)
+        parts = []
+        for start in range(0, len(records), _DOCUMENTS_AT_ONCE):
+            embeddings, sizes = _embedded(encoder, records[start : start + _DOCUMENTS_AT_ONCE])
+            parts.append(mean_by_document(embeddings, sizes)[np.asarray(sizes) > 0])
+        means = np.concatenate([np.empty((0, encoder.dim)), *parts])
+        if len(means) < _FEWEST:
+            raise ConfigError(f"Expected at least {_FEWEST} public documents with a sentence, found {len(means)}.")
+        rest = (1 - self.central) / 2
+        low, high = np.quantile(means, [rest, 1 - rest], axis=0)
+        return TruncationMechanism(self, Box(low, high), encoder, records_digest(records))
+
+    def load(self, folder: Path) -> TruncationMechanism:
+        """The mechanism that was saved into the folder under this spec.
+
+        Raises:
+            ConfigError: the file is absent, truncated, edited or of another encoder; epsilon is too small.
+            MissingExtraError: the encoder is not installed.
+        """
+        encoder = _load_encoder(self)
+        path = folder / _FILE
+        try:
+            described = json.loads(path.read_bytes())
+            low, high = (np.array(described[name], np.float64) for name in ("low", "high"))
+            digest, trained_on = described["encoder"], described["trained_on"]
+            right = low.shape == high.shape == (encoder.dim,) and isinstance(trained_on, str)
+            right = right and bool(np.isfinite(high - low).all()) and bool((low <= high).all())
+        except OSError as error:
+            raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
+            raise ConfigError(f"{path} was cut short or edited. {_AGAIN}") from error
+        if not right or digest != encoder.digest:
+            raise ConfigError(f"{path} was edited, or is of another encoder. {_AGAIN}")
+        return TruncationMechanism(self, Box(low, high), encoder, trained_on)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Means of GloVe vectors, which need no network."""
+        return (cls(epsilon=2.0, encoder="glove"),)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Box:
+    """What a sentence embedding is cut to.
+
+    Attributes:
+        low: the smallest coordinates, `(dim,)`.
+        high: the largest.
+    """
+
+    low: Floats
+    high: Floats
+
+    def truncated(self, embeddings: Floats, steps: int) -> Floats:
+        """Whole numbers from -steps / 2 to steps / 2, from one side of the box to the other `(n, dim)`.
+
+        0 is the middle; where the box has no width there is nothing else. An embedding that is not finite is read as
+        zero.
+        """
+        width = self.high - self.low
+        away = finite(embeddings, len(width)) - (self.low + width / 2)
+        # Rounded before it is cut: whatever floats do, no number lies beyond the ends.
+        whole = np.rint(np.divide(away, width, out=np.zeros_like(away), where=width > 0) * steps)
+        return np.asarray(np.clip(whole, -(steps // 2), steps // 2))
+
+    def placed(self, sums: Floats, counts: NDArray[np.int64], steps: int) -> Floats:
+        """The vectors that belong to sums of so many sentences each, `(n, dim)`."""
+        width = self.high - self.low
+        return np.asarray(self.low + width / 2 + width * (sums / (steps * counts[:, None])))
+
+
+def _load_encoder(spec: Truncation) -> SentenceEncoder | WordMean:
+    from dptext.neural import sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
+
+    if spec.encoder == "sentence":
+        return sentence_encoder.load_sentence_encoder(device=spec.device)
+    from dptext.embeddings import load_glove  # noqa: PLC0415
+
+    return sentence_encoder.load_word_mean(load_glove())
+
+
+def _embedded(encoder: SentenceEncoder | WordMean, records: Sequence[Record]) -> tuple[Floats, list[int]]:
+    """Embeddings of the sentences, document after document, and how many each document has."""
+    documents = [sentences(record.text) for record in records]
+    embeddings = encoder.embed([sentence for document in documents for sentence in document])
+    return np.asarray(embeddings, np.float64), [len(document) for document in documents]
+
+
+class TruncationMechanism:
+    """`Truncation` with its box. Immutable; the density of its sums is known (`HasLatent`).
+
+    A latent is the sum of a document's truncated embeddings, in steps: its noise does not depend on their number.
+    """
+
+    __slots__ = ("_encoder", "_steps", "_trained_on", "box", "spec")
+
+    def __init__(self, spec: Truncation, box: Box, encoder: SentenceEncoder | WordMean, trained_on: str) -> None:
+        self.spec = spec
+        self.box = box
+        self._encoder = encoder
+        self._trained_on = trained_on
+        self._steps = spec.steps(len(box.low))
+
+    def __repr__(self) -> str:
+        return f"TruncationMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> PureEvent:
+        """One release, for a sentence."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the box, of the public text it was measured on, and of the encoder."""
+        found = hashlib.sha256(np.stack([self.box.low, self.box.high]).astype("<f8").tobytes())
+        return {"box": found.hexdigest(), "public": self._trained_on, "encoder": self._encoder.digest}
+
+    def save(self, folder: Path) -> None:
+        """Write the box into an existing folder.
+
+        Raises:
+            ConfigError: a file of a model is there already, or cannot be written.
+        """
+        described = {
+            "low": self.box.low.tolist(),
+            "high": self.box.high.tolist(),
+            "encoder": self._encoder.digest,
+            "trained_on": self._trained_on,
+        }
+        with create_private(folder / _FILE) as file:
+            file.write(json.dumps(described).encode())
+
+    def _sums(self, records: Sequence[Record]) -> tuple[Floats, NDArray[np.int64]]:
+        """The latents, and the numbers of sentences, at least 1."""
+        sums, counts = np.zeros((len(records), len(self.box.low))), np.ones(len(records), np.int64)
+        for start in range(0, len(records), _DOCUMENTS_AT_ONCE):
+            embeddings, sizes = _embedded(self._encoder, records[start : start + _DOCUMENTS_AT_ONCE])
+            here = slice(start, start + len(sizes))
+            sums[here] = sums_by_document(self.box.truncated(embeddings, self._steps), sizes)
+            counts[here] = np.maximum(sizes, 1)
+        return sums, counts
+
+    def latent(self, records: Sequence[Record]) -> Floats:
+        """Sums of truncated embeddings `(n_records, dim)`, in steps."""
+        return self._sums(records)[0]
+
+    def release(self, latents: Floats, randomness: Randomness) -> Floats:
+        """Latents with the mechanism's noise, whole numbers `(rows, dim)`."""
+        found = np.rint(finite(latents, len(self.box.low)))
+        start = 0
+        for source, n in randomness.blocks([1] * len(found), _DOCUMENTS_AT_ONCE):
+            # of this variance and no other its grid is one step
+            found[start : start + n] += coordinate_laplace(n, found.shape[1], 2.0 * SCALE**2, source)
+            start += n
+        return found
+
+    def log_density(self, released: Floats, latents: Floats) -> Floats:
+        """Log probability `(rows,)` of each released row of whole numbers, given the latent in the same row."""
+        sums = np.rint(finite(latents, len(self.box.low)))
+        away = np.abs(paired(released, sums) - sums).sum(axis=1)
+        return np.asarray(sums.shape[1] * math.log(math.tanh(0.5 / SCALE)) - away / SCALE)
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One noisy mean a record, and no text."""
+        sums, counts = self._sums(records)
+        vectors = self.box.placed(self.release(sums, randomness), counts, self._steps)
+        return [
+            Release(record.id, "", kept=record.kept, vector=tuple(vector))
+            for record, vector in zip(records, vectors.tolist(), strict=True)
+        ]

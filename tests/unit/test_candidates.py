@@ -1,0 +1,555 @@
+"""`Candidates`: its distribution by enumeration, its epsilon over many pairs, and faults planted in both."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from zlib import crc32
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+
+from dptext import audits
+from dptext.audits.fit import SIGNIFICANT, distribution_p_value
+from dptext.errors import ConfigError, IncomparableError
+from dptext.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
+from dptext.mechanism import HasDistribution, seen, settings
+from dptext.mechanisms.candidates import PUBLIC_CANDIDATES, Candidates, CandidatesMechanism, Pool, words_ranker
+from dptext.randomness import secure, seeded
+from dptext.records import Record
+from dptext.samples import sample_records
+from dptext.selection import TopKRandomizedResponse
+from dptext.testing import CHECKS, check_mechanism
+from dptext.text import sentences, tokenize
+
+LABELS = ("health", "travel", "money", "leisure")
+PUBLIC = sample_records(60)
+TOP_K, EXPONENTIAL = Candidates.tiny()
+SMALL = [Record(str(i), r.text, label=r.label) for i, r in enumerate(sample_records(9, seed=5))]
+ODD = ["", " \n", "zqxv", "the the the", "!?", "Book me a train", "send 40 dollars " * 50, "\ud800 jazz"]
+
+
+class Words:
+    """A sentence encoder for tests: each word has a direction of its own."""
+
+    name, dim, digest = "words", 24, "ab" * 32
+
+    def __init__(self):
+        self.calls: list[int] = []
+
+    def embed(self, texts):
+        self.calls.append(len(texts))
+        found = np.zeros((len(texts), self.dim))
+        for i, text in enumerate(texts):
+            for word in text.lower().split():
+                found[i] += np.random.default_rng(crc32(word.encode("utf-8", "replace"))).normal(size=self.dim)
+        norms = np.linalg.norm(found, axis=1, keepdims=True)
+        return np.rint(found / np.where(norms > 0, norms, 1) * 1024) / 1024
+
+
+@pytest.fixture
+def encoder(monkeypatch):
+    found = Words()
+    fake = SimpleNamespace(load_sentence_encoder=lambda device: found)
+    monkeypatch.setitem(sys.modules, "dptext.neural.sentence_encoder", fake)
+    return found
+
+
+def fitted(**changes) -> CandidatesMechanism:
+    return Candidates(**{"epsilon": 2.0, "ranker": "tfidf", **changes}).fit(public=PUBLIC, seed=0)
+
+
+def texts(n: int = 60) -> list[Record]:
+    plain = sample_records(n, seed=9)
+    odd = [Record(f"o{i}", text, label=("money", None, "unheard of")[i % 3]) for i, text in enumerate(ODD)]
+    return [*plain, *odd]
+
+
+def largest_log_ratio(mechanism, records) -> float:
+    """Over all pairs of records and all outputs."""
+    rows = [mechanism.output_distribution(record) for record in records]
+    table = np.log([[row[key] for key in rows[0]] for row in rows])
+    return float((table.max(axis=0) - table.min(axis=0)).max())
+
+
+# ------------------------------------------------------------------------------------------------ contract
+
+QUICK = [name for name in CHECKS if name not in ("distribution", "guarantee")]
+
+
+@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL])
+def test_contract(spec):
+    mechanism = spec.fit(public=PUBLIC, seed=0)
+    assert isinstance(mechanism, HasDistribution)
+    assert check_mechanism(mechanism, sample_records(10, seed=1), checks=QUICK) == tuple(QUICK)
+
+
+@pytest.mark.slow
+def test_contract_of_a_sentence_encoder():
+    pytest.importorskip("sentence_transformers")
+    spec = Candidates(epsilon=2.0, labels=LABELS, label_weight=1.0)
+    assert check_mechanism(spec.fit(public=PUBLIC, seed=0), checks=QUICK) == tuple(QUICK)  # the others take minutes
+
+
+# ----------------------------------------------------------------------------------------------- guarantee
+
+
+@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL])
+def test_the_guarantee_protects_the_whole_document_and_reveals_nothing(spec):
+    found = spec.guarantee()
+    assert found.epsilon == pytest.approx(2.0, rel=1e-12)
+    assert found.epsilon <= 2.0
+    assert (found.delta, found.unit, found.relation) == (0.0, Unit.DOCUMENT, Relation.REPLACE_ONE)
+    assert (found.basis, found.assumptions, found.reveals) == (Basis.CONDITIONAL, (PUBLIC_CANDIDATES,), ())
+    assert spec.units == (Unit.DOCUMENT,)
+    assert spec.events(Unit.DOCUMENT) == (spec.event,)
+    assert len(replace(spec, ranker="sentence").guarantee().assumptions) == 2
+    for unit in (Unit.TOKEN, Unit.SENTENCE, Unit.AUTHOR):
+        with pytest.raises(IncomparableError, match="unit document"):
+            spec.guarantee(unit)
+        with pytest.raises(IncomparableError, match="unit document"):
+            spec.calibrate(1.0, unit=unit)
+
+
+def test_events():
+    assert TOP_K.event == PureEvent(2.0)
+    event = EXPONENTIAL.event
+    assert isinstance(event, ExponentialEvent)
+    assert event.size == EXPONENTIAL.candidates
+    d, m = event.log_range, event.size
+    assert d + math.log(((m - 1) * math.exp(d) + 1) / (math.exp(d) + m - 1)) == pytest.approx(2.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 3.7, 700.0])
+@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL])
+def test_calibrate_reaches_epsilon_and_never_overshoots(spec, epsilon):
+    assert epsilon * (1 - 1e-9) < spec.calibrate(epsilon).guarantee().epsilon <= epsilon
+    with_delta = spec.calibrate(epsilon, delta=1e-3)
+    assert 0.999 * epsilon < with_delta.guarantee(delta=1e-3).epsilon <= epsilon
+    assert with_delta.epsilon >= epsilon * (1 - 1e-9)
+
+
+# -------------------------------------------------------------------------------- distribution, by enumeration
+
+
+def naive_scores(public, record, weight):
+    """Cosines of TF-IDF vectors in whole steps, from counters and integers."""
+    documents = [Counter(word.lower() for line in tokenize(r.text) for word in line) for r in public]
+    having = Counter(word for document in documents for word in document)
+    n = len(public)
+
+    def vector(counts):
+        raw = {w: c * (math.log((1 + n) / (1 + having[w])) + 1) for w, c in counts.items() if w in having}
+        norm = math.sqrt(sum(value**2 for value in raw.values())) or 1.0
+        return {word: round(value / norm * 2048) for word, value in raw.items()}
+
+    own = vector(Counter(word.lower() for line in tokenize(record.text) for word in line))
+    found = []
+    for document, candidate in zip(documents, public, strict=True):
+        other = vector(document)
+        product = sum(own[word] * other.get(word, 0) for word in own)
+        found.append(round(product / 1024) + (round(weight * 4096) if record.label == candidate.label else 0))
+    return found
+
+
+def naive_distribution(mechanism, public, record):
+    spec, size = mechanism.spec, len(public)
+    scores = naive_scores(public, record, spec.label_weight)
+    if spec.selection == "top_k":
+        k = mechanism.pool.k
+        nearest = sorted(range(size), key=lambda i: (-scores[i], i))[:k]
+        best, total = math.exp(spec.epsilon), k * math.exp(spec.epsilon) + size - k
+        chances = [best / total if i in nearest else 1 / total for i in range(size)]
+    else:
+        low, high = mechanism.pool.low, mechanism.pool.high
+        cut = [(min(max(score, low), high) - low) / (high - low) for score in scores]
+        weights = [math.exp(spec.event.log_range * score) for score in cut]
+        chances = [weight / sum(weights) for weight in weights]
+    found: dict[str, float] = {}
+    for chance, candidate in zip(chances, public, strict=True):
+        key = f"{candidate.label}\x1f{candidate.text}" if spec.labels else candidate.text
+        found[key] = found.get(key, 0.0) + chance
+    return found
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.4])
+@pytest.mark.parametrize("selection", ["top_k", "exponential"])
+def test_the_distribution_of_small_pools_is_that_of_enumeration(selection, weight):
+    spec = Candidates(2.5, LABELS, ranker="tfidf", candidates=9, selection=selection, label_weight=weight)
+    mechanism = spec.fit(public=SMALL, seed=0)
+    for record in [*SMALL, *texts(30)]:
+        found = mechanism.output_distribution(record)
+        assert found == pytest.approx(naive_distribution(mechanism, SMALL, record), rel=1e-9)
+        assert sum(found.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL])
+def test_frequencies_are_the_declared_ones(spec):
+    spec = replace(spec, epsilon=4.0)
+    mechanism, record = spec.fit(public=PUBLIC, seed=0), Record("0", "Book me a train to Oslo", "travel")
+    declared = mechanism.output_distribution(record)
+    for runs, source in ((1000, seeded(3)), (5000, secure())):
+        drawn = [seen(release) for release in mechanism.privatize([record] * runs, source)]
+        assert distribution_p_value(declared, drawn) > 1e-5
+    for factor in (2 / 3, 3 / 2):  # a sampler of another epsilon is told from the declared one
+        other = CandidatesMechanism(replace(spec, epsilon=4.0 * factor), mechanism.pool, mechanism._ranker)
+        drawn = [seen(release) for release in other.privatize([record] * 8000, secure())]
+        assert distribution_p_value(declared, drawn) < SIGNIFICANT
+
+
+def test_texts_that_occur_twice_add_up():
+    pool = Pool(("a b", "c d", "a b", "e f"), (None,) * 4, k=1)
+    mechanism = CandidatesMechanism(Candidates(1.0, ranker="tfidf"), pool, words_ranker(pool.texts))
+    found = mechanism.output_distribution(Record("0", "c"))
+    total = math.e + 3
+    assert found == pytest.approx({"a b": 2 / total, "c d": math.e / total, "e f": 1 / total})
+
+
+# ------------------------------------------------------------------------------- epsilon, over random pairs
+
+
+@pytest.mark.parametrize("labels", [(), LABELS])
+@pytest.mark.parametrize("selection", ["top_k", "exponential"])
+def test_no_pair_of_texts_is_told_apart_by_more_than_epsilon(selection, labels):
+    weight = 1.0 if labels else 0.0
+    mechanism = fitted(epsilon=1.7, labels=labels, candidates=50, selection=selection, label_weight=weight)
+    found = largest_log_ratio(mechanism, texts(150))
+    assert found <= 1.7 + 1e-9
+    assert found > (1.7 - 1e-9 if selection == "top_k" else 0.9)  # what is attained
+
+
+@pytest.mark.parametrize("size", [2, 5, 40])
+@pytest.mark.parametrize("epsilon", [0.3, 2.0, 9.0])
+def test_the_worst_scores_there_can_be_cost_exactly_epsilon(epsilon, size):
+    spec = Candidates(epsilon, candidates=size, selection="exponential")
+    pool = Pool(tuple(map(str, range(size))), (None,) * size, low=-100, high=300)
+    one, other = np.full((2, 1, size), -4096, np.int16)
+    one[0, 0], other[0, 1:] = 4096, 4096  # nearest to one, far from all others; and the reverse
+    p, q = (spec.exponential.distribution(pool.stretched(scores))[0] for scores in (one, other))
+    assert np.log(p[0] / q[0]) == pytest.approx(epsilon, rel=1e-8)
+    assert np.abs(np.log(p / q)).max() <= epsilon
+    few = replace(spec, candidates=2).exponential  # the planted fault: calibrated for a smaller pool than there is
+    p, q = (few.distribution(pool.stretched(scores))[0] for scores in (one, other))
+    assert (np.log(p[0] / q[0]) > epsilon + 0.1) == (size > 2)
+
+
+@pytest.mark.parametrize("k", [1, 3, 30])
+def test_k_is_no_part_of_epsilon(k):
+    assert largest_log_ratio(fitted(candidates=50, k=k), texts()) == pytest.approx(2.0, rel=1e-9)
+
+
+class PrivateK(CandidatesMechanism):
+    """The planted fault: how many share the probability depends on the text."""
+
+    __slots__ = ()
+
+    def output_distribution(self, record):
+        pool = replace(self.pool, k=1 if len(record.text) % 2 else 20)
+        return CandidatesMechanism(self.spec, pool, self._ranker).output_distribution(record)
+
+    def privatize(self, records, randomness):
+        raise AssertionError
+
+
+def test_planted_faults_are_caught():
+    sound = fitted(candidates=50)
+    assert largest_log_ratio(sound, texts()) <= 2.0 + 1e-9
+    assert largest_log_ratio(PrivateK(sound.spec, sound.pool, sound._ranker), texts()) > 2.2
+
+
+def test_a_score_that_is_not_cut_is_caught():
+    spec = Candidates(2.0, candidates=40, selection="exponential")
+    scores = np.zeros((2, 40), np.int16)
+    scores[0, 0], scores[1, 1:] = 3000, 3000
+    pool = Pool(tuple(map(str, range(40))), (None,) * 40, low=0, high=1000)
+    cut = spec.exponential.distribution(pool.stretched(scores))
+    bare = spec.exponential.distribution(scores / 1000 * 2.0)
+    assert np.log(cut[0] / cut[1]).max() <= 2.0
+    assert np.log(bare[0] / bare[1]).max() > 3.0
+
+
+def test_a_claim_that_is_too_small_is_refuted_by_the_exact_audit():
+    mechanism = TOP_K.fit(public=PUBLIC, seed=0)
+    report = audits.exact(
+        mechanism, Record("0", "Book me a train", "travel"), Record("1", "Play the blues", "leisure"), trials=2000
+    )
+    assert report.epsilon_lower_bound == pytest.approx(2.0, rel=1e-9)
+    assert not report.refutes(TOP_K.guarantee())
+    assert report.refutes(replace(TOP_K, epsilon=1.99).guarantee())
+
+
+# --------------------------------------------------------------------------------------- labels and odd texts
+
+
+def test_the_label_is_the_candidates_own():
+    mechanism = fitted(labels=LABELS, label_weight=3.0, k=3)
+    own = {(r.label, r.text) for r in PUBLIC}
+    releases = mechanism.privatize([Record("a", "nothing", "health", kept={"day": 3})] * 300, seeded(1))
+    assert {(r.label, r.output) for r in releases} <= own
+    assert (releases[0].id, releases[0].kept) == ("a", {"day": 3})
+    kept = sum(r.label == "health" for r in releases) / 300
+    hit = TopKRandomizedResponse(2.0, 3, len(mechanism.pool.texts)).hit_probability
+    others = sum(label == "health" for label in mechanism.pool.labels) - 3
+    expected = hit + (1 - hit) * others / (len(mechanism.pool.texts) - 3)
+    assert kept == pytest.approx(expected, abs=0.1)
+    assert all(r.label is None for r in fitted(k=3).privatize(PUBLIC[:5], seeded(0)))
+
+
+def test_a_private_label_is_read_only_where_it_has_a_weight():
+    unread, read = (fitted(labels=LABELS, label_weight=weight, k=5) for weight in (0.0, 3.0))
+    same = [Record("0", "a train to Oslo", label=label) for label in (*LABELS, None, "unheard of", "")]
+    assert len({tuple(unread.output_distribution(record).values()) for record in same}) == 1
+    assert len({tuple(read.output_distribution(record).values()) for record in same}) == 5
+    for record in same[:4]:
+        nearest = sorted(read.output_distribution(record).items(), key=lambda item: -item[1])[:5]
+        assert all(key.startswith(f"{record.label}\x1f") for key, _ in nearest)
+
+
+def test_a_text_in_which_nothing_is_known_is_nearest_to_the_first():
+    mechanism = fitted(k=4)
+    expected = dict.fromkeys(mechanism.pool.texts[:4], True)
+    for text in ("", " \n\t", "zqxv \U0001f600", "\ud800"):
+        found = mechanism.output_distribution(Record("0", text))
+        assert {key for key, chance in found.items() if chance > 0.03} == expected.keys()
+
+
+# ---------------------------------------------------------------------------------------- the pool and its k
+
+
+def test_the_pool_holds_each_text_once_and_no_blank_one():
+    public = [*PUBLIC, *PUBLIC, Record("b", " \n"), Record("e", "")]
+    pool = Candidates(1.0, ranker="tfidf").fit(public=public).pool
+    assert sorted(pool.texts) == sorted({r.text for r in PUBLIC})
+    small = Candidates(1.0, ranker="tfidf", candidates=7)
+    first, again, other = (small.fit(public=public, seed=seed).pool.texts for seed in (0, 0, 1))
+    assert first == again != other
+    assert len(first) == 7
+    two = [Record("0", "so", "health"), Record("1", "so", "money")]
+    assert len(Candidates(1.0, LABELS, ranker="tfidf").fit(public=two).pool.texts) == 2
+
+
+def naive_gain(mechanism, k):
+    """Expected cosine and label kept of each public text, when it is no candidate itself."""
+    pool, spec = mechanism.pool, mechanism.spec
+    gains = []
+    for i, (text, label) in enumerate(zip(pool.texts, pool.labels, strict=True)):
+        scores = mechanism.scores([Record("0", text, label=label)])[0].astype(int)
+        cosines = scores - (np.array(pool.labels) == label) * round(spec.label_weight * 4096)
+        gain = cosines / 4096 + (np.array(pool.labels) == label) * (label is not None)
+        scores[i], gain[i] = -30_000, 0.0
+        chances = TopKRandomizedResponse(spec.epsilon, k, len(scores)).distribution(scores[None])[0]
+        gains.append(float(chances @ gain))
+    return float(np.mean(gains))
+
+
+@pytest.mark.parametrize(("epsilon", "labels"), [(1.0, ()), (4.0, LABELS), (8.0, ())])
+def test_k_keeps_the_most_on_public_text(epsilon, labels):
+    mechanism = fitted(epsilon=epsilon, labels=labels, label_weight=1.0 if labels else 0.0)
+    tried = sorted({min(len(mechanism.pool.texts) - 1, round(1.25**i)) for i in range(30)})
+    gains = {k: naive_gain(mechanism, k) for k in tried}
+    assert mechanism.pool.k in gains
+    assert gains[mechanism.pool.k] == pytest.approx(max(gains.values()), abs=1e-9)
+    assert max(gains.values()) > min(gains.values()) + 0.02
+
+
+def test_a_smaller_epsilon_shares_among_more():
+    assert fitted(epsilon=1.0).pool.k > fitted(epsilon=12.0).pool.k
+
+
+def test_the_range_of_the_exponential_mechanism_is_worth_tuning():
+    tuned = fitted(epsilon=4.0, selection="exponential")
+    widest = CandidatesMechanism(tuned.spec, replace(tuned.pool, low=-4096, high=4096), tuned._ranker)
+
+    def hit(mechanism, record):
+        chances = list(mechanism.output_distribution(record).values())
+        return chances[int(mechanism.scores([record]).argmax())]
+
+    records = sample_records(40, seed=2)
+    assert sum(hit(tuned, r) for r in records) > 2 * sum(hit(widest, r) for r in records)
+
+
+# ------------------------------------------------------------------------------------------ sentence encoder
+
+
+def documents(n=40):
+    return [
+        Record(r.id, f"{r.text} {s.text}", r.label) for r, s in zip(PUBLIC, sample_records(n, seed=4), strict=False)
+    ]
+
+
+def test_documents_are_means_of_their_first_sentences(encoder):
+    public = documents()
+    mechanism = Candidates(2.0, max_sentences=2, k=3).fit(public=public, seed=0)
+    text = "I fell asleep. Play some jazz for Maria. Send 40 dollars."
+    assert len(sentences(text)) == 3
+    means = np.stack([encoder.embed(sentences(r.text)[:2]).mean(axis=0) for r in public])
+    own = encoder.embed(sentences(text)[:2]).mean(axis=0) - means.mean(axis=0)
+    centred = means - means.mean(axis=0)
+    cosines = centred @ own / np.linalg.norm(centred, axis=1) / np.linalg.norm(own)
+    order = [mechanism.pool.texts.index(r.text) for r in public]
+    found = mechanism.scores([Record("0", text)])[0][order] / 4096
+    np.testing.assert_allclose(found, cosines, atol=2e-3)
+    cut = mechanism.scores([Record("0", text[: text.index(" Send")]), Record("1", text)])
+    assert (cut[0] == cut[1]).all()  # what follows is not read
+    more = Candidates(2.0, max_sentences=3, k=3).fit(public=public, seed=0).scores([Record("0", text)])
+    assert (more != cut[0]).any()
+
+
+def test_scores_are_the_same_alone_and_in_any_batch(encoder):
+    mechanism = Candidates(2.0, k=3).fit(public=documents(), seed=0)
+    records = [*documents(30), *(Record("o", text) for text in ODD), *sample_records(280, seed=8)]
+    whole = mechanism.scores(records)
+    assert whole.dtype == np.int16
+    for size in (1, 7, 300):
+        parts = [mechanism.scores(records[i : i + size]) for i in range(0, len(records), size)]
+        assert (np.concatenate(parts) == whole).all()
+
+
+def test_a_document_without_a_sentence_is_nearest_to_the_first(encoder):
+    mechanism = Candidates(2.0, k=4).fit(public=documents(), seed=0)
+    assert not mechanism.scores([Record("0", ""), Record("1", " \n\n")]).any()
+    found = mechanism.output_distribution(Record("0", ""))
+    assert {key for key, chance in found.items() if chance > 0.05} == set(mechanism.pool.texts[:4])
+    assert largest_log_ratio(mechanism, [Record("0", ""), *documents(20)]) == pytest.approx(2.0, rel=1e-9)
+
+
+def test_memory_is_bounded_by_a_block_of_documents(encoder):
+    mechanism = Candidates(2.0, k=4).fit(public=documents(), seed=0)
+    encoder.calls.clear()
+    mechanism.privatize(sample_records(600, seed=3), seeded(0))
+    assert len(encoder.calls) == 3  # blocks of 256
+
+
+# -------------------------------------------------------------------------------------- settings and files
+
+
+def test_settings_survive_json():
+    for spec in (*Candidates.tiny(), Candidates(0.5), Candidates(3.0, ("x", "y"), label_weight=3, k=9, device="cuda")):
+        values = json.loads(json.dumps(settings(spec)))
+        assert values.pop("kind") == "candidates"
+        again = TypeAdapter(Candidates).validate_python(values)
+        assert again == spec
+        assert hash(again) == hash(spec)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"labels": ("a", "a")}, "named once"),
+        ({"ranker": "glove"}, "ranker"),
+        ({"selection": "best"}, "selection"),
+        ({"candidates": 1}, "candidates"),
+        ({"candidates": 70_000}, "candidates"),
+        ({"k": -1}, "k=-1"),
+        ({"k": 5000}, "below candidates=5000"),
+        ({"k": True}, "k=True"),
+        ({"k": 2.0}, "k=2.0"),
+        ({"k": 2, "selection": "exponential"}, "only top_k has a k"),
+        ({"max_sentences": 0}, "max_sentences"),
+        ({"label_weight": 3.5, "labels": ("a", "b")}, "label_weight"),
+        ({"label_weight": 1.0}, "Expected labels"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong, match):
+    with pytest.raises(ConfigError, match=match):
+        Candidates(**{"epsilon": 1.0, **wrong})
+
+
+def test_public_text_that_does_not_do_is_refused_without_being_shown():
+    hidden = [Record("0", "hidden words", "health"), Record("1", "hidden too", "elsewhere")]
+    for spec, public, match in (
+        (Candidates(1.0, LABELS, ranker="tfidf"), hidden, "1 of 2 without"),
+        (Candidates(1.0, ranker="tfidf"), hidden[:1], "at least 2"),
+        (Candidates(1.0, ranker="tfidf", k=2), hidden, "at least 3"),
+        (Candidates(1.0, ranker="tfidf"), [], "at least 2"),
+        (Candidates(1.0, ranker="tfidf"), [*hidden, Record("2", "\ud800")], "public record 3"),
+    ):
+        with pytest.raises(ConfigError, match=match) as caught:
+            spec.fit(public=public)
+        assert "hidden" not in str(caught.value)
+        assert "elsewhere" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ranker", ["tfidf", "sentence"])
+def test_saved_models_give_the_same(encoder, tmp_path: Path, ranker):
+    mechanism = fitted(labels=LABELS, ranker=ranker, label_weight=0.5)
+    before = sorted(settings(mechanism.spec))
+    mechanism.privatize([Record("0", "zqcanary is private", "zqcanary")], secure())
+    mechanism.save(tmp_path)
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == (["candidates.json"] if ranker == "tfidf" else ["candidates.json", "candidates.npy"])
+    assert all(b"zqcanary" not in path.read_bytes() for path in tmp_path.iterdir())
+    assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir())
+    loaded = mechanism.spec.load(tmp_path)
+    assert loaded.digests == mechanism.digests
+    assert sorted(settings(loaded.spec)) == before
+    records = texts()
+    assert (loaded.scores(records) == mechanism.scores(records)).all()
+    assert loaded.privatize(records, seeded(1)) == mechanism.privatize(records, seeded(1))
+    assert fitted(labels=LABELS, ranker=ranker, label_weight=0.5, k=2).digests != mechanism.digests
+    with pytest.raises(ConfigError):
+        mechanism.save(tmp_path)
+
+
+def test_edited_models_are_refused(encoder, tmp_path: Path):
+    mechanism = fitted(labels=LABELS, ranker="sentence", candidates=50)
+    mechanism.save(tmp_path)
+    spec, described = mechanism.spec, tmp_path / "candidates.json"
+    whole = described.read_bytes()
+    for other in (
+        replace(spec, ranker="tfidf"),
+        replace(spec, labels=LABELS[:2]),
+        replace(spec, labels=()),
+        replace(spec, candidates=40),  # the event of a range rests on it
+        replace(spec, k=mechanism.pool.k + 1),
+    ):
+        with pytest.raises(ConfigError, match="of another spec"):
+            other.load(tmp_path)
+    values = json.loads(whole)
+    edits = [
+        {"k": 0},
+        {"k": len(values["texts"])},
+        {"k": "3"},
+        {"low": 5, "high": 5},
+        {"high": 99_999},
+        {"texts": [1] * len(values["texts"])},
+        {"texts": values["texts"][:-1]},
+        {"labels": values["labels"][:-1]},
+        {"labels": [[]] * len(values["labels"])},
+        {"centre": values["centre"][:-1]},
+        {"centre": [math.nan] * len(values["centre"])},
+        {"centre": None},
+    ]
+    for broken in (whole[:-9], b"", b"[]", b"{}", b"[" * 100_000, *(json.dumps(values | e).encode() for e in edits)):
+        described.write_bytes(broken)
+        with pytest.raises(ConfigError, match=r"were (edited|cut short)") as caught:
+            spec.load(tmp_path)
+        assert PUBLIC[0].text not in str(caught.value)
+    described.write_bytes(whole)
+    points = np.load(tmp_path / "candidates.npy")
+    for wrong in (points[:-1], points[:, :-1], points.astype(np.int32), points * 0 + 3000, np.array([{}])):
+        with (tmp_path / "candidates.npy").open("wb") as file:
+            np.lib.format.write_array(file, wrong)
+        with pytest.raises(ConfigError, match=r"were (edited|cut short)"):
+            spec.load(tmp_path)
+    (tmp_path / "candidates.npy").write_bytes(b"\x93NUMPY\x01\x00\x06\x00(((((\n")
+    with pytest.raises(ConfigError, match="cut short or edited"):
+        spec.load(tmp_path)
+    (tmp_path / "candidates.npy").unlink()
+    with pytest.raises(ConfigError, match="Cannot read"):
+        spec.load(tmp_path)
+
+
+def test_candidates_of_another_encoder_are_refused(encoder, tmp_path: Path):
+    mechanism = fitted(ranker="sentence")
+    mechanism.save(tmp_path)
+    encoder.dim = 25
+    with pytest.raises(ConfigError, match="of the encoder words"):
+        mechanism.spec.load(tmp_path)
