@@ -68,14 +68,14 @@ def test_a_seam_is_there_exactly_where_it_works(vectors: Path, noise: str) -> No
 
 
 def test_what_is_revealed_has_a_function_for_each_name(vectors: Path) -> None:
-    assert set(REVEALS) == set(text.REVEALED) == {"the number of tokens", "the line structure"}
+    assert set(REVEALS) == {"the number of tokens", "the line structure"} < set(text.REVEALED)
     assert set(REVEALS) < set(PrivatePhrases(1.0).guarantee().reveals)
-    shown = {name: function("It's fine.\n\nBye") for name, function in text.REVEALED.items()}
+    shown = {name: function("It's fine.\n\nBye") for name, function in text.REVEALED.items() if name in REVEALS}
     assert shown == {"the number of tokens": 5, "the line structure": (4, 0, 1)}
     # an output has what its input reveals
     for words in ("", "\n", "Zebra didn't!\n\nbababa", " \t\r\n x"):
         output = fit(vectors).privatize([one(words)], seeded(0))[0].output
-        assert all(function(output) == function(words) for function in text.REVEALED.values())
+        assert all(text.REVEALED[name](output) == text.REVEALED[name](words) for name in REVEALS)
 
 
 def test_tiny_specs_cover_every_way_of_working_and_fit_in_seconds() -> None:
