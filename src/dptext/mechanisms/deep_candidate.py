@@ -64,8 +64,8 @@ class DeepCandidate:
         epsilon: of one sentence.
         labels: the public set of labels of public documents; empty without. The label that is released is the
             candidate's own, which is public; a private label is never read.
-        utility: `whitened` and `similarity` sum stretched cosines over the sentences, after a public whitening or
-            without; `evidence` sums what speaks for the candidate's class (needs labels), `mixed` half of each;
+        utility: `similarity` and `whitened` sum stretched cosines over the sentences, as they are or after a public
+            whitening; `evidence` sums what speaks for the candidate's class (needs labels), `mixed` half of each;
             `lowest`, `mean_depth`, `algorithm_1` are depths on public directions.
         selection: the exponential mechanism, or permute-and-flip, which is never worse.
         relation: of two neighbours.
@@ -85,7 +85,7 @@ class DeepCandidate:
 
     epsilon: float
     labels: tuple[str, ...] = ()
-    utility: Literal["lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed"] = "whitened"
+    utility: Literal["lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed"] = "similarity"
     selection: Literal["exponential", "permute_and_flip"] = "exponential"
     relation: Literal["replace_one", "add_or_remove_one"] = "replace_one"
     recoder: Literal["none", "clusters", "labels"] = "none"
