@@ -85,7 +85,9 @@ class DeepCandidate:
 
     epsilon: float
     labels: tuple[str, ...] = ()
-    utility: Literal["lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed"] = "similarity"
+    utility: Literal["lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed"] = (
+        "similarity"
+    )
     selection: Literal["exponential", "permute_and_flip"] = "exponential"
     relation: Literal["replace_one", "add_or_remove_one"] = "replace_one"
     recoder: Literal["none", "clusters", "labels"] = "none"
