@@ -4,7 +4,8 @@
     python experiments/deep_candidate/grid.py --corpus imdb --table      # what is finished, as Markdown
 
 Public is the training split of the corpus, private its test split; embeddings stay in memory. Corpora are found by
-DPTEXT_DATA (default ../shared/data beside the checkout).
+DPTEXT_DATA (default ../shared/data beside the checkout). The paper's third corpus is not among them: with
+`--corpus goodreads --goodreads FOLDER` a dump of your own is read (see goodreads.py).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import goodreads
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
@@ -31,14 +33,16 @@ from sklearn.preprocessing import StandardScaler
 
 from dptext.likeness import mean_by_document
 from dptext.mechanisms.candidates import Candidates
-from dptext.mechanisms.deep_candidate import DeepCandidate
+from dptext.mechanisms.deep_candidate import DeepCandidate, DeepCandidateMechanism
+from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.truncation import Truncation
+from dptext.mechanisms.word_metric import WordMetric
 from dptext.neural import candidates_fit, sentence_encoder
 from dptext.neural.candidate_scores import Utility
 from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.randomness import secure
 from dptext.records import Record
-from dptext.text import sentences
+from dptext.text import sentences, tokenize
 
 Floats = NDArray[np.float64]
 Recoding = Literal["none", "clusters", "labels"]
@@ -72,7 +76,12 @@ ROWS: tuple[tuple[Utility, Recoding], ...] = (
     ("evidence", "none"),
     ("mixed", "none"),
 )
-EPSILONS = (3.0, 10.0, 25.0)
+EPSILONS = (3.0, 6.0, 10.0, 15.0, 20.0, 25.0, 30.0)
+#: Private documents by their number of sentences, least and most, as in the paper.
+SIZES = {"2-5": (2, 5), "6-10": (6, 10), "11-15": (11, 15), "16-20": (16, 20), "21+": (21, 10**9)}
+EPSILON_OF_SIZES = 10.0
+ALL = f"at least {MIN_SENTENCES}"
+BLOCK = 64
 #: Of `candidates`, whose epsilon is that of the whole document.
 DOCUMENT_EPSILONS = (5.0, 8.0, 10.0)
 
@@ -94,13 +103,13 @@ def read_corpus(name: str) -> tuple[list[Record], list[Record]]:
     return parts["train"], parts["test"]
 
 
-def drawn(records: Sequence[Record], wanted: int, seed: int) -> list[Record]:
-    """So many records of at least eight sentences, in a public random order."""
+def drawn(records: Sequence[Record], wanted: int, least: int = MIN_SENTENCES, most: int = 10**9) -> list[Record]:
+    """So many records of a number of sentences, in a public random order."""
     found: list[Record] = []
-    for i in np.random.default_rng(seed).permutation(len(records)):
+    for i in np.random.default_rng(SEED).permutation(len(records)):
         if len(found) == wanted:
             break
-        if len(sentences(records[i].text)) >= MIN_SENTENCES:
+        if least <= len(sentences(records[i].text)) <= most:
             found.append(records[i])
     return found
 
@@ -109,7 +118,7 @@ class Remembering:
     """An encoder that keeps its vectors in memory, for experiments on public corpora only."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
-        self._encoder = encoder
+        self.inner = encoder
         self._known: dict[bytes, Floats] = {}
         self.name, self.dim, self.digest = encoder.name, encoder.dim, encoder.digest
 
@@ -117,36 +126,9 @@ class Remembering:
         """As the encoder does."""
         keys = [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts]
         new = list({key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}.items())
-        for (key, _), vector in zip(new, self._encoder.embed([text for _, text in new]) if new else [], strict=True):
+        for (key, _), vector in zip(new, self.inner.embed([text for _, text in new]) if new else [], strict=True):
             self._known[key] = np.asarray(vector, np.float64)
         return np.stack([self._known[key] for key in keys]) if keys else np.empty((0, self.dim))
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """The corpus with its embeddings and the classifiers on the candidates' side."""
-
-    labels: tuple[str, ...]
-    public: list[Record]
-    private: list[Record]
-    encoder: Remembering
-
-    def means(self, records: Sequence[Record]) -> Floats:
-        """Mean sentence embeddings."""
-        documents = [sentences(record.text) for record in records]
-        vectors = self.encoder.embed([sentence for document in documents for sentence in document])
-        return mean_by_document(vectors, [len(document) for document in documents])
-
-    def classifier(self, means: Floats, classes: Sequence[str | None], kind: str) -> Callable[[Floats], NDArray[Any]]:
-        """Trained on public vectors."""
-        if kind == "linear":
-            model = make_pipeline(StandardScaler(), LogisticRegression(C=0.02, max_iter=2000))
-        else:
-            model = make_pipeline(
-                StandardScaler(), MLPClassifier((256,), alpha=1.0, early_stopping=True, random_state=SEED)
-            )
-        predict: Callable[[Floats], NDArray[Any]] = model.fit(means, list(classes)).predict
-        return predict
 
 
 def unit(vectors: Floats) -> Floats:
@@ -154,82 +136,220 @@ def unit(vectors: Floats) -> Floats:
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
 
 
-def run(trial: Trial, out: Path, *, trials: int, epsilons: Sequence[float]) -> None:
-    """All cells that are not there yet."""
-    public, private = trial.means(trial.public), trial.means(trial.private)
-    wanted = [record.label for record in trial.private]
-    centre = public.mean(axis=0)
-    classes = [record.label for record in trial.public]
-    predict = {kind: trial.classifier(public, classes, kind) for kind in ("linear", "mlp")}
+def means(encoder: Remembering, texts: Sequence[str]) -> Floats:
+    """Mean sentence embeddings."""
+    documents = [sentences(text) for text in texts]
+    vectors = encoder.embed([sentence for document in documents for sentence in document])
+    return mean_by_document(vectors, [len(document) for document in documents])
 
-    def score(vectors: Floats, labels: Sequence[str | None], means: Floats) -> dict[str, float]:
-        ours = unit(private - centre)
-        return {
-            "f1": max(f1_score(wanted, predict[kind](vectors), average="macro") for kind in predict),
-            "label": float(np.mean([a == b for a, b in zip(labels, wanted, strict=True)])),
-            "cosine": float((ours * unit(means - centre)).sum(axis=1).mean()),
+
+def classifiers(vectors: Floats, classes: Sequence[str | None]) -> dict[str, Any]:
+    """Trained on public documents."""
+    linear = make_pipeline(StandardScaler(), LogisticRegression(C=0.02, max_iter=2000))
+    mlp = make_pipeline(StandardScaler(), MLPClassifier((256,), alpha=1.0, early_stopping=True, random_state=SEED))
+    return {name: model.fit(vectors, list(classes)) for name, model in (("linear", linear), ("mlp", mlp))}
+
+
+@dataclass(frozen=True, eq=False)
+class Private:
+    """Private documents with the means of their own sentences."""
+
+    records: list[Record]
+    own: Floats
+
+    @property
+    def labels(self) -> list[str | None]:
+        """Of each."""
+        return [record.label for record in self.records]
+
+
+class Trial:
+    """A corpus, what is trained on its public part, and the cells that are finished."""
+
+    def __init__(self, public: list[Record], private: dict[str, list[Record]], out: Path) -> None:
+        self.out = out
+        self.public = public
+        self.classes = [record.label for record in public]
+        self.labels = tuple(sorted({str(label) for label in self.classes}))
+        self.encoder = Remembering(load_sentence_encoder(precision="bfloat16"))
+        self.own = means(self.encoder, [record.text for record in public])
+        self.private = {
+            name: Private(records, means(self.encoder, [record.text for record in records]))
+            for name, records in private.items()
         }
+        self.centre = self.own.mean(axis=0)
+        self.models = classifiers(self.own, self.classes)
+        self.position = {record.text: i for i, record in enumerate(public)}
+        # Every mechanism reads the same vectors, made once; a recoder knows no epsilon, and is trained once.
+        # (They are looked up by name where they are used.)
+        for module in (candidates_fit, sentence_encoder):
+            setattr(module, "load_sentence_encoder", lambda *_, **__: self.encoder)  # noqa: B010
+        fit_recoder, fitted = candidates_fit.fit_recoder_for, {}
 
-    def cell(name: str, work: Callable[[], list[dict[str, float]]]) -> None:
-        path = out / f"{name}.json"
-        if path.exists():
+        def once(rest: Any, *, targets: str, **how: Any) -> Any:
+            if targets not in fitted:
+                fitted[targets] = fit_recoder(rest, targets=targets, **how)
+            return fitted[targets]
+
+        setattr(candidates_fit, "fit_recoder_for", once)  # noqa: B010
+
+    def score(self, private: Private, vectors: Floats, labels: Sequence[str | None], shown: Floats) -> dict[str, float]:
+        """Macro-F1 of the better classifier and of each, labels kept, similarity to the own document."""
+        wanted = private.labels
+        f1 = {name: f1_score(wanted, model.predict(vectors), average="macro") for name, model in self.models.items()}
+        likeness = (unit(private.own - self.centre) * unit(shown - self.centre)).sum(axis=1).mean()
+        kept = float(np.mean([a == b for a, b in zip(labels, wanted, strict=True)]))
+        return {"f1": max(f1.values()), **f1, "label": kept, "cosine": float(likeness)}
+
+    def score_rows(self, private: Private, rows: NDArray[Any]) -> dict[str, float]:
+        """Of public documents in place of the private ones."""
+        return self.score(private, self.own[rows], [self.classes[j] for j in rows], self.own[rows])
+
+    def cells(self, names: Sequence[str], work: Callable[[], Sequence[list[dict[str, float]]]]) -> None:
+        """Those that are not there yet: nothing, or all of them from one piece of work."""
+        paths = [self.out / f"{name}.json" for name in names]
+        if all(path.exists() for path in paths):
             return
         began = time.perf_counter()
         done = work()
-        found = {"name": name, "trials": done, "seconds": time.perf_counter() - began}
-        draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(found), "utf-8")
-        draft.replace(path)
-        print(name, {k: round(float(np.mean([one[k] for one in done])), 3) for k in done[0]}, flush=True)
+        for name, path, trials in zip(names, paths, done, strict=True):
+            found = {"name": name, "trials": trials, "seconds": time.perf_counter() - began}
+            draft = path.with_suffix(f".{os.getpid()}")
+            draft.write_text(json.dumps(found), "utf-8")
+            draft.replace(path)
+        shown = {k: round(float(np.mean([one[k] for one in done[0]])), 3) for k in done[0][0]}
+        print(names[0], shown, f"{time.perf_counter() - began:.0f} s", flush=True)
 
-    cell("original", lambda: [score(private, wanted, private)])
+    def groups(self, epsilon: float) -> list[str]:
+        """Which private documents are asked about: those of a number of sentences at one epsilon only."""
+        return list(self.private) if epsilon == EPSILON_OF_SIZES else [ALL]
 
-    def random_candidates() -> list[dict[str, float]]:
+
+def name_of(row: str, group: str) -> str:
+    """Of a cell."""
+    return row if group == ALL else f"{row}@{group}"
+
+
+def references(trial: Trial, trials: int) -> None:
+    """The rows without privacy, without private data, and without any text."""
+    rng = np.random.default_rng([SEED, 1])
+    everyone = list(trial.private)
+    share = np.array([trial.classes.count(label) for label in trial.labels]) / len(trial.classes)
+
+    def original(private: Private) -> list[dict[str, float]]:
+        return [trial.score(private, private.own, private.labels, private.own)]
+
+    def random_document(private: Private) -> list[dict[str, float]]:
+        rows = rng.integers(0, len(trial.public), (trials, len(private.records)))
+        return [trial.score_rows(private, row) for row in rows]
+
+    def guess(private: Private) -> list[dict[str, float]]:
         found = []
-        for i in range(trials):
-            rows = np.random.default_rng([SEED, i]).integers(0, len(public), len(private))
-            found.append(score(public[rows], [classes[j] for j in rows], public[rows]))
+        for _ in range(trials):
+            labels = rng.choice(trial.labels, len(private.records), p=share).tolist()
+            right = float(np.mean([a == b for a, b in zip(labels, private.labels, strict=True)]))
+            f1 = f1_score(private.labels, labels, average="macro")
+            found.append({"f1": f1, "linear": f1, "mlp": f1, "label": right, "cosine": 0.0})
         return found
 
-    cell("public-only", random_candidates)
-    texts = {record.text: i for i, record in enumerate(trial.public)}
+    for row, work in (("original", original), ("public-only", random_document), ("random", guess)):
+        trial.cells(
+            [name_of(row, group) for group in everyone], lambda work=work: [work(p) for p in trial.private.values()]
+        )
 
-    def chosen(spec: DeepCandidate | Candidates) -> Callable[[], list[dict[str, float]]]:
-        def work() -> list[dict[str, float]]:
-            mechanism = spec.fit(public=trial.public, seed=SEED)
-            found = []
+
+def run(trial: Trial, *, trials: int, epsilons: Sequence[float]) -> None:
+    """All cells that are not there yet."""
+    references(trial, trials)
+
+    def of_groups(row: str, epsilon: float, work: Callable[[Private], list[dict[str, float]]]) -> None:
+        groups = trial.groups(epsilon)
+        trial.cells([name_of(row, group) for group in groups], lambda: [work(trial.private[g]) for g in groups])
+
+    def label_only(epsilon: float) -> Callable[[], list[list[dict[str, float]]]]:
+        def work() -> list[list[dict[str, float]]]:
+            mechanism = LabelOnly(trial.labels, epsilon).fit(public=trial.public, seed=SEED)
+            private, found = trial.private[ALL], []
             for _ in range(trials):
-                rows = np.array([texts[release.output] for release in mechanism.privatize(trial.private, secure())])
-                found.append(score(public[rows], [classes[j] for j in rows], public[rows]))
-            return found
+                released = mechanism.privatize(private.records, secure())
+                found.append(trial.score_rows(private, np.array([trial.position[r.output] for r in released])))
+            return [found]
 
         return work
 
-    def truncated(epsilon: float) -> Callable[[], list[dict[str, float]]]:
-        def work() -> list[dict[str, float]]:
-            mechanism = Truncation(epsilon).fit(public=trial.public, seed=SEED)
-            found = []
+    def candidates(epsilon: float) -> Callable[[], list[list[dict[str, float]]]]:
+        def work() -> list[list[dict[str, float]]]:
+            mechanism = Candidates(epsilon).fit(public=trial.public, seed=SEED)
+            private, found = trial.private[ALL], []
             for _ in range(trials):
-                noisy = np.array([release.vector for release in mechanism.privatize(trial.private, secure())])
-                found.append(score(noisy, list(predict["linear"](noisy)), noisy))
-            return found
+                released = mechanism.privatize(private.records, secure())
+                found.append(trial.score_rows(private, np.array([trial.position[r.output] for r in released])))
+            return [found]
 
         return work
 
     for epsilon in DOCUMENT_EPSILONS:
-        cell(f"candidates_document_{epsilon:g}", chosen(Candidates(epsilon)))
+        trial.cells([f"label_only_document_{epsilon:g}"], label_only(epsilon))
+        trial.cells([f"candidates_document_{epsilon:g}"], candidates(epsilon))
+
     for epsilon in epsilons:
-        cell(f"truncation_none_{epsilon:g}", truncated(epsilon))
         for utility, recoder in ROWS:
             labelled = utility in ("evidence", "mixed") or recoder == "labels"
             spec = DeepCandidate(
-                epsilon,
-                trial.labels if labelled else (),
-                utility=utility,
-                recoder=recoder,
-                precision="bfloat16",
+                epsilon, trial.labels if labelled else (), utility=utility, recoder=recoder, precision="bfloat16"
             )
-            cell(f"{utility}_{recoder}_{epsilon:g}", chosen(spec))
+            fitted: list[DeepCandidateMechanism] = []
+
+            def chosen(private: Private, spec: DeepCandidate = spec, fitted: Any = fitted) -> list[dict[str, float]]:
+                if not fitted:
+                    fitted.append(spec.fit(public=trial.public, seed=SEED))
+                return choices(trial, fitted[0], private, trials)
+
+            of_groups(f"{utility}_{recoder}_{epsilon:g}", epsilon, chosen)
+
+        def truncated(private: Private, epsilon: float = epsilon) -> list[dict[str, float]]:
+            mechanism = Truncation(epsilon).fit(public=trial.public, seed=SEED)
+            found = []
+            for _ in range(trials):
+                noisy = np.array([release.vector for release in mechanism.privatize(private.records, secure())])
+                found.append(trial.score(private, noisy, list(trial.models["linear"].predict(noisy)), noisy))
+            return found
+
+        of_groups(f"truncation_none_{epsilon:g}", epsilon, truncated)
+
+    for epsilon in epsilons:
+
+        def words(private: Private, epsilon: float = epsilon) -> list[dict[str, float]]:
+            mechanism = WordMetric(epsilon).fit(public=trial.public, seed=SEED)
+            released = [release.output for release in mechanism.privatize(private.records, secure())]
+            pairs = zip((tokens(record.text) for record in private.records), map(tokens, released), strict=True)
+            same = [a == b for one, other in pairs for a, b in zip(one, other, strict=len(one) == len(other))]
+            vectors = means(Remembering(trial.encoder.inner), released)
+            labels = list(trial.models["linear"].predict(vectors))
+            return [{**trial.score(private, vectors, labels, vectors), "unchanged": float(np.mean(same))}]
+
+        of_groups(f"words_none_{epsilon:g}", epsilon, words)
+
+
+def tokens(text: str) -> list[str]:
+    """Lower-cased."""
+    return [token.lower() for line in tokenize(text) for token in line]
+
+
+def choices(trial: Trial, mechanism: DeepCandidateMechanism, private: Private, trials: int) -> list[dict[str, float]]:
+    """What `privatize` chooses, several times from the same utilities."""
+    texts = mechanism.candidates
+    rows = np.array([trial.position[text] for text in texts])
+    found = []
+    for start in range(0, len(private.records), BLOCK):
+        utilities = mechanism.utilities(private.records[start : start + BLOCK])
+        found.append(np.stack([mechanism.spec.choice.choose(utilities, secure()) for _ in range(trials)]))
+    return [trial.score_rows(private, rows[row]) for row in np.concatenate(found, axis=1)]
+
+
+def read_cells(out: Path) -> dict[str, list[dict[str, float]]]:
+    """The trials of every finished cell."""
+    return {path.stem: json.loads(path.read_text("utf-8"))["trials"] for path in out.glob("*.json")}
 
 
 def table(out: Path, epsilons: Sequence[float]) -> str:
@@ -238,11 +358,13 @@ def table(out: Path, epsilons: Sequence[float]) -> str:
         "| utility | recoder | epsilon | macro-F1 | share of original | label kept | centred cosine |",
         "|" + "---|" * 7,
     ]
-    known = {path.stem: json.loads(path.read_text("utf-8"))["trials"] for path in out.glob("*.json")}
+    known = read_cells(out)
     base = float(np.mean([t["f1"] for t in known["original"]])) if "original" in known else float("nan")
-    names = [("original", "original", "-", "-"), ("public-only", "public-only", "-", "-")]
-    names += [(f"{u}_{r}_{e:g}", u, r, f"{e:g}") for u, r in (("truncation", "none"), *ROWS) for e in epsilons]
-    names += [(f"candidates_document_{e:g}", "candidates", "whole document", f"{e:g}") for e in DOCUMENT_EPSILONS]
+    names = [(name, name, "-", "-") for name in ("original", "public-only", "random")]
+    for utility, recoder in (("truncation", "none"), ("words", "none"), *ROWS):
+        names += [(f"{utility}_{recoder}_{e:g}", utility, recoder, f"{e:g}") for e in epsilons]
+    for row in ("label_only", "candidates"):
+        names += [(f"{row}_document_{e:g}", row, "whole document", f"{e:g}") for e in DOCUMENT_EPSILONS]
     for name, *shown in names:
         if name in known:
             f1, label, cosine = (np.array([t[key] for t in known[name]]) for key in ("f1", "label", "cosine"))
@@ -253,34 +375,46 @@ def table(out: Path, epsilons: Sequence[float]) -> str:
     return "\n".join(lines)
 
 
+def table_of_sizes(out: Path) -> str:
+    """Macro-F1 by the number of sentences, at one epsilon."""
+    known = read_cells(out)
+    rows = ["original", "public-only", f"truncation_none_{EPSILON_OF_SIZES:g}", f"words_none_{EPSILON_OF_SIZES:g}"]
+    rows += [f"{utility}_{recoder}_{EPSILON_OF_SIZES:g}" for utility, recoder in ROWS]
+    lines = [f"| | {' | '.join(SIZES)} |", "|" + "---|" * (len(SIZES) + 1)]
+    for row in rows:
+        found = [known.get(name_of(row, group), []) for group in SIZES]
+        if all(found):
+            f1 = [np.array([t["f1"] for t in trials]) for trials in found]
+            lines.append(f"| {row} | " + " | ".join(f"{one.mean():.3f} ({one.std():.3f})" for one in f1) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", choices=("imdb", "20newsgroups"), required=True)
+    parser.add_argument("--corpus", choices=("imdb", "20newsgroups", "goodreads"), required=True)
+    parser.add_argument("--goodreads", type=Path, help="a folder with goodreads_reviews_*.json.gz")
     parser.add_argument("--public", type=int, default=6000, help="public documents at most")
     parser.add_argument("--private", type=int, default=1000, help="private documents at most")
+    parser.add_argument("--by-size", type=int, default=200, help="private documents of each number of sentences")
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--epsilon", type=float, nargs="+", default=EPSILONS)
     parser.add_argument("--out", type=Path, default=Path("build/deep_candidate"))
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
     out = given.out / f"{given.corpus}_{given.public}_{given.private}"
-    if given.table:
-        print(table(out, given.epsilon))
-        return
-    out.mkdir(parents=True, exist_ok=True)
-    train, test = read_corpus(given.corpus)
-    encoder = Remembering(load_sentence_encoder(precision="bfloat16"))
-    # Every mechanism reads the same vectors, made once. (They are looked up by name where they are used.)
-    for module in (candidates_fit, sentence_encoder):
-        setattr(module, "load_sentence_encoder", lambda *_, **__: encoder)  # noqa: B010
-    public, private = drawn(train, given.public, SEED), drawn(test, given.private, SEED)
-    trial = Trial(tuple(sorted({str(record.label) for record in public})), public, private, encoder)
-    print(
-        f"{len(public)} public and {len(private)} private documents of at least {MIN_SENTENCES} sentences", flush=True
-    )
-    run(trial, out, trials=given.trials, epsilons=given.epsilon)
+    if not given.table:
+        out.mkdir(parents=True, exist_ok=True)
+        train, test = goodreads.read(given.goodreads) if given.corpus == "goodreads" else read_corpus(given.corpus)
+        private = {ALL: drawn(test, given.private)}
+        private |= {name: drawn(test, given.by_size, *bounds) for name, bounds in SIZES.items()}
+        public = drawn(train, given.public)
+        sizes = ", ".join(f"{len(records)} of {name}" for name, records in private.items())
+        print(f"{len(public)} public documents of at least {MIN_SENTENCES} sentences; private: {sizes}", flush=True)
+        run(Trial(public, private, out), trials=given.trials, epsilons=given.epsilon)
     print(table(out, given.epsilon))
+    print()
+    print(table_of_sizes(out))
 
 
 if __name__ == "__main__":

@@ -294,6 +294,12 @@ class DeepCandidateMechanism:
         """Digests of the candidates, of what ranks them, and of the sentence encoder."""
         return self._fitted.digests
 
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The public texts, in the order of the utilities."""
+        found: tuple[str, ...] = self._fitted.texts
+        return found
+
     def save(self, folder: Path) -> None:
         """Write the candidates and what ranks them into an existing folder."""
         self._fitted.save(folder)
