@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from dptext.certificate import Certificate
     from dptext.config import load_model, read_spec, save_model, spec_from_settings
+    from dptext.embedded import Embedded
     from dptext.embeddings import WordVectors, load_word_vectors
     from dptext.estimates import Estimate
     from dptext.file_runs import Plan, privatize_file
@@ -60,6 +61,7 @@ __all__ = [
     "Candidates",
     "Certificate",
     "DeepCandidate",
+    "Embedded",
     "Estimate",
     "Fields",
     "Guarantee",
@@ -109,6 +111,7 @@ _HOMES = {
     "Candidates": "mechanisms.candidates",
     "Certificate": "certificate",
     "DeepCandidate": "mechanisms.deep_candidate",
+    "Embedded": "embedded",
     "Estimate": "estimates",
     "Fields": "records",
     "Guarantee": "guarantee",

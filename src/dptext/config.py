@@ -22,6 +22,7 @@ from typing import get_args
 from pydantic import TypeAdapter, ValidationError
 
 from dptext.certificate import sha256_of
+from dptext.embedded import Embedded
 from dptext.errors import ConfigError
 from dptext.formats import file_error
 from dptext.guarantee import Json
@@ -51,6 +52,7 @@ AnySpec = (
     | DeepCandidate
     | Candidates
     | Truncation
+    | Embedded
 )
 
 SPECS: dict[str, type[AnySpec]] = {
@@ -70,7 +72,7 @@ def spec_from_settings(values: Mapping[str, Json]) -> AnySpec:
         ConfigError: the kind or a key is unknown (the nearest known name is given), a key is missing, or a
             value cannot be used.
     """
-    settings = dict(values)
+    settings: dict[str, object] = dict(values)
     kind = settings.pop("kind", None)
     if not isinstance(kind, str) or kind not in SPECS:
         hint = _nearest(str(kind), sorted(SPECS))
@@ -83,6 +85,10 @@ def spec_from_settings(values: Mapping[str, Json]) -> AnySpec:
             raise ConfigError(f"Expected {key!r} to be a setting of {kind}: {hint}Known: {', '.join(known)}.")
         if isinstance(value, bool):
             raise ConfigError(f"Expected {key}={value!r} not to be a boolean.")
+        if cls is Embedded and key == "mechanism":
+            if not isinstance(value, Mapping):
+                raise ConfigError(f"Expected mechanism={value!r} to be the settings of a mechanism, with its kind.")
+            settings[key] = spec_from_settings(value)
     try:
         return TypeAdapter(cls).validate_python(settings)
     except ValidationError as error:

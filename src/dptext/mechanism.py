@@ -26,6 +26,7 @@ from dptext.records import Output_co, Record, Release
 Floats = NDArray[np.float64]
 
 
+@runtime_checkable
 class Spec(Protocol):
     """Public settings of a mechanism. Every field may be printed, logged and stored.
 
@@ -166,6 +167,8 @@ def settings(spec: Spec) -> dict[str, Json]:
     for field in fields(spec):  # type: ignore[arg-type]  # every spec is a dataclass; check_mechanism checks it
         if field.init:
             value = getattr(spec, field.name)
+            if field.name == "mechanism":  # of a spec that goes on where another ends
+                value = settings(value)
             values[field.name] = list(value) if isinstance(value, tuple) else value
     return values
 

@@ -16,6 +16,7 @@ NEURAL = (  # see test_neural_mechanisms.py, which another worker can run
     "deep_candidate",
     "candidates",
     "truncation",
+    "embedded",
 )
 #: As the one before them but for a diameter, or for fewer words.
 ALIKE = {("word_metric", 1), ("word_metric", 3)}

@@ -1,0 +1,182 @@
+"""What another mechanism wrote, released as an embedding: the baseline of rewriting word by word, then embedding.
+
+What it guarantees is what the other mechanism does:
+
+    >>> from dptext.mechanisms.word_metric import WordMetric
+    >>> Embedded(WordMetric(epsilon=6.0), encoder="glove").guarantee().unit.value
+    'token'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from dptext.errors import ConfigError, MissingExtraError
+from dptext.guarantee import Event, Guarantee, Unit
+from dptext.likeness import mean_by_document
+from dptext.mechanism import HasMetric, Mechanism, Spec, releases_text, releases_vectors
+from dptext.mechanisms.word_metric import WordMetric
+from dptext.randomness import Randomness
+from dptext.records import Record, Release
+from dptext.text import sentences
+
+if TYPE_CHECKING:
+    from dptext.neural.sentence_encoder import SentenceEncoder, WordMean
+
+PUBLIC_ENCODER = "the encoder was not made from private text"
+_DOCUMENTS_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Settings of the mean sentence embedding of what another mechanism writes.
+
+    Guarantee:
+        That of the other mechanism, for each of its units: an embedding of its text is computed from the text alone
+        (post-processing), by an encoder that is public.
+
+    Attributes:
+        mechanism: the settings of the other mechanism, which must release text.
+        encoder: of sentences: "all-MiniLM-L6-v2" from its package, the name or folder of a sentence-transformers model
+            you have, or "glove" for means of word vectors.
+        output: "embedding" alone, or "both" with the text.
+        precision: of the encoder.
+        device: of the encoder.
+    """
+
+    mechanism: Spec
+    encoder: str = "all-MiniLM-L6-v2"
+    output: Literal["embedding", "both"] = "embedding"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    device: str = "cpu"
+    kind: Literal["embedded"] = field(default="embedded", init=False)
+
+    #: How `dptext.config` reads the field that is another spec.
+    __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True}
+
+    def __post_init__(self) -> None:
+        if self.output not in ("embedding", "both"):
+            raise ConfigError(f"Expected output={self.output!r} to be 'embedding' or 'both'.")
+        if self.precision not in ("float32", "bfloat16"):
+            raise ConfigError(f"Expected precision={self.precision!r} to be 'float32' or 'bfloat16'.")
+        if not releases_text(self.mechanism) or releases_vectors(self.mechanism):
+            raise ConfigError(f"Expected mechanism of kind {self.mechanism.kind} to release text and no vectors.")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Those that the other mechanism privatizes."""
+        found: tuple[str, ...] = getattr(self.mechanism, "labels", ())
+        return found
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """Those of the other mechanism."""
+        return self.mechanism.units
+
+    @property
+    def event(self) -> Event:
+        """That of the other mechanism's smallest unit."""
+        return self.events(self.units[0])[0]
+
+    def events(self, unit: Unit) -> tuple[Event, ...]:
+        """Those of the other mechanism (IncomparableError where it knows none)."""
+        return self.mechanism.events(unit)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """That of the other mechanism, with the encoder among the assumptions.
+
+        Raises:
+            IncomparableError: nothing is known for this unit.
+        """
+        found = self.mechanism.guarantee(unit, delta)
+        return replace(found, assumptions=(*found.assumptions, PUBLIC_ENCODER))
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Embedded:
+        """The spec whose other mechanism costs at most epsilon at delta."""
+        return replace(self, mechanism=self.mechanism.calibrate(epsilon, unit=unit, delta=delta))
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> EmbeddedMechanism:
+        """Fit the other mechanism.
+
+        Raises:
+            MissingExtraError: the encoder, or what the other mechanism needs, is not installed.
+        """
+        return EmbeddedMechanism(self, self.mechanism.fit(public=public, seed=seed), _load_encoder(self))
+
+    def load(self, folder: Path) -> EmbeddedMechanism:
+        """The mechanism that was saved into the folder under this spec."""
+        return EmbeddedMechanism(self, self.mechanism.load(folder), _load_encoder(self))
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Words in 50 dimensions, embedded by means of word vectors."""
+        return (cls(WordMetric.tiny()[0], encoder="glove"),)
+
+
+def _load_encoder(spec: Embedded) -> SentenceEncoder | WordMean:
+    try:
+        from dptext.neural import sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"An embedding needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[sbert]'"
+        ) from error
+    if spec.encoder != "glove":
+        return sentence_encoder.load_sentence_encoder(spec.encoder, device=spec.device, precision=spec.precision)
+    from dptext.embeddings import load_glove  # noqa: PLC0415
+
+    return sentence_encoder.load_word_mean(load_glove())
+
+
+class EmbeddedMechanism:
+    """`Embedded`, fitted. Immutable."""
+
+    __slots__ = ("_encoder", "inner", "spec")
+
+    def __init__(self, spec: Embedded, inner: Mechanism[str], encoder: SentenceEncoder | WordMean) -> None:
+        self.spec = spec
+        self.inner = inner
+        self._encoder = encoder
+
+    def __repr__(self) -> str:
+        return f"EmbeddedMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> Event:
+        """That of the other mechanism."""
+        return self.inner.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Those of the other mechanism, and of the encoder's weights."""
+        return {**self.inner.digests, "output encoder": self._encoder.digest}
+
+    def distance(self, first: Record, second: Record) -> float:
+        """That of the other mechanism.
+
+        Raises:
+            ConfigError: its guarantee has no metric.
+        """
+        if not isinstance(self.inner, HasMetric):
+            raise ConfigError(f"Expected mechanism of kind {self.inner.spec.kind} to have a metric.")
+        return self.inner.distance(first, second)
+
+    def save(self, folder: Path) -> None:
+        """Write the other mechanism into an existing folder."""
+        self.inner.save(folder)
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """The mean of the embeddings of the sentences that were released; zero where there is none."""
+        released = self.inner.privatize(records, randomness)
+        found: list[Release[str]] = []
+        for start in range(0, len(released), _DOCUMENTS_AT_ONCE):
+            block = released[start : start + _DOCUMENTS_AT_ONCE]
+            documents = [sentences(release.output) for release in block]
+            vectors = self._encoder.embed([sentence for document in documents for sentence in document])
+            means = mean_by_document(vectors, [len(document) for document in documents])
+            for release, mean in zip(block, means.tolist(), strict=True):
+                text = "" if self.spec.output == "embedding" else release.output
+                found.append(replace(release, output=text, vector=tuple(mean)))
+        return found
