@@ -74,6 +74,8 @@ bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/ledger.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/adept.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sentence_encoder.py --threads 1
+	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/depth.py
 
 check: lint type imports dependencies test
 
