@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dptext import Adept, Fields, LabelOnly, Record, Release, privatize, read_records, write_releases
+from dptext import Adept, Candidates, Fields, LabelOnly, Record, Release, privatize, read_records, write_releases
 from dptext.neural import annotated, sentence_encoder
 from dptext.utility.tables import baselines, utility_table
 
@@ -69,17 +69,19 @@ class Remembered:
 def remember_embeddings() -> Remembered:
     """Let every mechanism of this process use one remembering encoder."""
     encoder = Remembered()
-    annotated.load_sentence_encoder = sentence_encoder.load_sentence_encoder = lambda **_: encoder
+    annotated.load_sentence_encoder = sentence_encoder.load_sentence_encoder = lambda *_, **__: encoder
     return encoder
 
 
-def mechanisms(labels: tuple[str, ...], epsilon: float) -> dict[str, Adept | LabelOnly]:
+def mechanisms(labels: tuple[str, ...], epsilon: float) -> dict[str, Adept | LabelOnly | Candidates]:
     """Every row but the three that need no mechanism."""
     noisy = Adept(epsilon=epsilon, labels=labels, latent_dim=16, noise="privunit")
     sentence_medoid = LabelOnly(labels, epsilon, text="medoid", embedder="sentence")
     return {
         "label_only (random)": LabelOnly(labels, epsilon),
         "label_only (medoid)": sentence_medoid,
+        "candidates": Candidates(epsilon, labels),
+        "candidates, label weight 3": Candidates(epsilon, labels, label_weight=3.0),
         "laplace_l2": replace(noisy, noise="laplace_l2"),
         "laplace_l1": replace(noisy, noise="laplace_l1"),
         "l2_laplace": replace(noisy, noise="l2_laplace"),
@@ -91,7 +93,7 @@ def mechanisms(labels: tuple[str, ...], epsilon: float) -> dict[str, Adept | Lab
     }
 
 
-def run_cell(spec: Adept | LabelOnly, public: list[Record], private: list[Record], path: Path) -> None:
+def run_cell(spec: Adept | LabelOnly | Candidates, public: list[Record], private: list[Record], path: Path) -> None:
     """Fit, privatize with fresh randomness, keep the releases and the seconds."""
     began = time.monotonic()
     mechanism = spec.fit(public=public, seed=SEED)
