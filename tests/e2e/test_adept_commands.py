@@ -16,7 +16,7 @@ from dptext.cli import demo
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
 from dptext.mechanisms.adept import Adept
-from dptext.records import Record
+from dptext.records import Record, records_digest
 from dptext.samples import SAMPLE_LABELS, sample_records
 
 CANARY = "zqxcanaryxv"
@@ -363,6 +363,18 @@ def test_word_mechanisms_are_saved_without_any_text(files: Files, tmp_path: Path
     assert "does not privatize labels" in refused.err
 
 
+def test_candidates_from_a_pool(files: Files, tmp_path: Path) -> None:
+    pool, model, out = tmp_path / "pool.jsonl", tmp_path / "model", tmp_path / "out.jsonl"
+    texts = [f"{record.text} now" for record in sample_records(20, seed=8)]
+    pool.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
+    tfidf = ["--mechanism", "candidates", "--set", "epsilon=2", "--set", "ranker=tfidf"]
+    done = dptext("fit", *tfidf, "--public", files.public, "--pool", pool, "--out", model, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["digests"]["pool"] == records_digest(Record("", text) for text in texts)
+    assert dptext("privatize", files.private, out, "--model", model).code == 0
+    assert {json.loads(line)["text"] for line in out.read_text("utf-8").splitlines()} <= set(texts)
+
+
 def words(line: str) -> list[str]:
     return line.split()
 
@@ -379,6 +391,14 @@ WRONG = {
     ),
     "public text is wanted": (["fit", *ADEPT, "--out", "new"], "--public FILE"),
     "no private text": (["fit", *ADEPT, "--private", "PUBLIC", "--out", "new"], "published_adept"),
+    "nothing to choose among": (
+        ["fit", *ADEPT, "--public", "PUBLIC", "--pool", "PUBLIC", "--out", "new"],
+        "deep_candidate, candidates",
+    ),
+    "a pool beside public text": (
+        ["fit", "-m", "candidates", "-s", "epsilon=1", "--pool", "PUBLIC", "--out", "new"],
+        "--public FILE",
+    ),
     "no labels for words": (
         ["fit", "-m", "word_metric", "-s", "epsilon=1", "--label-field", "label", "--out", "new"],
         "does not privatize labels",

@@ -7,6 +7,7 @@ import math
 import sys
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from zlib import crc32
@@ -15,13 +16,14 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from dptext import audits
+from dptext import accounting, audits
 from dptext.audits.fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
 from dptext.mechanism import HasDistribution, seen, settings
-from dptext.mechanisms.candidates import PUBLIC_CANDIDATES, Candidates, CandidatesMechanism, Pool, words_ranker
+from dptext.mechanisms.candidates import Candidates, CandidatesMechanism, Pool
 from dptext.randomness import secure, seeded
+from dptext.ranking import PUBLIC_CANDIDATES, Ranker, words_ranker
 from dptext.records import Record
 from dptext.samples import sample_records
 from dptext.selection import TopKRandomizedResponse
@@ -30,7 +32,7 @@ from dptext.text import sentences, tokenize
 
 LABELS = ("health", "travel", "money", "leisure")
 PUBLIC = sample_records(60)
-TOP_K, EXPONENTIAL = Candidates.tiny()
+TOP_K, EXPONENTIAL, WITH_LABEL = Candidates.tiny()
 SMALL = [Record(str(i), r.text, label=r.label) for i, r in enumerate(sample_records(9, seed=5))]
 ODD = ["", " \n", "zqxv", "the the the", "!?", "Book me a train", "send 40 dollars " * 50, "\ud800 jazz"]
 
@@ -83,7 +85,7 @@ def largest_log_ratio(mechanism, records) -> float:
 QUICK = [name for name in CHECKS if name not in ("distribution", "guarantee")]
 
 
-@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL])
+@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL, WITH_LABEL])
 def test_contract(spec):
     mechanism = spec.fit(public=PUBLIC, seed=0)
     assert isinstance(mechanism, HasDistribution)
@@ -100,7 +102,7 @@ def test_contract_of_a_sentence_encoder():
 # ----------------------------------------------------------------------------------------------- guarantee
 
 
-@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL])
+@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL, WITH_LABEL])
 def test_the_guarantee_protects_the_whole_document_and_reveals_nothing(spec):
     found = spec.guarantee()
     assert found.epsilon == pytest.approx(2.0, rel=1e-12)
@@ -127,7 +129,7 @@ def test_events():
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 3.7, 700.0])
-@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL])
+@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL, WITH_LABEL])
 def test_calibrate_reaches_epsilon_and_never_overshoots(spec, epsilon):
     assert epsilon * (1 - 1e-9) < spec.calibrate(epsilon).guarantee().epsilon <= epsilon
     with_delta = spec.calibrate(epsilon, delta=1e-3)
@@ -426,6 +428,139 @@ def test_memory_is_bounded_by_a_block_of_documents(encoder):
     assert len(encoder.calls) == 3  # blocks of 256
 
 
+# ------------------------------------------------------------------------------------- the record's own label
+
+
+def labelled(selection="top_k", weight=0.7, share=0.4, **changes) -> CandidatesMechanism:
+    """Nine candidates, and of epsilon 2.5 a share for the label."""
+    spec = Candidates(2.5, LABELS, "tfidf", 9, selection, label_weight=weight, label_share=share, **{"k": 0, **changes})
+    return spec.fit(public=SMALL, seed=0)
+
+
+def every_record() -> list[Record]:
+    """Each text, an odd one and none, with each label, none and an unknown one."""
+    return [
+        Record("0", text, label=label)
+        for text in (*(record.text for record in SMALL), "", "zqxv", "to Rome and to Oslo")
+        for label in (*LABELS, None, "unheard of")
+    ]
+
+
+def naive_joint(mechanism, public, record):
+    """P(label | its label) times P(text | text, label), by counting."""
+    spec = mechanism.spec
+    share = spec.epsilon * spec.label_share
+    alone = CandidatesMechanism(
+        replace(spec, epsilon=spec.epsilon - share, label_share=0.0), mechanism.pool, mechanism._ranker
+    )
+    found: dict[str, float] = {}
+    for label in LABELS:
+        chance = 1 / len(LABELS)
+        if record.label in LABELS:
+            chance = math.exp(share * (label == record.label)) / (math.exp(share) + len(LABELS) - 1)
+        chosen = naive_distribution(alone, public, Record("0", record.text, label=label))
+        for key, text_chance in chosen.items():
+            joint = f"{label}\x1f{key.partition(chr(31))[2]}"
+            found[joint] = found.get(joint, 0.0) + chance * text_chance
+    return found
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.7])
+@pytest.mark.parametrize("selection", ["top_k", "exponential"])
+def test_label_and_text_together_are_as_enumerated(selection, weight):
+    mechanism = labelled(selection, weight)
+    for record in every_record():
+        found = mechanism.output_distribution(record)
+        assert found == pytest.approx(naive_joint(mechanism, SMALL, record), rel=1e-9)
+        assert sum(found.values()) == pytest.approx(1)
+        assert len(found) == 4 * 9
+
+
+@pytest.mark.parametrize("share", [0.001, 0.4, 0.999])
+@pytest.mark.parametrize("weight", [0.0, 0.7, 3.0])
+@pytest.mark.parametrize("selection", ["top_k", "exponential"])
+def test_no_pair_of_records_tells_label_and_text_apart_by_more_than_epsilon(selection, weight, share):
+    mechanism = labelled(selection, weight, share)
+    found = largest_log_ratio(mechanism, every_record())
+    assert found <= 2.5 + 1e-9
+    if selection == "top_k":
+        assert found == pytest.approx(2.5, rel=1e-9)  # attained, as nothing is wasted
+    else:
+        assert found > 2.5 * share  # the label alone attains its share
+
+
+class SpentTwice(Candidates):
+    """The planted fault: the text is chosen with the whole budget, the label with its share besides."""
+
+    __slots__ = ()
+
+    @property
+    def text_epsilon(self):
+        return self.epsilon
+
+
+def opposites(texts):
+    """The worst rows there can be: nearest to the first candidate and far from all others, or the reverse."""
+    return np.array([[2048.0, *[-2048.0] * 8] if text == "one" else [-2048.0, *[2048.0] * 8] for text in texts])
+
+
+@pytest.mark.parametrize("selection", ["top_k", "exponential"])
+def test_a_budget_that_is_spent_twice_is_caught(selection):
+    spec = Candidates(2.5, LABELS, "tfidf", 9, selection, label_share=0.4)
+    twice = SpentTwice(2.5, LABELS, "tfidf", 9, selection, label_share=0.4)
+    assert twice.guarantee() == spec.guarantee()  # the same promise
+    pool = Pool(tuple("abcdefghi"), ("money",) * 9)
+    ranker = Ranker(opposites, np.eye(9) * 2048, {}, np.empty(0))
+    records = [Record("0", text, label=label) for text in ("one", "other") for label in (*LABELS, None)]
+    found, wrong = (largest_log_ratio(CandidatesMechanism(each, pool, ranker), records) for each in (spec, twice))
+    assert found <= 2.5
+    assert found == pytest.approx(2.5, rel=1e-8)  # attained
+    assert wrong == pytest.approx(2.5 + 0.4 * 2.5, rel=1e-8)
+
+
+def test_the_shares_never_add_up_to_more_than_epsilon():
+    for share in (0.001, 0.1, 1 / 3, 0.5, 0.7, 0.999):
+        for epsilon in (1e-3, 0.1, 2.5, 10.0, 700.0):
+            spec = Candidates(epsilon, LABELS, "tfidf", label_share=share)
+            assert spec.label_response is not None
+            assert Fraction(spec.label_response.epsilon) + Fraction(spec.text_epsilon) <= Fraction(epsilon)
+            assert spec.text_epsilon == pytest.approx(epsilon * (1 - share), rel=1e-9)
+            ranged = replace(spec, selection="exponential")
+            cost = accounting.epsilon([ranged.exponential.range_event(2.0, ranged.candidates)])
+            assert cost <= ranged.text_epsilon
+            assert ranged.events(Unit.DOCUMENT) == (PureEvent(epsilon),)
+    assert Candidates(2.0, LABELS).label_response is None
+    assert Candidates(2.0, LABELS).text_epsilon == 2.0
+
+
+@pytest.mark.parametrize("label", ["money", None])
+@pytest.mark.parametrize("selection", ["top_k", "exponential"])
+def test_frequencies_of_label_and_text_are_the_declared_ones(selection, label):
+    mechanism, record = labelled(selection), Record("0", SMALL[0].text, label=label)
+    declared = mechanism.output_distribution(record)
+    for runs, source in ((1500, seeded(3)), (5000, secure())):
+        drawn = [seen(release) for release in mechanism.privatize([record] * runs, source)]
+        assert distribution_p_value(declared, drawn) > 1e-5
+    for share in (0.2, 0.8):
+        other = CandidatesMechanism(replace(mechanism.spec, label_share=share), mechanism.pool, mechanism._ranker)
+        drawn = [seen(release) for release in other.privatize([record] * 8000, secure())]
+        if label is not None or selection == "top_k":  # of a record without a label the share is seen in texts alone
+            assert distribution_p_value(declared, drawn) < SIGNIFICANT
+
+
+def test_the_text_goes_with_the_label_that_is_released():
+    mechanism = labelled(weight=3.0, share=0.5, k=1)
+    releases = mechanism.privatize([Record("a", "nothing", "health", kept={"day": 3})] * 3000, seeded(1))
+    assert (releases[0].id, releases[0].kept) == ("a", {"day": 3})
+    labels = Counter(release.label for release in releases)
+    assert labels["health"] / 3000 == pytest.approx(math.exp(1.25) / (math.exp(1.25) + 3), abs=0.04)
+    assert set(labels) == set(LABELS)
+    own = dict(zip(mechanism.pool.texts, mechanism.pool.labels, strict=True))
+    for label in LABELS:
+        here = [own[release.output] == label for release in releases if release.label == label]
+        assert sum(here) / len(here) > math.exp(1.25) / (math.exp(1.25) + 8) - 0.08
+
+
 # -------------------------------------------------------------------------------------- settings and files
 
 
@@ -455,6 +590,13 @@ def test_settings_survive_json():
         ({"max_sentences": 0}, "max_sentences"),
         ({"label_weight": 3.5, "labels": ("a", "b")}, "label_weight"),
         ({"label_weight": 1.0}, "Expected labels"),
+        ({"label_share": 0.5}, "two labels or more"),
+        ({"label_share": 0.5, "labels": ("a",)}, "two labels or more"),
+        ({"label_share": 1.0, "labels": ("a", "b")}, "label_share"),
+        ({"label_share": -0.1, "labels": ("a", "b")}, "label_share"),
+        ({"label_share": math.nan, "labels": ("a", "b")}, "label_share"),
+        ({"ranker": "adept"}, "to name a folder"),
+        ({"adept": "model"}, "to name a folder"),
     ],
 )
 def test_wrong_settings_are_refused(wrong, match):
@@ -477,9 +619,9 @@ def test_public_text_that_does_not_do_is_refused_without_being_shown():
         assert "elsewhere" not in str(caught.value)
 
 
-@pytest.mark.parametrize("ranker", ["tfidf", "sentence"])
-def test_saved_models_give_the_same(encoder, tmp_path: Path, ranker):
-    mechanism = fitted(labels=LABELS, ranker=ranker, label_weight=0.5)
+@pytest.mark.parametrize(("ranker", "share"), [("tfidf", 0.0), ("tfidf", 0.3), ("sentence", 0.0)])
+def test_saved_models_give_the_same(encoder, tmp_path: Path, ranker, share):
+    mechanism = fitted(labels=LABELS, ranker=ranker, label_weight=0.5, label_share=share)
     before = sorted(settings(mechanism.spec))
     mechanism.privatize([Record("0", "zqcanary is private", "zqcanary")], secure())
     mechanism.save(tmp_path)
@@ -526,6 +668,7 @@ def test_edited_models_are_refused(encoder, tmp_path: Path):
         {"centre": values["centre"][:-1]},
         {"centre": [math.nan] * len(values["centre"])},
         {"centre": None},
+        {"given": 3},
     ]
     for broken in (whole[:-9], b"", b"[]", b"{}", b"[" * 100_000, *(json.dumps(values | e).encode() for e in edits)):
         described.write_bytes(broken)

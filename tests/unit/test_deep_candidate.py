@@ -15,7 +15,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import Basis, Relation, Unit
 from dptext.mechanisms.deep_candidate import UTILITIES, DeepCandidate, DeepCandidateMechanism
 from dptext.randomness import secure, seeded
-from dptext.records import Record
+from dptext.records import Record, records_digest
 from dptext.samples import sample_records
 from dptext.text import SENTENCE_COUNT, sentences
 
@@ -242,6 +242,62 @@ def test_saved_and_loaded(fitted: DeepCandidateMechanism, tmp_path: Path) -> Non
     path.write_text(json.dumps(data), "utf-8")
     with pytest.raises(ConfigError, match="again"):
         fitted.spec.load(tmp_path / "model")
+
+
+# ------------------------------------------------------------------ a pool of its own
+
+
+UTTERANCES = [
+    Record(f"u{i}", f"{record.text}", label=record.label) for i, record in enumerate(sample_records(60, seed=7))
+]
+
+
+@pytest.mark.parametrize("utility", ["similarity", "mixed", "lowest"])
+def test_candidates_come_from_the_pool_alone(utility: str, tmp_path: Path) -> None:
+    recoder = "labels" if utility == "lowest" else "none"
+    settings = replace(spec(utility, recoder=recoder), min_sentences=1)
+    mechanism = settings.fit(public=PUBLIC, pool=UTTERANCES, seed=1)
+    known = {(record.text, record.label) for record in UTTERANCES}
+    assert len(mechanism.candidates) == 25
+    private = [Record(str(i), " ".join(random_sentences(3)), label="secret") for i in range(40)]
+    assert {(release.output, release.label) for release in mechanism.privatize(private, secure())} <= known
+    assert mechanism.digests["pool"] == records_digest(UTTERANCES)
+    assert mechanism.digests["public"] == records_digest(PUBLIC)
+    worst = 0.0
+    for _ in range(15):
+        one = random_sentences(int(RNG.integers(1, 4)))
+        first, second = distributions(mechanism, [" ".join(one), " ".join([random_sentences(1)[0], *one[1:]])])
+        worst = max(worst, float(np.abs(first - second).max()))
+    assert 0 < worst <= 2.0
+    save_model(mechanism, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.digests == mechanism.digests
+    assert again.privatize(private, seeded(3)) == mechanism.privatize(private, seeded(3))
+    assert "pool" not in settings.fit(public=PUBLIC, seed=1).digests
+
+
+def test_public_text_ranks_the_candidates_of_a_pool() -> None:
+    settings = replace(spec("whitened"), min_sentences=1)
+    one, other = (settings.fit(public=public, pool=UTTERANCES, seed=1) for public in (PUBLIC, PUBLIC[:50]))
+    assert one.candidates == other.candidates
+    assert one.digests["candidates"] != other.digests["candidates"]
+    # a public document that is a candidate tunes nothing: a document is nearest to itself
+    whole = settings.fit(public=PUBLIC, pool=PUBLIC, seed=1)
+    assert len(whole.candidates) == 25
+
+
+def test_pools_that_do_not_do() -> None:
+    deep = spec("mixed")
+    with pytest.raises(ConfigError, match=r"20 documents of the pool with min_sentences=2 .* lower min_sentences"):
+        deep.fit(public=PUBLIC, pool=UTTERANCES, seed=0)
+    one = replace(deep, min_sentences=1)
+    with pytest.raises(ConfigError, match="every pool record"):
+        one.fit(public=PUBLIC, pool=[*UTTERANCES, Record("x", "Canary.", label="other")], seed=0)
+    with pytest.raises(ConfigError, match="no candidates themselves, found 0 of 60"):
+        replace(one, candidates=100).fit(public=UTTERANCES, pool=UTTERANCES, seed=0)
+    few = [record for record in PUBLIC if record.label != "leisure"]
+    with pytest.raises(ConfigError, match="each label of the pool"):
+        one.fit(public=few, pool=UTTERANCES, seed=0)
 
 
 def test_too_little_public_text() -> None:

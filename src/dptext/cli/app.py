@@ -91,6 +91,9 @@ def fit(
     private: Annotated[
         Path | None, typer.Option("--private", help="Private records to train on, where the mechanism is made for it.")
     ] = None,
+    pool: Annotated[
+        Path | None, typer.Option("--pool", help="Public records to choose among, where not those of --public.")
+    ] = None,
     text_field: TextFieldOption = "text",
     label_field: LabelFieldOption = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Of the training, which is public; no secret.")] = None,
@@ -105,6 +108,7 @@ def fit(
         target,
         public=public,
         private=private,
+        pool=pool,
         text_field=text_field,
         label_field=label_field,
         seed=seed,

@@ -76,6 +76,7 @@ def fitted_on(
     *,
     public: Sequence[Record] = (),
     private: Sequence[Record] = (),
+    pool: Sequence[Record] | None = None,
     seed: int | None = None,
     title: str = "training",
 ) -> Mechanism[str]:
@@ -89,6 +90,8 @@ def fitted_on(
     arguments: dict[str, object] = {"public": public, "seed": seed}
     if private:
         arguments["private"] = private
+    if pool is not None:
+        arguments["pool"] = pool
     if not takes(spec, "on_epoch"):
         return fit(**arguments)
     with counted(title, every=0.0) as tell:
@@ -113,6 +116,7 @@ def run(
     *,
     public: Path | None,
     private: Path | None,
+    pool: Path | None,
     text_field: str,
     label_field: str | None,
     seed: int | None,
@@ -127,7 +131,7 @@ def run(
     """
     seed = chosen_seed(seed)
     check_label_field(spec, label_field)
-    _check_texts(spec, public, private)
+    _check_texts(spec, public, private, pool)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConfigError(f"Expected --out {str(target)!r} to be absent or empty. Choose another folder.")
     names = Fields(text=text_field, label=label_field)
@@ -135,6 +139,7 @@ def run(
         spec,
         public=[] if public is None or isinstance(spec, NEEDS_NO_TEXT) else list(read_records(public, names)),
         private=[] if private is None else list(read_records(private, names)),
+        pool=None if pool is None else list(read_records(pool, names)),
         seed=seed,
     )
     save_model(mechanism, target)
@@ -164,10 +169,12 @@ def run(
     print(f"\nModel: {target}\nNext: dptext privatize IN OUT --model {target}{label}{asked}")
 
 
-def _check_texts(spec: AnySpec, public: Path | None, private: Path | None) -> None:
-    if private is not None and not takes(spec, "private"):
-        known = ", ".join(kind for kind, cls in SPECS.items() if takes(cls, "private"))
-        raise ConfigError(f"Expected no --private: {spec.kind} learns from public text alone. Others: {known}.")
+def _check_texts(spec: AnySpec, public: Path | None, private: Path | None, pool: Path | None) -> None:
+    given = {"private": (private, "learns from public text alone"), "pool": (pool, "chooses among no candidates")}
+    for argument, (path, why) in given.items():
+        if path is not None and not takes(spec, argument):
+            known = ", ".join(kind for kind, cls in SPECS.items() if takes(cls, argument))
+            raise ConfigError(f"Expected no --{argument}: {spec.kind} {why}. Others: {known}.")
     if isinstance(spec, NEEDS_NO_TEXT):
         if public is not None:
             say(f"{spec.kind} learns from no text: --public is not read.")

@@ -442,6 +442,11 @@ class AdeptCodebook(_Fitted):
         self.codebook = codebook
         self.k = k
 
+    def public_records(self) -> list[Record]:
+        """The utterances with their labels, as a pool of candidates for another mechanism."""
+        pairs = zip(self.codebook.texts, self.codebook.labels, strict=True)
+        return [Record(str(i), text, label=label) for i, (text, label) in enumerate(pairs)]
+
     @property
     def choice(self) -> TopKRandomizedResponse:
         """The choice among the utterances."""

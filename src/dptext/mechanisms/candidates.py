@@ -16,39 +16,36 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from tokenize import TokenError
-from typing import Literal, Self, TypeAlias
+from typing import Literal, Self, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from dptext import _validate, accounting
+from dptext import _validate, accounting, ranking
+from dptext.embeddings import ALONE
 from dptext.errors import ConfigError, IncomparableError
 from dptext.formats import string_fault
 from dptext.guarantee import Basis, Event, ExponentialEvent, Guarantee, PureEvent, Relation, Unit
-from dptext.likeness import GRID, STEPS, mean_by_document, on_grid
+from dptext.label_response import LabelResponse
+from dptext.likeness import GRID, STEPS
 from dptext.randomness import Randomness
-from dptext.records import Record, Release
+from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Ranks, Saved
+from dptext.records import Record, Release, records_digest
 from dptext.releases import create_private
 from dptext.selection import Exponential, TopKRandomizedResponse
-from dptext.text import sentences, tokenize
 
 Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Ranks = NDArray[np.int16]
-#: Unit vectors in whole steps of 2^-11, one a row; a row of zeros where nothing in a text is known.
-Rows: TypeAlias = "Singles | sparse.csr_array"
 
-PUBLIC_CANDIDATES = "the candidates, and all that ranks them, were made from public text only"
-ALONE = "the sentence encoder reads a sentence as if it were alone in its batch, but for what rounding hides"
-_CHOICES = {"ranker": ("sentence", "tfidf"), "selection": ("top_k", "exponential")}
+_ASSUMED = {"sentence": (ALONE,), "tfidf": (), "adept": (PUBLIC_AUTOENCODER,)}
+_CHOICES = {"ranker": tuple(_ASSUMED), "selection": ("top_k", "exponential")}
 _POOL_FILE, _POINTS_FILE = "candidates.json", "candidates.npy"
 # numpy reads the header of a file as a Python literal, and lets the last three through where it is none
 _BROKEN = (ValueError, KeyError, TypeError, EOFError, RecursionError, SyntaxError, OverflowError, TokenError)
@@ -76,30 +73,43 @@ class Candidates:
 
         A text in which nothing is known is as near to every candidate: the first ones stand for the nearest.
 
+        With `label_share` s two things leave: the label by randomized response with s * epsilon (see
+        `dptext.label_response`), then the text by a choice with the rest. That choice is as above for each label that
+        may have left: it reads the private text and the *released* label, never the private one. So
+        P(label, text | record) = P(label | private label) P(text | private text, label), each factor with a ratio
+        below its share, and the shares add up to epsilon: the event of both, as a certificate has room for one.
+
     Attributes:
         epsilon: of one document.
         labels: the public set of labels; empty for unlabelled text. The label that is released is the candidate's own,
-            which is public. A missing or unknown private label equals none.
+            which is public (but see `label_share`). A missing or unknown private label equals none.
         ranker: `sentence` compares means of sentence embeddings (extra `[sbert]`), an utterance being its own only
-            sentence; `tfidf` compares words.
+            sentence; `tfidf` compares words; `adept` clipped latents of an auto-encoder, read without a label, of as
+            many words as the auto-encoder reads (an empty text has a latent like any other).
         candidates: public texts in the pool at most.
         selection: of the candidate.
         k: of `top_k`, how many of the nearest share the probability; 0 takes the best for this epsilon on public text.
-        label_weight: what an equal private label counts against a cosine of at most 1; 3 puts labels first, 0 does not
-            read them.
+        label_weight: what an equal label counts against a cosine of at most 1; 3 puts labels first, 0 does not read
+            them. The label of the record is the private one; with `label_share` the one that is released.
         max_sentences: of a text; what follows is not read by `sentence`.
-        device: of the sentence encoder.
+        device: of the encoder.
+        adept: folder of a model of `dptext fit --mechanism adept`, whose encoder is used by `adept`; it must have been
+            trained on public text. The fitted candidates keep a copy.
+        label_share: of epsilon, below 1, for the record's own label (at least two `labels`); 0 releases the
+            candidate's, for nothing.
     """
 
     epsilon: float
     labels: tuple[str, ...] = ()
-    ranker: Literal["sentence", "tfidf"] = "sentence"
+    ranker: Literal["sentence", "tfidf", "adept"] = "sentence"
     candidates: int = 5000
     selection: Literal["top_k", "exponential"] = "top_k"
     k: int = 0
     label_weight: float = 0.0
     max_sentences: int = 64
     device: str = "cpu"
+    adept: str = ""
+    label_share: float = 0.0
     kind: Literal["candidates"] = field(default="candidates", init=False)
 
     def __post_init__(self) -> None:
@@ -117,6 +127,15 @@ class Candidates:
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if self.label_weight and not self.labels:
             raise ConfigError(f"Expected labels with label_weight={self.label_weight!r}: name the public set.")
+        if self.label_share != 0:
+            _validate.within(0.001, 0.999, label_share=self.label_share)
+            if len(self.labels) < 2:
+                raise ConfigError(f"Expected two labels or more with label_share={self.label_share!r}: name the set.")
+        if not isinstance(self.adept, str) or bool(self.adept) != (self.ranker == "adept"):
+            raise ConfigError(
+                f"Expected adept={self.adept!r} to name a folder with ranker='adept', and none with another: fit an "
+                "auto-encoder on public text with `dptext fit --mechanism adept` and give its folder."
+            )
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -124,9 +143,20 @@ class Candidates:
         return (Unit.DOCUMENT,)
 
     @property
+    def label_response(self) -> LabelResponse | None:
+        """What releases the record's own label; None where the candidate's leaves."""
+        return LabelResponse(self.epsilon * self.label_share, self.labels) if self.label_share else None
+
+    @property
+    def text_epsilon(self) -> float:
+        """Of the choice of the text: what the label leaves of epsilon, rounded down."""
+        response = self.label_response
+        return self.epsilon if response is None else math.nextafter(self.epsilon - response.epsilon, 0.0)
+
+    @property
     def exponential(self) -> Exponential:
         """The exponential choice among scores in [0, 2]."""
-        return Exponential(_log_range(self.epsilon, self.candidates))
+        return Exponential(_log_range(self.text_epsilon, self.candidates))
 
     @property
     def event(self) -> PureEvent | ExponentialEvent:
@@ -134,12 +164,12 @@ class Candidates:
 
         A range costs the more the more candidates there are, so the event of the largest pool holds for every one.
         """
-        if self.selection == "top_k":
+        if self.selection == "top_k" or self.label_share:
             return PureEvent(self.epsilon)
         return self.exponential.range_event(_WIDTH, self.candidates)
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """One choice for one document (else IncomparableError)."""
+        """One release of one document (else IncomparableError)."""
         if unit is not Unit.DOCUMENT:
             raise IncomparableError(f"Expected unit document, found {unit.value}: a record is protected as a whole.")
         return (self.event,)
@@ -156,7 +186,7 @@ class Candidates:
             unit=Unit.DOCUMENT,
             relation=Relation.REPLACE_ONE,
             basis=Basis.CONDITIONAL,
-            assumptions=(PUBLIC_CANDIDATES, *((ALONE,) if self.ranker == "sentence" else ())),
+            assumptions=(PUBLIC_CANDIDATES, *_ASSUMED[self.ranker]),
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Candidates:
@@ -176,43 +206,53 @@ class Candidates:
         found = accounting.calibrate(PureEvent(epsilon), epsilon, delta=delta, lifted=lifted)
         return replace(self, epsilon=found.epsilon)
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> CandidatesMechanism:
-        """Choose the candidates among public records, and on them what the choice needs.
+    def fit(
+        self, *, public: Iterable[Record] = (), pool: Iterable[Record] | None = None, seed: int | None = None
+    ) -> CandidatesMechanism:
+        """Choose the candidates, and tune on public records what the choice needs.
 
         A text that occurs twice with one label is one candidate; blank texts are none.
 
         Args:
-            public: records, each with one of the labels where there are labels.
+            public: records, each with one of the labels where there are labels; the candidates come from them.
+            pool: public records from which the candidates come instead, such as the codebook of an ADePT, labelled as
+                `public`: on `public`, if there is any, only k or the range of scores is then tuned.
             seed: of the choice of candidates; drawn at random where None. It is no secret.
 
         Raises:
-            ConfigError: too few records for k, one without a known label, or one that cannot be written as UTF-8.
+            ConfigError: too few records for k, one without a known label, or one that cannot be written as UTF-8; the
+                folder of `adept` holds no auto-encoder.
             MissingExtraError: what the ranker needs is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
-        records = self._checked(list(public))
-        distinct = list({(record.label, record.text): record for record in records if record.text.strip()}.values())
+        known, given = list(public), None if pool is None else list(pool)
+        asked = self._checked(known, "public")
+        offered = asked if given is None else self._checked(given, "pool")
+        distinct = list({(record.label, record.text): record for record in offered if record.text.strip()}.values())
         order = np.random.default_rng(seed).permutation(len(distinct))
         chosen = [distinct[i] for i in np.sort(order[: self.candidates]).tolist()]
         fewest = max(2, self.k + 1)
         if len(chosen) < fewest:
             raise ConfigError(f"Expected at least {fewest} different public texts for k={self.k}, found {len(chosen)}.")
-        pool = Pool(tuple(record.text for record in chosen), tuple(record.label for record in chosen))
-        ranker = _ranker(self, pool.texts)
-        return CandidatesMechanism(self, _tuned(self, pool, ranker, seed), ranker)
+        texts, labels = tuple(record.text for record in chosen), tuple(record.label for record in chosen)
+        digests = (records_digest(known), "" if given is None else records_digest(given))
+        ranker = _ranker(self, texts, Path(self.adept))
+        asked = [] if given is None else [record for record in asked if record.text.strip()]
+        found = _tuned(self, Pool(texts, labels, 1, -STEPS, STEPS, *digests), ranker, asked, seed)
+        return CandidatesMechanism(self, found, ranker)
 
-    def _checked(self, public: list[Record]) -> list[Record]:
+    def _checked(self, given: list[Record], name: str) -> list[Record]:
         """The records, without labels where there are none in the settings."""
-        unknown = sum(record.label not in self.labels for record in public) if self.labels else 0
+        unknown = sum(record.label not in self.labels for record in given) if self.labels else 0
         if unknown:
             raise ConfigError(
-                f"Expected every public record to have one of the {len(self.labels)} labels of the settings, found "
-                f"{unknown} of {len(public)} without: name the field of the label, complete labels=, or leave them out."
+                f"Expected every {name} record to have one of the {len(self.labels)} labels of the settings, found "
+                f"{unknown} of {len(given)} without: name the field of the label, complete labels=, or leave them out."
             )
-        for number, record in enumerate(public, start=1):
+        for number, record in enumerate(given, start=1):
             if fault := string_fault(record.text):
-                raise ConfigError(f"Expected public record {number} to hold text: its text {fault}.")
-        return public if self.labels else [replace(record, label=None) for record in public]
+                raise ConfigError(f"Expected {name} record {number} to hold text: its text {fault}.")
+        return given if self.labels else [replace(record, label=None) for record in given]
 
     def load(self, folder: Path) -> CandidatesMechanism:
         """The mechanism that was saved into the folder under this spec.
@@ -223,8 +263,9 @@ class Candidates:
         """
         try:
             described = json.loads((folder / _POOL_FILE).read_bytes())
-            texts, labels, k, low, high, centre = (described[key] for key in _SAVED)
-            pool, middle = Pool(tuple(texts), tuple(labels), k, low, high), np.array(centre, np.float64)
+            texts, labels, k, low, high, public, given, centre = (described[key] for key in _SAVED)
+            pool = Pool(tuple(texts), tuple(labels), k, low, high, public, given)
+            middle = np.array(centre, np.float64)
             points = np.empty((len(texts), 0), np.int16)
             if self.ranker != "tfidf":
                 with (folder / _POINTS_FILE).open("rb") as file:  # np.load would open an archive too
@@ -238,13 +279,14 @@ class Candidates:
             raise ConfigError(f"The candidates in {folder} were cut short or edited. {_AGAIN}") from error
         if not right:
             raise ConfigError(f"The candidates in {folder} were edited, or are of another spec. {_AGAIN}")
-        return CandidatesMechanism(self, pool, _ranker(self, pool.texts, (points.astype(np.float32), middle)))
+        return CandidatesMechanism(self, pool, _ranker(self, pool.texts, folder, (points.astype(np.float32), middle)))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """Few candidates of the sample corpus, ranked by words, chosen in both ways."""
+        """Few candidates of the sample corpus, ranked by words, chosen in both ways, and with the own label."""
         small = cls(epsilon=2.0, labels=("health", "travel", "money", "leisure"), ranker="tfidf", candidates=40)
-        return replace(small, label_weight=1.0), replace(small, labels=(), selection="exponential")
+        weighing = replace(small, label_weight=1.0)
+        return weighing, replace(small, labels=(), selection="exponential"), replace(weighing, label_share=0.5)
 
 
 @lru_cache(maxsize=256)
@@ -263,6 +305,8 @@ class Pool:
         k: of `top_k`.
         low: the score, in steps of 2^-12, below which the exponential mechanism tells no two apart.
         high: the one above which it does not.
+        public: digest of the public records.
+        given: digest of the pool, where the candidates come from one.
     """
 
     texts: tuple[str, ...]
@@ -270,6 +314,8 @@ class Pool:
     k: int = 1
     low: int = -STEPS
     high: int = STEPS
+    public: str = ""
+    given: str = ""
 
     def agreement(self, labels: Sequence[str | None]) -> NDArray[np.bool_]:
         """Whether each label equals each candidate's `(n, m)`; a missing or unknown label equals none."""
@@ -283,14 +329,18 @@ class Pool:
         return (np.clip(scores, self.low, self.high).astype(np.float64) - self.low) / (self.high - self.low) * _WIDTH
 
 
-_SAVED = ("texts", "labels", "k", "low", "high", "centre")
+_SAVED = ("texts", "labels", "k", "low", "high", "public", "given", "centre")
 
 
 def _belongs(pool: Pool, spec: Candidates) -> bool:
     """Whether a pool that was read can be one of this spec's; the cost of a range rests on its size."""
     found = all(isinstance(number, int) for number in (pool.k, pool.low, pool.high))
     found = found and -STEPS <= pool.low < pool.high <= 4 * STEPS
-    found = found and all(isinstance(text, str) for text in pool.texts) and len(pool.texts) == len(pool.labels)
+    found = (
+        found
+        and all(isinstance(text, str) for text in (*pool.texts, pool.public, pool.given))
+        and len(pool.texts) == len(pool.labels)
+    )
     found = found and 1 <= pool.k < len(pool.texts) <= spec.candidates and (spec.k or pool.k) == pool.k
     return found and set(pool.labels) <= ({*spec.labels} if spec.labels else {None})
 
@@ -302,24 +352,29 @@ def _scores(spec: Candidates, pool: Pool, cosines: Ranks, labels: Sequence[str |
     return cosines + pool.agreement(labels) * np.int16(round(spec.label_weight * STEPS))
 
 
-def _tuned(spec: Candidates, pool: Pool, ranker: Ranker, seed: int) -> Pool:
-    """The pool with the k, or the range of scores, that keeps most for this epsilon, by its own texts.
+def _tuned(spec: Candidates, pool: Pool, ranker: Ranker, public: Sequence[Record], seed: int) -> Pool:
+    """The pool with the k, or the range of scores, that keeps most for this epsilon, by public records.
 
-    What is kept: cosine, and where there are labels the share of those kept. A text does not count for itself.
+    What is kept: cosine, and where there are labels the share of those kept. A text does not count for itself. Without
+    public records the candidates stand for them.
     """
     size = len(pool.texts)
-    rows = np.sort(np.random.default_rng(seed).permutation(size)[:_QUERIES])
-    labels = [pool.labels[i] for i in rows.tolist()]
-    cosines = ranker.cosines(ranker.points[rows])
+    every = [(r.text, r.label) for r in public] or [*zip(pool.texts, pool.labels, strict=True)]
+    rows = np.sort(np.random.default_rng(seed).permutation(len(every))[:_QUERIES])
+    asked = [every[i] for i in rows.tolist()]
+    labels = [label for _, label in asked]
+    read = ranker.read([text for text, _ in asked]) if public else ranker.points[rows]
+    cosines = ranker.cosines(read)
     scores, gains = _scores(spec, pool, cosines, labels), cosines / STEPS + pool.agreement(labels)
-    own = rows[:, None] == np.arange(size)[None, :]
+    place = {candidate: i for i, candidate in enumerate(zip(pool.texts, pool.labels, strict=True))}
+    own = np.array([place.get(one, -1) for one in asked])[:, None] == np.arange(size)[None, :]
     gains[own] = 0.0
     if spec.selection == "top_k":
         scores[own] = np.iinfo(np.int16).min
         order = np.argsort(~scores, axis=1, kind="stable")
         sums = np.cumsum(np.take_along_axis(gains, order, axis=1).mean(axis=0))
         tried = [spec.k] if spec.k else sorted({min(size - 1, round(1.25**i)) for i in range(60)})
-        return replace(pool, k=max(tried, key=lambda k: _expected(sums, k, size, spec.epsilon)))
+        return replace(pool, k=max(tried, key=lambda k: _expected(sums, k, size, spec.text_epsilon)))
     widest = STEPS + round(spec.label_weight * STEPS)
     low, high = (np.quantile(scores[~own], at, method="nearest").tolist() for at in (_LOW, _HIGH))
     pools = [replace(pool, low=a, high=b) for a, b in [(-STEPS, widest), *product(low, high)] if a < b]
@@ -361,11 +416,13 @@ class CandidatesMechanism:
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of the candidates with what was chosen on them, and of what ranks them."""
+        """Digests of the candidates with what was chosen on them, of the public texts and the pool, of what ranks."""
         found = json.dumps([*asdict(self.pool).values(), self._ranker.centre.tolist()]).encode()
         if self._ranker.centre.size:
             found += np.asarray(self._ranker.points, "<i2").tobytes()
-        return {"candidates": hashlib.sha256(found).hexdigest(), **self._ranker.digests}
+        texts = {"public": self.pool.public, "pool": self.pool.given}
+        given = {name: digest for name, digest in texts.items() if digest}
+        return {"candidates": hashlib.sha256(found).hexdigest(), **given, **self._ranker.digests}
 
     def save(self, folder: Path) -> None:
         """Write the candidates and what ranks them into an existing folder."""
@@ -375,126 +432,69 @@ class CandidatesMechanism:
         if self._ranker.centre.size:  # of words all follows from the texts
             with create_private(folder / _POINTS_FILE) as file:
                 np.lib.format.write_array(file, np.asarray(self._ranker.points, np.int16))
+        self._ranker.save(folder)
+
+    def _cosines(self, records: Sequence[Record]) -> Ranks:
+        return self._ranker.cosines(self._ranker.read([record.text for record in records]))
 
     def scores(self, records: Sequence[Record]) -> Ranks:
-        """How near each record is to every candidate `(n_records, m)`, in steps of 2^-12: private."""
-        rows = self._ranker.read([record.text for record in records])
-        return _scores(self.spec, self.pool, self._ranker.cosines(rows), [record.label for record in records])
+        """How near each record, by its own label, is to every candidate `(n_records, m)`, in steps of 2^-12: private.
+
+        With `label_share` the label that is released takes the place of the own one before a text is chosen.
+        """
+        return _scores(self.spec, self.pool, self._cosines(records), [record.label for record in records])
 
     @property
     def _top_k(self) -> TopKRandomizedResponse:
-        return TopKRandomizedResponse(self.spec.epsilon, self.pool.k, len(self.pool.texts))
+        return TopKRandomizedResponse(self.spec.text_epsilon, self.pool.k, len(self.pool.texts))
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
         """The probability of each text; with labels, of label, U+001F and text. Equal ones are added up."""
-        scores = self.scores([record])
-        if self.spec.selection == "top_k":
-            chances = self._top_k.distribution(scores)[0]
-        else:
-            chances = self.spec.exponential.distribution(self.pool.stretched(scores))[0]
+        cosines, response = self._cosines([record]), self.spec.label_response
+        drawn: Iterable[tuple[str | None, float]] = [(record.label, 1.0)]
+        if response is not None:
+            drawn = zip(response.labels, response.distribution(record.label).tolist(), strict=True)
         found: dict[str, float] = {}
-        for text, label, chance in zip(self.pool.texts, self.pool.labels, chances.tolist(), strict=True):
-            key = text if label is None else f"{label}\x1f{text}"
-            found[key] = found.get(key, 0.0) + chance
+        for label, first in drawn:
+            scores = _scores(self.spec, self.pool, cosines, [label])
+            if self.spec.selection == "top_k":
+                chances = self._top_k.distribution(scores)[0]
+            else:
+                chances = self.spec.exponential.distribution(self.pool.stretched(scores))[0]
+            for text, own, chance in zip(self.pool.texts, self.pool.labels, chances.tolist(), strict=True):
+                out = own if response is None else label
+                key = text if out is None else f"{out}\x1f{text}"
+                found[key] = found.get(key, 0.0) + first * chance
         return found
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
-        """One public candidate and its own label a record."""
-        scores = self.scores(records)
-        chosen: list[int] = []
+        """One public candidate a record, with its own label, or with the record's by randomized response."""
+        cosines, response = self._cosines(records), self.spec.label_response
+        released: list[Release[str]] = []
         for source, n in randomness.blocks([1] * len(records), _DOCUMENTS_AT_ONCE):
-            here = scores[len(chosen) : len(chosen) + n]
+            here = slice(len(released), len(released) + n)
+            labels = [record.label for record in records[here]]
+            if response is not None:
+                labels = [response.labels[i] for i in response.choose(labels, source).tolist()]
+            scores = _scores(self.spec, self.pool, cosines[here], labels)
             if self.spec.selection == "top_k":
-                chosen += self._top_k.choose(here, source).tolist()
+                chosen = self._top_k.choose(scores, source).tolist()
             else:
-                chosen += self.spec.exponential.choose(self.pool.stretched(here), source).tolist()
-        pairs = zip(records, chosen, strict=True)
-        return [Release(r.id, self.pool.texts[i], label=self.pool.labels[i], kept=r.kept) for r, i in pairs]
+                chosen = self.spec.exponential.choose(self.pool.stretched(scores), source).tolist()
+            out = labels if response is not None else [self.pool.labels[i] for i in chosen]
+            rows = zip(records[here], chosen, out, strict=True)
+            released += [Release(r.id, self.pool.texts[i], label=label, kept=r.kept) for r, i, label in rows]
+        return released
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Ranker:
-    """What compares private texts with the candidates.
-
-    Attributes:
-        read: texts as `Rows`.
-        points: the candidates, as `read` gives them.
-        digests: sha256 of what was trained.
-        centre: what is taken off vectors before they are compared; none of words.
-    """
-
-    read: Callable[[Sequence[str]], Rows]
-    points: Rows
-    digests: Mapping[str, str]
-    centre: Floats
-
-    def cosines(self, rows: Rows) -> Ranks:
-        """The cosine of each row with each candidate `(n, m)`, in whole steps of 2^-12: no float decides a rank."""
-        found = rows @ self.points.T  # exact: whole numbers below 2^24
-        dense = found if isinstance(found, np.ndarray) else found.toarray()
-        return np.asarray(np.rint(dense * np.float32(STEPS / GRID**2)).astype(np.int16))
-
-
-def words_ranker(texts: Sequence[str]) -> Ranker:
-    """TF-IDF of lower-cased words, weighted as scikit-learn does; a word that no candidate has counts nothing."""
-    position: dict[str, int] = {}
-    for text in texts:
-        for word in _words(text):
-            position.setdefault(word, len(position))
-    counts = _counts(texts, position)
-    having = np.bincount(counts.indices, minlength=counts.shape[1])
-    weights = np.log((1 + len(texts)) / (1 + having)) + 1
-    return Ranker(
-        lambda found: _weighted(_counts(found, position), weights), _weighted(counts, weights), {}, np.empty(0)
-    )
-
-
-def _words(text: str) -> list[str]:
-    return [word.lower() for line in tokenize(text) for word in line]
-
-
-def _counts(texts: Sequence[str], position: Mapping[str, int]) -> sparse.csr_array:
-    rows = [[position[word] for word in _words(text) if word in position] for text in texts]
-    columns = np.array([column for row in rows for column in row], np.int64)
-    starts = np.cumsum([0, *map(len, rows)])
-    shape = (len(texts), max(1, len(position)))
-    found = sparse.csr_array((np.ones(len(columns)), columns, starts), shape=shape)
-    found.sum_duplicates()
-    return found
-
-
-def _weighted(counts: sparse.csr_array, weights: Floats) -> sparse.csr_array:
-    data, sizes = counts.data * weights[counts.indices], np.diff(counts.indptr)
-    norms = np.sqrt(np.bincount(np.repeat(np.arange(len(sizes)), sizes), data**2, len(sizes)))
-    whole = np.rint(data / np.repeat(norms, sizes) * GRID).astype(np.int32)
-    return sparse.csr_array((whole, counts.indices, counts.indptr), shape=counts.shape)
-
-
-def _ranker(spec: Candidates, texts: Sequence[str], saved: tuple[Singles, Floats] | None = None) -> Ranker:
-    """What the spec ranks by; `saved` are points and centre of these texts."""
-    if spec.ranker == "tfidf":
-        return words_ranker(texts)
-    from dptext.neural.sentence_encoder import load_sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
-
-    encoder = load_sentence_encoder(device=spec.device)
-
-    def means(found: Sequence[str]) -> Floats:
-        vectors = np.zeros((len(found), encoder.dim))
-        for start in range(0, len(found), _DOCUMENTS_AT_ONCE):  # bounds the memory of the sentences
-            parts = [sentences(text)[: spec.max_sentences] for text in found[start : start + _DOCUMENTS_AT_ONCE]]
-            embeddings = encoder.embed([part for document in parts for part in document])
-            vectors[start : start + len(parts)] = mean_by_document(embeddings, [len(document) for document in parts])
-        return vectors
-
-    def centred(vectors: Floats) -> Singles:
-        return on_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - centre, 0.0))
-
-    if saved is None:
-        own = means(texts)
-        centre = own.mean(axis=0)
-        points = centred(own)
-    else:
-        points, centre = saved
-        if centre.shape != (encoder.dim,):
-            raise ConfigError(f"Expected candidates of the encoder {encoder.name}. {_AGAIN}")
-    return Ranker(lambda found: centred(means(found)), points, {"encoder": encoder.digest}, centre)
+def _ranker(spec: Candidates, texts: Sequence[str], folder: Path, saved: Saved | None = None) -> Ranker:
+    """What the spec ranks by; `saved` are points and centre of these texts, `folder` holds an auto-encoder."""
+    match spec.ranker:
+        case "tfidf":
+            return ranking.words_ranker(texts)
+        case "sentence":
+            return ranking.sentences_ranker(texts, max_sentences=spec.max_sentences, device=spec.device, saved=saved)
+        case "adept":
+            return ranking.latents_ranker(texts, folder, device=spec.device, saved=saved)
+        case _:
+            assert_never(spec.ranker)

@@ -21,10 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate, accounting
+from dptext.embeddings import ALONE
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
 from dptext.mechanism import seen
 from dptext.randomness import Randomness
+from dptext.ranking import PUBLIC_CANDIDATES
 from dptext.records import Record, Release
 from dptext.selection import Exponential, PermuteAndFlip
 from dptext.text import SENTENCE_COUNT, sentences
@@ -34,8 +36,6 @@ if TYPE_CHECKING:  # torch is an extra and slow to load
 
 Floats = NDArray[np.float64]
 
-PUBLIC_CANDIDATES = "the candidates, and all that ranks them, were made from public text only"
-ALONE = "the sentence encoder reads a sentence as if it were alone in its batch, but for what rounding hides"
 UTILITIES = ("lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed")
 DEPTH_UTILITIES = ("lowest", "algorithm_1", "mean_depth")
 _CHOICES = {
@@ -209,19 +209,26 @@ class DeepCandidate:
             low, high = (middle, high) if fits else (low, middle)
         return replace(self, epsilon=low)
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> DeepCandidateMechanism:
+    def fit(
+        self, *, public: Iterable[Record] = (), pool: Iterable[Record] | None = None, seed: int | None = None
+    ) -> DeepCandidateMechanism:
         """Choose the candidates from public documents, fit what ranks them, tune it for this epsilon.
 
         Args:
             public: documents, each with one of the labels where there are labels.
+            pool: public documents of which alone the candidates come, labelled as `public`, on which recoder, space,
+                evidence and tuning then rest. `min_sentences` holds for the pool alone: a pool of utterances, such as
+                the codebook of an ADePT, needs min_sentences=1 and is refused with the default of 8.
             seed: of the choice of candidates, of directions and trainings; drawn at random where None. No secret.
 
         Raises:
-            ConfigError: fewer than 20 public documents have `min_sentences`, or one has no known label.
+            ConfigError: fewer than 20 documents (of the pool, if there is one) have `min_sentences`, fewer than 20
+                public ones can be tuned on beside a pool, or one has no known label.
             MissingExtraError: torch, numba or the sentence encoder is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
-        fitted = _neural().fit_candidates(self._settings, list(public), seed=seed)
+        offered = None if pool is None else list(pool)
+        fitted = _neural().fit_candidates(self._settings, list(public), offered, seed=seed)
         return DeepCandidateMechanism(self, fitted)
 
     @property
@@ -291,7 +298,7 @@ class DeepCandidateMechanism:
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of the candidates, of what ranks them, and of the sentence encoder."""
+        """Digests of candidates and what ranks them, of the public texts, of the pool if any, of the encoder."""
         return self._fitted.digests
 
     @property

@@ -27,10 +27,10 @@ from dptext import _validate, accounting
 from dptext.errors import ConfigError, IncomparableError
 from dptext.formats import string_fault
 from dptext.guarantee import Basis, Guarantee, Relation, TopKEvent, Unit
+from dptext.label_response import LabelResponse
 from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release, records_digest
 from dptext.releases import create_private
-from dptext.selection import TopKRandomizedResponse
 from dptext.text import tokenize
 
 Floats = NDArray[np.float64]
@@ -50,14 +50,8 @@ class LabelOnly:
         Unit document, replace one, pure epsilon, for text and label together; nothing is revealed. CONDITIONAL: the
         labels and the public texts must be public.
 
-        The label j leaves as itself with probability p = e^epsilon / (e^epsilon + L - 1), as each other of the L
-        labels with q = 1 / (e^epsilon + L - 1) (Warner 1965; Kairouz, Bonawitz and Ramage 2016), by integer draws.
-        The text depends on the drawn label only, so it costs nothing. A label that is missing or not among `labels`
-        is replaced by a uniformly drawn one before all else, so that its output label is uniform. That keeps epsilon:
-        1/L lies between q and p, and p / (1/L) <= e^epsilon because L <= e^epsilon + L - 1, while
-        (1/L) / q <= e^epsilon because e^epsilon + L - 1 <= L e^epsilon. And with a delta, in any composition: such a
-        record's output is a mixture, with public weights, of those of records with a label, and by joint convexity no
-        divergence from a mixture is larger than the largest from its parts.
+        The label leaves by randomized response, a missing or unknown one uniformly (`dptext.label_response` says why
+        that keeps epsilon). The text depends on the drawn label only, so it costs nothing.
 
     Attributes:
         labels: the public label set, at least two.
@@ -192,13 +186,12 @@ class LabelOnly:
 class LabelOnlyMechanism:
     """A `LabelOnly` with the texts of each label. Immutable; it knows the probability of every output."""
 
-    __slots__ = ("_choice", "_position", "_texts", "spec")
+    __slots__ = ("_response", "_texts", "spec")
 
     def __init__(self, spec: LabelOnly, texts: tuple[tuple[str, ...], ...]) -> None:
         self.spec = spec
         self._texts = texts
-        self._choice = TopKRandomizedResponse(spec.epsilon, 1, len(spec.labels))
-        self._position = {label: i for i, label in enumerate(spec.labels)}
+        self._response = LabelResponse(spec.epsilon, spec.labels)
 
     def __repr__(self) -> str:
         return f"LabelOnlyMechanism({self.spec!r})"
@@ -228,26 +221,18 @@ class LabelOnlyMechanism:
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
         """One label and text a record. Of the record only the label is looked at, and whether it is a known one."""
-        given = np.array([self._position.get(record.label or "", -1) for record in records], np.int64)
-        labels, texts = np.empty_like(given), np.empty_like(given)
+        given = [record.label for record in records]
+        labels, texts = np.empty((2, len(given)), np.int64)
         start = 0
         for source, n in randomness.blocks([1] * len(records), _ROWS_AT_ONCE):
             here = slice(start, start + n)
             start += n
-            labels[here] = self._draw_labels(given[here], source)
+            labels[here] = self._response.choose(given[here], source)
             texts[here] = self._draw_texts(labels[here], source)
         return [
             Release(record.id, self._texts[label][text], self.spec.labels[label], record.kept)
             for record, label, text in zip(records, labels.tolist(), texts.tolist(), strict=True)
         ]
-
-    def _draw_labels(self, given: Indices, source: Randomness) -> Indices:
-        # Drawn for every record, so that which ones have an unknown label shows in nothing.
-        anything = uniform_below(len(self._texts), len(given), source).astype(np.int64)
-        true = np.where(given >= 0, given, anything)
-        scores = np.zeros((len(true), len(self._texts)))
-        scores[np.arange(len(true)), true] = 1.0
-        return self._choice.choose(scores, source)
 
     def _draw_texts(self, labels: Indices, source: Randomness) -> Indices:
         """The place of a uniformly drawn text among those of each label `(rows,)`."""
@@ -259,9 +244,7 @@ class LabelOnlyMechanism:
 
     def output_distribution(self, record: Record) -> dict[str, float]:
         """The probability of every label and text; texts that occur twice under a label count together."""
-        given = self._position.get(record.label or "", -1)
-        every = self._choice.distribution(np.eye(len(self._texts)))
-        chances = every.mean(axis=0) if given < 0 else every[given]
+        chances = self._response.distribution(record.label)
         return {
             f"{label}{_SEPARATOR}{text}": chance * count / len(texts)
             for label, chance, texts in zip(self.spec.labels, chances.tolist(), self._texts, strict=True)

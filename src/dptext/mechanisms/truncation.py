@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate, accounting
+from dptext.embeddings import ALONE
 from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
 from dptext.likeness import mean_by_document, sums_by_document
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 PUBLIC_BOX = "the box, and what embeds sentences, were made from public text only"
-ALONE = "the sentence encoder reads a sentence as if it were alone in its batch, but for what rounding hides"
 _FILE = "box.json"
 _AGAIN = "Fit and save the model again."
 _DOCUMENTS_AT_ONCE = 256

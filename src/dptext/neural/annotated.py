@@ -286,6 +286,38 @@ def load_fitted(
     )
 
 
+def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
+    """The model in a folder under the settings that it names itself, if it was trained on public text alone.
+
+    Raises:
+        ConfigError: as `load_fitted`.
+        MissingExtraError: the sentence encoder is not installed.
+    """
+    path = folder / SIZES_FILE
+    described = _described(path)
+    try:
+        sizes, labels = Architecture(**described["sizes"]), described["tokens"]["labels"]
+        numbers = [value for value in asdict(sizes).values() if isinstance(value, int)]
+        if len(numbers) < 7 or min(numbers) < 0 or not all(isinstance(label, str) for label in labels):
+            raise TypeError
+        settings = Settings(
+            labels=tuple(labels),
+            encoder="sentence" if sizes.features else "lstm",
+            latent_dim=sizes.latent_dim,
+            clip_norm=float(sizes.clip_norm),
+            max_tokens=int(described["tokens"]["max_tokens"]),
+            hidden=sizes.hidden,
+            embedding=sizes.embedding,
+            min_count=1,  # this and what follows is of the training only
+            max_words=len(described["tokens"]["words"]),
+            projected=sizes.projected,
+            schedule=Schedule(),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path} lacks what a model needs: it was edited. {_SAVE_AGAIN}") from error
+    return load_fitted(settings, folder, device=device, precision="float32")
+
+
 def _features(sentences: SentenceEncoder, tokens: Tokens, records: Sequence[Record]) -> Floats:
     """Embedding and label side by side, `(n, dim + n_labels)`; no label known is a row of zeros."""
     rows = tokens.label_rows([record.label for record in records])

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ _ARRAYS = "candidates.safetensors"
 _FEWEST = 20
 _TUNING = 300
 _AGAIN = "Fit and save the model again."
+_Split: TypeAlias = list[tuple[Record, list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class FittedCandidates:
         scores: the utility.
         encoder: of sentences.
         trained_on: digest of the public text.
+        pool: digest of the pool, where the candidates come from one.
     """
 
     texts: tuple[str, ...]
@@ -85,6 +87,7 @@ class FittedCandidates:
     scores: DepthScores | LikenessScores
     encoder: SentenceEncoder | WordMean
     trained_on: str
+    pool: str = ""
 
     def utilities(self, documents: Sequence[Sequence[str]]) -> Floats:
         """The utility of every candidate for each document, `(n_documents, m)`."""
@@ -93,13 +96,14 @@ class FittedCandidates:
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Of candidates and ranking, of all public text, of the encoder's weights."""
+        """Of candidates and ranking, of all public text and the pool apart from it, of the encoder's weights."""
         found = hashlib.sha256(json.dumps([self.texts, self.labels]).encode())
         for name, array in sorted(self._arrays().items()):
             found.update(name.encode() + array.tobytes())
         if isinstance(self.scores, DepthScores) and self.scores.recoder is not None:
             found.update(self.scores.recoder.digest.encode())
-        return {"candidates": found.hexdigest(), "public": self.trained_on, "encoder": self.encoder.digest}
+        pool = {"pool": self.pool} if self.pool else {}
+        return {"candidates": found.hexdigest(), "public": self.trained_on, **pool, "encoder": self.encoder.digest}
 
     def _arrays(self) -> dict[str, NDArray[np.generic]]:
         arrays: dict[str, NDArray[np.generic]] = {"outputs": self.outputs}
@@ -117,53 +121,100 @@ class FittedCandidates:
     def save(self, folder: Path) -> None:
         """Write all of it into an existing folder."""
         save_file(self._arrays(), folder / _ARRAYS)
-        described = {"texts": self.texts, "labels": self.labels, "trained_on": self.trained_on}
+        described = {"texts": self.texts, "labels": self.labels, "trained_on": self.trained_on, "pool": self.pool}
         (folder / _TEXTS).write_text(json.dumps(described), "utf-8")
         if isinstance(self.scores, DepthScores) and self.scores.recoder is not None:
             self.scores.recoder.save(folder)
 
 
-def fit_candidates(settings: Settings, public: Sequence[Record], *, seed: int) -> FittedCandidates:
+def fit_candidates(
+    settings: Settings, public: Sequence[Record], pool: Sequence[Record] | None = None, *, seed: int
+) -> FittedCandidates:
     """Choose, fit and tune; public text only.
+
+    With a pool the candidates come from it alone, and `public` is what all else is fitted and tuned on.
 
     Raises:
         ConfigError: fewer than 20 documents have enough sentences, or one has no known label.
     """
-    unknown = sum(record.label not in settings.labels for record in public) if settings.labels else 0
-    if unknown:
-        raise ConfigError(
-            f"Expected every public record to have one of the {len(settings.labels)} labels of the settings, found "
-            f"{unknown} of {len(public)} without: name the field of the label, complete labels=, or leave them out."
-        )
+    _check_labels(settings, public, "public")
     encoder = settings.load_encoder()
-    split = [(record, found) for record in public if (found := sentences(record.text))]
-    long = [i for i, (_, found) in enumerate(split) if len(found) >= settings.min_sentences]
-    if len(long) < _FEWEST:
-        raise ConfigError(
-            f"Expected at least {_FEWEST} public documents with min_sentences={settings.min_sentences} sentences, "
-            f"found {len(long)} of {len(public)}: give more public text or lower min_sentences."
-        )
-    order = np.random.default_rng(seed).permutation(long)
-    # Documents to tune on are no candidates: a document is nearest to itself.
-    held = min(_TUNING, max(1, len(order) // 5))
-    held = max(held, 1) if len(order) - held < settings.candidates else min(_TUNING, len(order) - settings.candidates)
-    tuned, chosen = order[:held], np.sort(order[held : held + settings.candidates])
-    every = Documents(
-        np.asarray(encoder.embed([sentence for _, found in split for sentence in found]), np.float64),
-        tuple(len(found) for _, found in split),
-        np.array([settings.labels.index(str(record.label)) for record, _ in split]) if settings.labels else None,
-    )
+    split = _split(public)
+    if pool is None:
+        long = _long(settings, split, public, "public documents", "public text")
+        order = np.random.default_rng(seed).permutation(long)
+        # Documents to tune on are no candidates: a document is nearest to itself.
+        held = min(_TUNING, max(1, len(order) // 5))
+        most = settings.candidates
+        held = max(held, 1) if len(order) - held < most else min(_TUNING, len(order) - most)
+        tuned, chosen = order[:held], np.sort(order[held : held + most])
+        offered = split
+    else:
+        _check_labels(settings, pool, "pool")
+        offered = _split(pool)
+        long = _long(settings, offered, pool, "documents of the pool", "it more text")
+        drawn = np.random.default_rng(seed)
+        chosen = np.sort(drawn.permutation(long)[: settings.candidates])
+        taken = {offered[i][0].text for i in chosen}
+        tuned = drawn.permutation([i for i, (record, _) in enumerate(split) if record.text not in taken])
+        if len(tuned) < _FEWEST:
+            raise ConfigError(
+                f"Expected at least {_FEWEST} public documents that are no candidates themselves, found {len(tuned)} "
+                f"of {len(public)}: with a pool, all that ranks is fitted and tuned on these."
+            )
+        tuned = tuned[: min(_TUNING, len(tuned) // 2)]
+    every = _embedded(settings, encoder, split)
     rest = every.take(np.setdiff1d(np.arange(len(every)), tuned))
-    pool, tuning = every.take(chosen), every.take(tuned)
-    scores = _fit(settings, pool, rest, tuning, seed=seed)
-    outputs = scores.means if isinstance(scores, DepthScores) else pool.means
+    candidates = (every if pool is None else _embedded(settings, encoder, offered)).take(chosen)
+    if settings.utility in ("evidence", "mixed") and candidates.classes is not None and rest.classes is not None:
+        unseen = len(np.setdiff1d(candidates.classes, rest.classes))
+        if unseen and pool is not None:
+            raise ConfigError(
+                f"Expected public documents of each label of the pool, found none of {unseen}: give more."
+            )
+    scores = _fit(settings, candidates, rest, every.take(tuned), seed=seed)
+    outputs = scores.means if isinstance(scores, DepthScores) else candidates.means
     return FittedCandidates(
-        tuple(split[i][0].text for i in chosen),
-        tuple(split[i][0].label if settings.labels else None for i in chosen),
+        tuple(offered[i][0].text for i in chosen),
+        tuple(offered[i][0].label if settings.labels else None for i in chosen),
         outputs.astype(np.float32),
         scores,
         encoder,
         records_digest(public),
+        "" if pool is None else records_digest(pool),
+    )
+
+
+def _check_labels(settings: Settings, given: Sequence[Record], name: str) -> None:
+    unknown = sum(record.label not in settings.labels for record in given) if settings.labels else 0
+    if unknown:
+        raise ConfigError(
+            f"Expected every {name} record to have one of the {len(settings.labels)} labels of the settings, found "
+            f"{unknown} of {len(given)} without: name the field of the label, complete labels=, or leave them out."
+        )
+
+
+def _split(given: Sequence[Record]) -> _Split:
+    """The documents that have a sentence, with their sentences."""
+    return [(record, found) for record in given if (found := sentences(record.text))]
+
+
+def _long(settings: Settings, split: _Split, given: Sequence[Record], what: str, more: str) -> list[int]:
+    """The places of those with `min_sentences`."""
+    long = [i for i, (_, found) in enumerate(split) if len(found) >= settings.min_sentences]
+    if len(long) < _FEWEST:
+        raise ConfigError(
+            f"Expected at least {_FEWEST} {what} with min_sentences={settings.min_sentences} sentences, "
+            f"found {len(long)} of {len(given)}: give {more} or lower min_sentences."
+        )
+    return long
+
+
+def _embedded(settings: Settings, encoder: SentenceEncoder | WordMean, split: _Split) -> Documents:
+    return Documents(
+        np.asarray(encoder.embed([sentence for _, found in split for sentence in found]), np.float64),
+        tuple(len(found) for _, found in split),
+        np.array([settings.labels.index(str(record.label)) for record, _ in split]) if settings.labels else None,
     )
 
 
@@ -198,10 +249,11 @@ def load_candidates(settings: Settings, folder: Path) -> FittedCandidates:
     try:
         described = json.loads((folder / _TEXTS).read_bytes())
         arrays = load_file(folder / _ARRAYS)
-        texts, labels, trained_on = described["texts"], described["labels"], described["trained_on"]
+        texts, labels = described["texts"], described["labels"]
+        trained_on, given = described["trained_on"], described["pool"]
         if not all(isinstance(text, str) for text in texts) or not {*labels} <= {None, *settings.labels}:
             raise TypeError
-        if len(texts) != len(labels) or not isinstance(trained_on, str):
+        if len(texts) != len(labels) or not all(isinstance(digest, str) for digest in (trained_on, given)):
             raise TypeError
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise ValueError
@@ -216,7 +268,7 @@ def load_candidates(settings: Settings, folder: Path) -> FittedCandidates:
             raise
         raise ConfigError(f"The candidates in {folder} were cut short or edited. {_AGAIN}") from error
     encoder = settings.load_encoder()
-    return FittedCandidates(tuple(texts), tuple(labels), outputs, scores, encoder, trained_on)
+    return FittedCandidates(tuple(texts), tuple(labels), outputs, scores, encoder, trained_on, given)
 
 
 def _scores_of(

@@ -1,0 +1,188 @@
+"""What ranks public candidates by their likeness to whole texts: words, sentence embeddings, latents of ADePT.
+
+A cosine is a whole number of steps of 2^-12: no float decides a rank. All that ranks is made from public text.
+
+    >>> ranker = words_ranker(["book a flight to Rome", "play some jazz"])
+    >>> ranker.cosines(ranker.read(["some quiet jazz", "zqxv"])).tolist()
+    [[0, 3343], [0, 0]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dptext.errors import ConfigError, MissingExtraError
+from dptext.likeness import GRID, STEPS, mean_by_document, on_grid
+from dptext.records import Record
+from dptext.text import sentences, tokenize
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ranks = NDArray[np.int16]
+#: Unit vectors in whole steps of 2^-11, one a row; a row of zeros where nothing in a text is known.
+Rows: TypeAlias = "Singles | sparse.csr_array"
+#: The candidates' vectors and what was taken off them, as they were saved.
+Saved: TypeAlias = tuple[Singles, Floats]
+
+PUBLIC_CANDIDATES = "the candidates, and all that ranks them, were made from public text only"
+PUBLIC_AUTOENCODER = (
+    "the auto-encoder that ranks was trained on public text only, and reads a text as if it were alone in its batch, "
+    "but for what rounding hides"
+)
+_DOCUMENTS_AT_ONCE = 256
+
+
+def _saves_nothing(folder: Path) -> None:
+    """For rankers that need no file of their own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Ranker:
+    """What compares private texts with the candidates.
+
+    Attributes:
+        read: texts as `Rows`.
+        points: the candidates, as `read` gives them.
+        digests: sha256 of what was trained.
+        centre: what is taken off vectors before they are compared; none of words.
+        save: writes what `read` needs, besides candidates and centre, into an existing folder.
+    """
+
+    read: Callable[[Sequence[str]], Rows]
+    points: Rows
+    digests: Mapping[str, str]
+    centre: Floats
+    save: Callable[[Path], None] = _saves_nothing
+
+    def cosines(self, rows: Rows) -> Ranks:
+        """The cosine of each row with each candidate `(n, m)`, in whole steps of 2^-12."""
+        found = rows @ self.points.T  # exact: whole numbers below 2^24
+        dense = found if isinstance(found, np.ndarray) else found.toarray()
+        return np.asarray(np.rint(dense * np.float32(STEPS / GRID**2)).astype(np.int16))
+
+
+# ---------------------------------------------------------------------------------------------------------- words
+
+
+def words_ranker(texts: Sequence[str]) -> Ranker:
+    """TF-IDF of lower-cased words, weighted as scikit-learn does; a word that no candidate has counts nothing."""
+    position: dict[str, int] = {}
+    for text in texts:
+        for word in _words(text):
+            position.setdefault(word, len(position))
+    counts = _counts(texts, position)
+    having = np.bincount(counts.indices, minlength=counts.shape[1])
+    weights = np.log((1 + len(texts)) / (1 + having)) + 1
+    return Ranker(
+        lambda found: _weighted(_counts(found, position), weights), _weighted(counts, weights), {}, np.empty(0)
+    )
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for line in tokenize(text) for word in line]
+
+
+def _counts(texts: Sequence[str], position: Mapping[str, int]) -> sparse.csr_array:
+    rows = [[position[word] for word in _words(text) if word in position] for text in texts]
+    columns = np.array([column for row in rows for column in row], np.int64)
+    starts = np.cumsum([0, *map(len, rows)])
+    shape = (len(texts), max(1, len(position)))
+    found = sparse.csr_array((np.ones(len(columns)), columns, starts), shape=shape)
+    found.sum_duplicates()
+    return found
+
+
+def _weighted(counts: sparse.csr_array, weights: Floats) -> sparse.csr_array:
+    data, sizes = counts.data * weights[counts.indices], np.diff(counts.indptr)
+    norms = np.sqrt(np.bincount(np.repeat(np.arange(len(sizes)), sizes), data**2, len(sizes)))
+    whole = np.rint(data / np.repeat(norms, sizes) * GRID).astype(np.int32)
+    return sparse.csr_array((whole, counts.indices, counts.indptr), shape=counts.shape)
+
+
+# -------------------------------------------------------------------------------------------------------- vectors
+
+
+def sentences_ranker(
+    texts: Sequence[str], *, max_sentences: int, device: str = "cpu", saved: Saved | None = None
+) -> Ranker:
+    """Means of the embeddings of the first sentences, the candidates' mean taken off.
+
+    Args:
+        texts: the candidates.
+        max_sentences: of a text that are read.
+        device: of the sentence encoder.
+        saved: points and centre of these candidates, where they were computed before.
+
+    Raises:
+        ConfigError: what was saved is of another encoder.
+        MissingExtraError: the sentence encoder is not installed.
+    """
+    from dptext.neural.sentence_encoder import load_sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
+
+    encoder = load_sentence_encoder(device=device)
+
+    def means(found: Sequence[str]) -> Floats:
+        vectors = np.zeros((len(found), encoder.dim))
+        for start in range(0, len(found), _DOCUMENTS_AT_ONCE):  # bounds the memory of the sentences
+            parts = [sentences(text)[:max_sentences] for text in found[start : start + _DOCUMENTS_AT_ONCE]]
+            embeddings = encoder.embed([part for document in parts for part in document])
+            vectors[start : start + len(parts)] = mean_by_document(embeddings, [len(document) for document in parts])
+        return vectors
+
+    read, points, centre = _centred(means, texts, saved, dim=encoder.dim, name=encoder.name)
+    return Ranker(read, points, {"encoder": encoder.digest}, centre)
+
+
+def latents_ranker(texts: Sequence[str], folder: Path, *, device: str = "cpu", saved: Saved | None = None) -> Ranker:
+    """Clipped latents of an auto-encoder of ADePT, the candidates' mean taken off. Its decoder is not used.
+
+    A text is read without a label, also where the auto-encoder was trained with labels: what a label counts beside the
+    text is another setting, and a latent of the text alone tells nothing of the label.
+
+    Args:
+        texts: the candidates.
+        folder: where `dptext fit --mechanism adept` saved a model.
+        device: of the network.
+        saved: points and centre of these candidates, where they were computed before.
+
+    Raises:
+        ConfigError: the folder holds no auto-encoder of public text, or what was saved is of another one.
+        MissingExtraError: torch or the sentence encoder is not installed.
+    """
+    try:
+        from dptext.neural.annotated import load_autoencoder  # noqa: PLC0415 (an extra, slow to load)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"ranker='adept' needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"
+        ) from error
+    model = load_autoencoder(folder, device=device)
+
+    def latents(found: Sequence[str]) -> Floats:
+        vectors: Floats = model.latents([Record("", text) for text in found])
+        return vectors
+
+    read, points, centre = _centred(latents, texts, saved, dim=model.dim, name="of ADePT")
+    digests = {f"auto-encoder: {name}": digest for name, digest in model.digests.items()}
+    return Ranker(read, points, digests, centre, model.save)
+
+
+def _centred(
+    embed: Callable[[Sequence[str]], Floats], texts: Sequence[str], saved: Saved | None, *, dim: int, name: str
+) -> tuple[Callable[[Sequence[str]], Singles], Singles, Floats]:
+    """What reads texts as directions from the candidates' mean, the candidates so read, and that mean."""
+    own = embed(texts) if saved is None else np.empty((0, dim))
+    centre = own.mean(axis=0) if saved is None else saved[1]
+    if centre.shape != (dim,):
+        raise ConfigError(f"Expected candidates of the encoder {name}. Fit and save the model again.")
+
+    def directions(vectors: Floats) -> Singles:
+        return on_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - centre, 0.0))
+
+    return lambda found: directions(embed(found)), directions(own) if saved is None else saved[0], centre

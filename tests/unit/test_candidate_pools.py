@@ -1,0 +1,201 @@
+"""Candidates from a pool of its own, such as a codebook, and candidates ranked by the latents of an auto-encoder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dptext.config import load_model, save_model
+from dptext.errors import ConfigError, MissingExtraError
+from dptext.mechanisms.adept import Adept
+from dptext.mechanisms.candidates import Candidates, CandidatesMechanism
+from dptext.randomness import secure, seeded
+from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES
+from dptext.records import Record, records_digest
+from dptext.samples import sample_records
+from dptext.selection import TopKRandomizedResponse
+from dptext.testing import CHECKS, check_mechanism
+
+LABELS = ("health", "travel", "money", "leisure")
+PUBLIC = sample_records(60)
+QUICK = [name for name in CHECKS if name not in ("order", "files", "distribution", "guarantee")]
+
+
+def texts(n: int) -> list[Record]:
+    odd = ["", " \n", "zqxv", "the the the", "!?", "send 40 dollars " * 50, "\ud800 jazz"]
+    found = [Record(f"o{i}", text, label=("money", None, "unheard of")[i % 3]) for i, text in enumerate(odd)]
+    return [*sample_records(n, seed=9), *found]
+
+
+def largest_log_ratio(mechanism, records) -> float:
+    """Over all pairs of records and all outputs."""
+    rows = [mechanism.output_distribution(record) for record in records]
+    table = np.log([[row[key] for key in rows[0]] for row in rows])
+    return float((table.max(axis=0) - table.min(axis=0)).max())
+
+
+# --------------------------------------------------------------------------------------------- pools of others
+
+
+POOL = [Record(str(i), f"{r.text} now", label=r.label) for i, r in enumerate(sample_records(30, seed=12))]
+
+
+def test_candidates_come_from_the_pool_alone():
+    spec = Candidates(2.0, LABELS, ranker="tfidf", label_weight=1.0)
+    mechanism = spec.fit(public=PUBLIC, pool=POOL, seed=0)
+    assert sorted(mechanism.pool.texts) == sorted({record.text for record in POOL})
+    assert mechanism.digests["pool"] == records_digest(POOL)
+    assert mechanism.digests["public"] == records_digest(PUBLIC)
+    assert "pool" not in spec.fit(public=PUBLIC, seed=0).digests
+    other = spec.fit(public=PUBLIC[:30], pool=POOL, seed=0)
+    assert other.pool.texts == mechanism.pool.texts
+    assert other.digests["public"] != mechanism.digests["public"]
+    assert largest_log_ratio(mechanism, texts(60)) == pytest.approx(2.0, rel=1e-9)
+    assert spec.fit(pool=POOL, seed=0).pool.k == spec.fit(public=POOL, seed=0).pool.k  # tuned on the candidates
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_public_text_tunes_a_pool(near):
+    """The k with the largest expected cosine of public texts; one that is a candidate does not count for itself."""
+    public = [Record("0", f"{record.text} please") for record in POOL] if near else POOL
+    mechanism = Candidates(2.0, ranker="tfidf").fit(public=public, pool=POOL, seed=0)
+    cosines = mechanism.scores(public).astype(int)
+    own = np.array([record.text for record in public])[:, None] == np.array(mechanism.pool.texts)
+    assert own.any() != near
+    gains = np.where(own, 0, cosines)
+    ranked = np.where(own, -30_000, cosines)
+    size = len(mechanism.pool.texts)
+    expected = {
+        k: float((TopKRandomizedResponse(2.0, k, size).distribution(ranked) * gains).sum())
+        for k in {min(size - 1, round(1.25**i)) for i in range(30)}
+    }
+    assert expected[mechanism.pool.k] == pytest.approx(max(expected.values()), rel=1e-9)
+    assert mechanism.pool.k == (2 if near else 3)
+
+
+def test_a_pool_that_does_not_do_is_refused():
+    spec = Candidates(2.0, LABELS, ranker="tfidf")
+    for pool, match in (
+        ([], "at least 2"),
+        ([Record("0", "hidden", "elsewhere")], "every pool record"),
+        ([*POOL, Record("0", "\ud800", "money")], "pool record 31"),
+    ):
+        with pytest.raises(ConfigError, match=match) as caught:
+            spec.fit(public=PUBLIC, pool=pool)
+        assert "hidden" not in str(caught.value)
+
+
+def test_a_saved_pool_is_the_same(tmp_path: Path):
+    mechanism = Candidates(2.0, LABELS, ranker="tfidf").fit(public=PUBLIC, pool=POOL, seed=0)
+    mechanism.save(tmp_path)
+    assert mechanism.spec.load(tmp_path).digests == mechanism.digests
+
+
+# ------------------------------------------------------------------------------------------ an auto-encoder of ADePT
+
+
+@pytest.fixture(scope="module", params=["codebook", "privunit"])
+def autoencoder(request, tmp_path_factory):
+    """An ADePT of public text with labels, and the folder where it was saved."""
+    pytest.importorskip("torch")
+    spec = replace(Adept.tiny()[0], noise=request.param, max_tokens=12)
+    mechanism = spec.fit(public=PUBLIC, seed=0)
+    folder = tmp_path_factory.mktemp("models") / "adept"
+    save_model(mechanism, folder)
+    return mechanism, folder
+
+
+def test_clipped_latents_rank(autoencoder, tmp_path: Path):
+    adept, folder = autoencoder
+    spec = Candidates(2.0, LABELS, "adept", adept=str(folder), label_weight=0.5)
+    assert spec.guarantee().assumptions == (PUBLIC_CANDIDATES, PUBLIC_AUTOENCODER)
+    mechanism = spec.fit(public=PUBLIC, seed=0)
+    assert mechanism.digests["auto-encoder: model"] == adept.model.digest
+    assert mechanism.digests["auto-encoder: training text"] == records_digest(PUBLIC)
+    known = [Record("0", record.text) for record in texts(30) if record.text != "\ud800 jazz"]
+    plain = CandidatesMechanism(replace(spec, label_weight=0.0), mechanism.pool, mechanism._ranker)
+    candidates, asked = (
+        adept.model.latents([Record("0", record.text) for record in found])
+        for found in ([Record("0", text) for text in mechanism.pool.texts], known)
+    )
+    centre = candidates.mean(axis=0)
+    left, right = (found - centre for found in (asked, candidates))
+    cosines = left @ right.T / np.linalg.norm(left, axis=1)[:, None] / np.linalg.norm(right, axis=1)
+    np.testing.assert_allclose(plain.scores(known) / 4096, cosines, atol=4e-3)
+    named = [Record("0", record.text, label="money") for record in known]
+    assert (plain.scores(named) == plain.scores(known)).all()  # the encoder sees no label
+    assert largest_log_ratio(mechanism, texts(60)) == pytest.approx(2.0, rel=1e-9)
+    alone = np.concatenate([mechanism.scores([record]) for record in known])
+    assert (alone == mechanism.scores(known)).all()
+    assert check_mechanism(mechanism, sample_records(5, seed=1), checks=QUICK) == tuple(QUICK)
+
+
+def test_the_saved_candidates_keep_the_auto_encoder(autoencoder, tmp_path: Path):
+    _, folder = autoencoder
+    elsewhere = tmp_path / "adept"
+    shutil.copytree(folder, elsewhere)
+    mechanism = Candidates(2.0, ranker="adept", adept=str(elsewhere)).fit(public=PUBLIC, seed=0)
+    save_model(mechanism, tmp_path / "model")
+    shutil.rmtree(elsewhere)
+    again = load_model(tmp_path / "model")
+    assert again.digests == mechanism.digests
+    assert again.privatize(texts(30), seeded(1)) == mechanism.privatize(texts(30), seeded(1))
+    weights = tmp_path / "model" / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4])
+    with pytest.raises(ConfigError, match="cut short or edited"):
+        mechanism.spec.load(tmp_path / "model")
+    with pytest.raises(ConfigError, match="Cannot read the model"):
+        mechanism.spec.fit(public=PUBLIC)
+
+
+def test_folders_that_hold_no_public_auto_encoder_are_refused(autoencoder, tmp_path: Path):
+    _, folder = autoencoder
+    spec = Candidates(2.0, ranker="adept", adept=str(tmp_path))
+    path = tmp_path / "autoencoder.json"
+    whole = json.loads((folder / path.name).read_bytes())
+    shutil.copy(folder / "weights.safetensors", tmp_path)
+    sizes = whole["sizes"]
+    edits = [
+        ({}, "lacks what a model needs"),
+        (whole | {"training": "private text"}, "trained on public text"),
+        (whole | {"sizes": {**sizes, "hidden": "16"}}, "lacks what a model needs"),
+        (whole | {"sizes": {**sizes, "depth": 2}}, "lacks what a model needs"),
+        (whole | {"sizes": {**sizes, "hidden": 8}}, "cut short or edited"),
+        (whole | {"tokens": {**whole["tokens"], "labels": [1]}}, "lacks what a model needs"),
+        (whole | {"tokens": {**whole["tokens"], "words": ["a"]}}, "other settings"),
+    ]
+    for values, match in edits:
+        path.write_text(json.dumps({"format": whole["format"], "version": whole["version"], **values}))
+        with pytest.raises(ConfigError, match=match):
+            spec.fit(public=PUBLIC)
+    path.write_text(json.dumps({"kind": "candidates"}))
+    with pytest.raises(ConfigError, match="not the file of an auto-encoder"):
+        spec.fit(public=PUBLIC)
+    path.write_text(json.dumps(whole))
+    spec.fit(public=PUBLIC)
+
+
+def test_without_torch_the_command_that_installs_it_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dptext.neural.annotated", None)
+    with pytest.raises(MissingExtraError, match="pip install torch"):
+        Candidates(2.0, ranker="adept", adept="model").fit(public=PUBLIC)
+
+
+def test_a_codebook_is_a_pool(autoencoder):
+    adept, _ = autoencoder
+    if adept.spec.noise != "codebook":
+        pytest.skip("noise on latents has no codebook")
+    pool = adept.public_records()
+    assert [(r.text, r.label) for r in pool] == list(zip(adept.codebook.texts, adept.codebook.labels, strict=True))
+    mechanism = Candidates(2.0, LABELS, ranker="tfidf", label_weight=1.0).fit(public=PUBLIC, pool=pool, seed=0)
+    written = {(record.label, record.text) for record in pool}
+    releases = mechanism.privatize(texts(40), secure())
+    assert {(release.label, release.output) for release in releases} <= written
+    assert mechanism.digests["pool"] == records_digest(pool)
+    assert largest_log_ratio(mechanism, texts(40)) == pytest.approx(2.0, rel=1e-9)

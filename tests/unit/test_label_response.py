@@ -1,0 +1,45 @@
+"""Randomized response on labels: its probabilities, those of a missing label, and a sampler of another epsilon."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dptext.audits.fit import SIGNIFICANT, distribution_p_value
+from dptext.errors import ConfigError
+from dptext.guarantee import TopKEvent
+from dptext.label_response import LabelResponse
+from dptext.randomness import secure
+
+LABELS = ("health", "travel", "money", "leisure")
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 2.0, 12.0])
+def test_no_pair_of_labels_is_told_apart_by_more_than_epsilon(epsilon):
+    response = LabelResponse(epsilon, LABELS)
+    table = np.log([response.distribution(label) for label in (*LABELS, None, "", "unheard of")])
+    assert np.exp(table).sum(axis=1) == pytest.approx(1)
+    assert table[0, 0] - table[0, 1] == pytest.approx(epsilon, rel=1e-9)
+    assert (table.max(axis=0) - table.min(axis=0)).max() <= epsilon
+    assert np.exp(table[4:]) == pytest.approx(0.25)
+    assert response.event == TopKEvent(epsilon, 1, 4)
+
+
+@pytest.mark.parametrize("label", ["money", None])
+def test_frequencies(label):
+    response = LabelResponse(1.5, LABELS)
+    declared = dict(zip(LABELS, response.distribution(label).tolist(), strict=True))
+    drawn = [LABELS[i] for i in response.choose([label] * 5000, secure()).tolist()]
+    assert distribution_p_value(declared, drawn) > 1e-5
+    for factor in (2 / 3, 3 / 2):
+        other = LabelResponse(1.5 * factor, LABELS).choose(["money"] * 5000, secure())
+        assert distribution_p_value(declared, [LABELS[i] for i in other.tolist()]) < SIGNIFICANT
+
+
+def test_wrong_settings():
+    for labels in ((), ("a",)):
+        with pytest.raises(ConfigError, match="at least two"):
+            LabelResponse(1.0, labels)
+    for epsilon in (0.0, math.inf):
+        with pytest.raises(ConfigError, match="epsilon"):
+            LabelResponse(epsilon, LABELS)
