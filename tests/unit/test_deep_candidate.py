@@ -300,6 +300,16 @@ def test_pools_that_do_not_do() -> None:
         one.fit(public=few, pool=UTTERANCES, seed=0)
 
 
+def test_a_classifier_is_trained_on_what_is_released() -> None:
+    both = replace(spec("mixed"), output="both").fit(public=PUBLIC, seed=0)
+    at = {text: i for i, text in enumerate(both.candidates)}
+    assert both.candidate_embeddings.shape == (len(at), len(both.privatize(PUBLIC[:1], secure())[0].vector or ()))
+    for release in both.privatize(PUBLIC, secure()):
+        i = at[release.output]
+        np.testing.assert_array_equal(release.vector, both.candidate_embeddings[i])
+        assert release.label == both.candidate_labels[i]
+
+
 def test_too_little_public_text() -> None:
     with pytest.raises(ConfigError, match="20 public documents"):
         spec("whitened").fit(public=PUBLIC[:10], seed=0)

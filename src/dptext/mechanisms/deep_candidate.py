@@ -307,6 +307,17 @@ class DeepCandidateMechanism:
         found: tuple[str, ...] = self._fitted.texts
         return found
 
+    @property
+    def candidate_labels(self) -> tuple[str | None, ...]:
+        """The public labels of the candidates; None without labels."""
+        found: tuple[str | None, ...] = self._fitted.labels
+        return found
+
+    @property
+    def candidate_embeddings(self) -> Floats:
+        """What is released for each candidate `(m, dim)`: train a classifier on these, and apply it to releases."""
+        return np.asarray(self._fitted.outputs, np.float64)
+
     def save(self, folder: Path) -> None:
         """Write the candidates and what ranks them into an existing folder."""
         self._fitted.save(folder)
