@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from grid import ALL, EPSILON_OF_SIZES, EPSILONS, SIZES, name_of, read_cells
+from grid import ALL, CLASSIFIER, EPSILON_OF_SIZES, EPSILONS, SIZES, name_of, read_cells
 
 from dptext.report import drawing
 from dptext.selection import Exponential
@@ -35,7 +35,7 @@ TABLE_1 = ((3.0, 55, 5), (6.0, 25, 3), (10.0, 5, 2), (23.0, 1, 1))
 
 def f1(cells: Mapping[str, list[dict[str, float]]], name: str) -> tuple[float, float]:
     """Mean and standard deviation over the trials; not a number where the cell is not finished."""
-    found = np.array([trial["f1"] for trial in cells.get(name, [])])
+    found = np.array([trial[CLASSIFIER] for trial in cells.get(name, [])])
     return (float(found.mean()), float(found.std())) if found.size else (float("nan"), 0.0)
 
 
@@ -109,7 +109,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", type=Path, default=Path("build/deep_candidate"))
-    parser.add_argument("--run", default="6000_1000", help="public and private documents of the run")
+    parser.add_argument("--run", default="6000_1000_200_5", help="sizes of the run, as its folder names them")
     parser.add_argument("--figures", type=Path, required=True)
     given = parser.parse_args()
     table_1_figure(given.figures / "deep_candidate_table_1.svg")

@@ -1,8 +1,8 @@
 """Reviews of books from your own copy of the UCSD Book Graph (Wan and McAuley 2018), the paper's third corpus.
 
 The data set is not here, and its terms do not allow to pass it on. Files named `goodreads_reviews_*.json.gz` hold one
-JSON object a line with `review_id`, `review_text` and `rating`; the name of the file says the genre, which is the
-label: the paper classifies reviews by genre.
+JSON object a line with `review_id` and `review_text`; the name of the file says the genre, which is the label: the
+paper classifies reviews by genre. A review that stands in the files of two genres is left out.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def read(folder: Path | None, *, at_most: int = AT_MOST) -> tuple[list[Record], 
             f"Expected --goodreads FOLDER with at least two files {FILES}, found {len(files)}: the data set does not "
             "come with dptext; get the reviews by genre of the UCSD Book Graph and name their folder."
         )
-    public: list[Record] = []
-    private: list[Record] = []
+    genres: dict[str, set[str]] = {}
+    texts: dict[str, str] = {}
     for path in files:
         genre = path.name.removeprefix("goodreads_reviews_").removesuffix(".json.gz")
         kept = 0
@@ -46,6 +46,12 @@ def read(folder: Path | None, *, at_most: int = AT_MOST) -> tuple[list[Record], 
                 if not text.strip():
                     continue
                 kept += 1
-                part = hashlib.sha256(name.encode()).digest()[0] % PRIVATE
-                (private if part == 0 else public).append(Record(name, text, label=genre))
+                texts[name] = text
+                genres.setdefault(name, set()).add(genre)
+    public: list[Record] = []
+    private: list[Record] = []
+    for name, [genre, *others] in genres.items():
+        if not others:
+            part = hashlib.sha256(name.encode()).digest()[0] % PRIVATE
+            (private if part == 0 else public).append(Record(name, texts[name], label=genre))
     return public, private
