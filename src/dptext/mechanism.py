@@ -178,6 +178,11 @@ def releases_labels(spec: Spec) -> bool:
     return bool(getattr(spec, "labels", ()))
 
 
+def reads_labels(spec: Spec) -> bool:
+    """Whether the label of a private record is read: not where a spec has a property `reads_labels` that says no."""
+    return releases_labels(spec) and bool(getattr(spec, "reads_labels", True))
+
+
 def releases_text(spec: Spec) -> bool:
     """Whether releases carry text: not where a spec with a field `output` says "embedding"."""
     return getattr(spec, "output", "text") != "embedding"

@@ -17,7 +17,7 @@ import hashlib
 import itertools
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -356,6 +356,25 @@ def batches(
             batch, total = [], 0
     if batch:
         yield batch
+
+
+def require_labels(records: Sequence[Record], labels: Sequence[str], name: str) -> None:
+    """Refuse records without one of the labels, where there are any.
+
+    Args:
+        records: public ones.
+        labels: the public set; empty refuses nothing.
+        name: what the records are, such as "public".
+
+    Raises:
+        ConfigError: a record has none or another; it says how many do.
+    """
+    unknown = sum(record.label not in labels for record in records) if labels else 0
+    if unknown:
+        raise ConfigError(
+            f"Expected every {name} record to have one of the {len(labels)} labels of the settings, found "
+            f"{unknown} of {len(records)} without: name the field of the label, complete labels=, or leave them out."
+        )
 
 
 def records_digest(records: Iterable[Record]) -> str:

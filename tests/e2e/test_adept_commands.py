@@ -529,3 +529,22 @@ def test_the_demo_keeps_more_than_its_baselines_and_leaks_less_than_the_original
     leaked = data["membership"]
     assert leaked["the originals"]["main"]["auc"]["low"] > 0.5
     assert leaked["what was released"]["main"]["auc"]["value"] < leaked["the originals"]["main"]["auc"]["value"]
+
+
+def test_a_label_that_is_not_read_need_not_be_named(tmp_path) -> None:
+    """`candidates` without a label weight releases the candidate's label: the private file may have none."""
+    public, private = tmp_path / "public.jsonl", tmp_path / "private.jsonl"
+    rows = [{"text": record.text, "label": record.label} for record in sample_records(60)]
+    public.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    private.write_text('{"text": "Book a train to the sea."}\n')
+    labels = ["--set", 'labels=["health", "travel", "money", "leisure"]', "--set", "ranker=tfidf", "--set", "epsilon=4"]
+    for more, code in (([], 0), (["--set", "label_weight=1"], 2)):
+        model = tmp_path / f"model{code}"
+        fit = dptext(
+            "fit", "-m", "candidates", *labels, *more, "--public", public, "--label-field", "label", "--out", model
+        )
+        assert fit.code == 0, fit.err
+        done = dptext("privatize", private, tmp_path / f"out{code}.jsonl", "--model", model)
+        assert done.code == code
+        assert ("--label-field" in done.err) == (code == 2)
+    assert json.loads((tmp_path / "out0.jsonl").read_text())["label"] in {"health", "travel", "money", "leisure"}

@@ -34,7 +34,7 @@ from dptext.cli.utility import chosen_classifier
 from dptext.config import SPECS, AnySpec
 from dptext.errors import ConfigError
 from dptext.guarantee import Json
-from dptext.mechanism import Mechanism
+from dptext.mechanism import Mechanism, reads_labels
 from dptext.pipeline import require_guarantee
 from dptext.randomness import seeded
 from dptext.records import Fields, Record, read_records
@@ -130,7 +130,7 @@ def _check(chosen: AnySpec | Path | None, settings: Membership, public: Path | N
                 f"Expected --mechanism with --attack reconstruction to be one of {able}: they are trained on private "
                 "text, here on the members. Another model has seen none of the records."
             )
-        check_label_field(spec, fields.label)
+        check_label_field(spec, fields.label, needed=reads_labels(spec))
         return
     if fields.label is None:
         raise ConfigError("Expected --label-field NAME: the attacked classifier learns labels.")

@@ -46,20 +46,21 @@ def chosen_seed(seed: int | None) -> int:
     return seed
 
 
-def check_label_field(spec: Spec, label_field: str | None, *, copied: Sequence[str | None] = ()) -> None:
-    """Refuse a label field where labels are not privatized, none where they are, and one that is released as it is.
+def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copied: Sequence[str | None] = ()) -> None:
+    """Refuse a label field where labels mean nothing, none where one is needed, and one that is released as it is.
 
     Args:
         spec: of the mechanism.
         label_field: as given.
+        needed: whether labels of the records at hand are read.
         copied: names of the fields that are copied to the output.
 
     Raises:
         ConfigError: for each of these.
     """
     if label_field is None:
-        if releases_labels(spec):
-            raise ConfigError(f"Expected --label-field NAME: {spec.kind} privatizes the label together with the text.")
+        if needed:
+            raise ConfigError(f"Expected --label-field NAME: {spec.kind} reads the label together with the text.")
     elif not releases_labels(spec):
         if any(field.name == "labels" for field in fields(spec)):  # type: ignore[arg-type]  # every spec is a dataclass
             raise ConfigError(
@@ -130,7 +131,7 @@ def run(
         MissingExtraError: a package is not installed.
     """
     seed = chosen_seed(seed)
-    check_label_field(spec, label_field)
+    check_label_field(spec, label_field, needed=releases_labels(spec))
     _check_texts(spec, public, private, pool)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConfigError(f"Expected --out {str(target)!r} to be absent or empty. Choose another folder.")

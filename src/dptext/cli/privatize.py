@@ -18,7 +18,7 @@ from dptext.errors import ConfigError, LedgerError
 from dptext.file_runs import Plan, privatize_file
 from dptext.formats import Format, detect_format, is_compressed
 from dptext.guarantee import Json, format_epsilon
-from dptext.mechanism import Mechanism
+from dptext.mechanism import Mechanism, reads_labels
 from dptext.randomness import secure, seeded
 from dptext.records import Fields, OnError
 
@@ -170,7 +170,8 @@ def run(
 ) -> None:
     """Privatize a file and print its certificate."""
     mechanism = fitted(chosen)
-    check_label_field(mechanism.spec, plan.fields.label, copied=(plan.fields.id, *plan.fields.keep))
+    spec = mechanism.spec
+    check_label_field(spec, plan.fields.label, needed=reads_labels(spec), copied=(plan.fields.id, *plan.fields.keep))
 
     def skipped(number: int, reason: str) -> None:
         print(f"skipped record {number}: {reason}", file=sys.stderr)

@@ -39,7 +39,7 @@ from dptext.mechanism import VectorNoise
 from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
 from dptext.privunit import PrivUnit
 from dptext.randomness import Randomness, seeded
-from dptext.records import Record, Release
+from dptext.records import Record, Release, require_labels
 from dptext.selection import TopKRandomizedResponse
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
@@ -241,7 +241,8 @@ class Adept:
             MissingExtraError: torch or the sentence encoder is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
-        texts = self._checked(list(public))
+        texts = list(public)
+        require_labels(texts, self.labels, "public")
         neural = _neural()
         model = neural.fit_model(
             self.model_settings,
@@ -257,15 +258,6 @@ class Adept:
         codebook = neural.write_codebook(model, texts, size=self.codebook_size, seed=seed)
         k = neural.best_k(codebook, model, texts, epsilon=self.epsilon, label_weight=self.label_weight, seed=seed)
         return AdeptCodebook(self, model, codebook, k)
-
-    def _checked(self, public: list[Record]) -> list[Record]:
-        unknown = sum(record.label not in self.labels for record in public) if self.labels else 0
-        if unknown:
-            raise ConfigError(
-                f"Expected every public record to have one of the {len(self.labels)} labels of the settings, found "
-                f"{unknown} of {len(public)} without: name the field of the label, complete labels=, or leave them out."
-            )
-        return public
 
     def load(self, folder: Path) -> AdeptNoise | AdeptCodebook:
         """The mechanism that was saved into the folder under this spec.

@@ -38,7 +38,7 @@ from dptext.mechanism import VectorNoise
 from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
 from dptext.privunit import PrivUnit
 from dptext.randomness import Randomness, secure, seeded
-from dptext.records import Record, Release
+from dptext.records import Record, Release, require_labels
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.private_training import PrivateSchedule
@@ -302,7 +302,8 @@ class AdeptDpSgd:
             MissingExtraError: torch, opacus or the sentence encoder is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
-        known, texts = self._checked(list(public)), list(private)
+        known, texts = list(public), list(private)
+        require_labels(known, self.labels, "public")
         noise, public_bits, private_bits = self.vector_noise, seeded(seed), secure()
 
         # It teaches the decoder what noisy latents look like. On private records its bits must be secret, too: the
@@ -329,15 +330,6 @@ class AdeptDpSgd:
                 on_step=on_step,
             )
         return AdeptDpSgdMechanism(self, model)
-
-    def _checked(self, public: list[Record]) -> list[Record]:
-        unknown = sum(record.label not in self.labels for record in public) if self.labels else 0
-        if unknown:
-            raise ConfigError(
-                f"Expected every public record to have one of the {len(self.labels)} labels of the settings, found "
-                f"{unknown} of {len(public)} without: name the field of the label, complete labels=, or leave them out."
-            )
-        return public
 
     def load(self, folder: Path) -> AdeptDpSgdMechanism:
         """The mechanism that was saved into the folder under this spec.

@@ -38,7 +38,7 @@ from dptext.label_response import LabelResponse
 from dptext.likeness import GRID, STEPS
 from dptext.randomness import Randomness
 from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Ranks, Saved
-from dptext.records import Record, Release, records_digest
+from dptext.records import Record, Release, records_digest, require_labels
 from dptext.releases import create_private
 from dptext.selection import Exponential, TopKRandomizedResponse
 
@@ -143,6 +143,11 @@ class Candidates:
         return (Unit.DOCUMENT,)
 
     @property
+    def reads_labels(self) -> bool:
+        """Whether the record's own label counts for anything."""
+        return bool(self.label_weight or self.label_share)
+
+    @property
     def label_response(self) -> LabelResponse | None:
         """What releases the record's own label; None where the candidate's leaves."""
         return LabelResponse(self.epsilon * self.label_share, self.labels) if self.label_share else None
@@ -243,12 +248,7 @@ class Candidates:
 
     def _checked(self, given: list[Record], name: str) -> list[Record]:
         """The records, without labels where there are none in the settings."""
-        unknown = sum(record.label not in self.labels for record in given) if self.labels else 0
-        if unknown:
-            raise ConfigError(
-                f"Expected every {name} record to have one of the {len(self.labels)} labels of the settings, found "
-                f"{unknown} of {len(given)} without: name the field of the label, complete labels=, or leave them out."
-            )
+        require_labels(given, self.labels, name)
         for number, record in enumerate(given, start=1):
             if fault := string_fault(record.text):
                 raise ConfigError(f"Expected {name} record {number} to hold text: its text {fault}.")

@@ -129,6 +129,11 @@ class DeepCandidate:
         return (Unit.SENTENCE, Unit.DOCUMENT) if self.max_sentences else (Unit.SENTENCE,)
 
     @property
+    def reads_labels(self) -> bool:
+        """False: the label of a release is the candidate's, whatever that of the private record is."""
+        return False
+
+    @property
     def _relation(self) -> Relation:
         return Relation(self.relation)
 
