@@ -21,15 +21,17 @@ from numpy.typing import NDArray
 from dptext.errors import ConfigError, MissingExtraError
 
 Singles = NDArray[np.float32]
-Depths = NDArray[np.int32]
+Depths = NDArray[np.int64]
 Ranks = NDArray[np.uint16]
 
 #: `lowest`: the smallest depth over the directions, as the paper's text says. `algorithm_1`: the largest, as its
 #: algorithm is printed (plus k/2, which no choice notices). `mean`: the sum over the directions.
 Statistic = Literal["lowest", "algorithm_1", "mean"]
 STATISTICS: tuple[Statistic, ...] = ("lowest", "algorithm_1", "mean")
-_MOST = 65_535
+_MOST = 65_535  # candidates
+_MOST_IN_16_BITS = 131_071  # sentences: no depth is above half of them
 _DOCUMENTS_AT_ONCE = 64
+_CANDIDATES_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,9 +70,10 @@ class ProjectedCandidates:
 
         Args:
             sentences: projections of all sentences, document after document, `(n_sentences, n_directions)`.
-            sizes: the number of sentences of each document; a document without any has depth 0 everywhere.
+            sizes: the number of sentences of each document, any at all; a document without any, or with one, has
+                depth 0 everywhere.
             statistic: over the directions.
-            threads: how many to use.
+            threads: how many to use; the depths are the same with any number.
 
         Raises:
             ConfigError: shapes or sizes do not fit, or a number is not finite.
@@ -80,19 +83,24 @@ class ProjectedCandidates:
             raise ConfigError(f"Expected statistic={statistic!r} to be one of {', '.join(STATISTICS)}.")
         values = np.ascontiguousarray(sentences, np.float32)
         if values.ndim != 2 or values.shape[1] != len(self._order) or not np.isfinite(values).all():
-            raise ConfigError(f"Expected finite projections on {len(self._order)} directions, found {values.shape}.")
+            raise ConfigError(f"Expected finite projections on {len(self._order)} directions, found others.")
         lengths = np.asarray(sizes, np.int64)
-        if lengths.sum() != len(values) or (lengths < 0).any() or lengths.max(initial=0) > _MOST:
-            raise ConfigError(f"Expected sizes from 0 to {_MOST} that sum to {len(values)} sentences.")
-        found = np.empty((len(lengths), len(self)), np.int32)
+        if lengths.sum() != len(values) or (lengths < 0).any():
+            raise ConfigError("Expected sizes of 0 or more that sum to the number of sentences, found others.")
+        found = np.empty((len(lengths), len(self)), np.int64)
         ends = np.concatenate([[0], np.cumsum(lengths)])
         kernel, which = _kernel(), STATISTICS.index(statistic)
 
-        def one(start: int) -> None:
-            here = slice(start, start + _DOCUMENTS_AT_ONCE)
-            kernel(values, ends[start : start + _DOCUMENTS_AT_ONCE + 1], self._order, self._ranks, which, found[here])
+        step = min(_DOCUMENTS_AT_ONCE, -(-len(lengths) // threads) or 1)
 
-        starts = range(0, len(lengths), _DOCUMENTS_AT_ONCE)
+        def one(start: int) -> None:
+            here = slice(start, start + step)
+            # Narrow counts are twice as fast; where a document has too many sentences for them, they are wider.
+            narrow = lengths[here].max() <= _MOST_IN_16_BITS
+            counts = np.empty((2, _CANDIDATES_AT_ONCE), np.uint16 if narrow else np.int64)
+            kernel(values, ends[start : start + step + 1], self._order, self._ranks, which, counts, found[here])
+
+        starts = range(0, len(lengths), step)
         if threads == 1:
             for start in starts:
                 one(start)

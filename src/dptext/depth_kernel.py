@@ -9,11 +9,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Depths = NDArray[np.int32]
+Depths = NDArray[np.int64]
 Ranks = NDArray[np.uint16]
 Singles = NDArray[np.float32]
 
-_TILE = 8192  # candidates at once
+Counts = NDArray[np.uint16] | NDArray[np.int64]
 
 
 @njit(nogil=True)
@@ -40,15 +40,24 @@ def _sort(values: Ranks) -> None:
 
 @njit(nogil=True)
 def depths(
-    sentences: Singles, ends: NDArray[np.int64], order: Singles, ranks: Ranks, which: int, found: Depths
+    sentences: Singles,
+    ends: NDArray[np.int64],
+    order: Singles,
+    ranks: Ranks,
+    which: int,
+    counts: Counts,
+    found: Depths,
 ) -> None:
-    """Fill `found` `(n_documents, m)`; `which` is the place in `dptext.depth.STATISTICS`."""
+    """Fill `found` `(n_documents, m)`; `which` is the place in `dptext.depth.STATISTICS`.
+
+    `counts` `(2, candidates at once)` is room to count in, wide enough for half the sentences of a document.
+    """
     directions, m = ranks.shape
     _, blocks, wide = order.shape
     ends_of_blocks = np.ascontiguousarray(order[:, :, wide - 1])
-    depth = np.empty(_TILE, np.uint16)
-    worst = np.empty(_TILE, np.uint16)
-    total = np.empty(_TILE, np.int32)
+    depth, worst = counts[0], counts[1]
+    tile = len(depth)
+    total = np.empty(tile, np.int64)
     for document in range(len(ends) - 1):
         first, last = ends[document], ends[document + 1]
         size = last - first
@@ -66,8 +75,8 @@ def depths(
                     count += np.int32(line[x] <= value)
                 below[j, i] = block * wide + count
             _sort(below[j])
-        for start in range(0, m, _TILE):
-            width = min(_TILE, m - start)
+        for start in range(0, m, tile):
+            width = min(tile, m - start)
             worst[:width] = half if which == 0 else 0
             total[:width] = 0
             for j in range(directions):

@@ -44,7 +44,7 @@ class LabelResponse:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon)
-        if len(self.labels) < 2:
+        if len(set(self.labels)) < max(2, len(self.labels)):
             raise ConfigError(f"Expected labels={self.labels!r} to be at least two, each named once.")
 
     @property

@@ -17,7 +17,8 @@ from dptext.errors import ConfigError
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
-Sums = NDArray[np.int32]
+Steps = NDArray[np.int32]
+Sums = NDArray[np.int64]
 
 #: Steps of a coordinate. A product of unit vectors is at most 2^22 steps, below the 2^24 that float32 counts exactly.
 GRID = 2048
@@ -56,13 +57,17 @@ def mean_by_document(vectors: Floats, sizes: Sequence[int]) -> Floats:
 
 
 def sums_by_document(rows: NDArray[np.generic], sizes: Sequence[int]) -> NDArray[np.generic]:
-    """The sum of each document's rows, `(n_documents, ...)`; `rows` are document after document."""
+    """The sum of each document's rows, `(n_documents, ...)`; `rows` are document after document.
+
+    Whole numbers are summed in 64 bits: in 32, a document of 2^19 sentences would pass beyond them.
+    """
     lengths = np.asarray(sizes, np.int64)
-    found = np.zeros((len(lengths), *rows.shape[1:]), rows.dtype)
+    kind = np.dtype(np.int64) if np.issubdtype(rows.dtype, np.integer) else rows.dtype
+    found = np.zeros((len(lengths), *rows.shape[1:]), kind)
     filled = np.flatnonzero(lengths)
     if filled.size:
         starts = (np.cumsum(lengths) - lengths)[filled]
-        found[filled] = np.add.reduceat(rows, starts, axis=0)
+        found[filled] = np.add.reduceat(rows, starts, axis=0, dtype=kind)
     return found
 
 
@@ -125,7 +130,7 @@ def likeness_sums(sentences: Singles, sizes: Sequence[int], candidates: Singles,
     if not low < high:
         raise ConfigError(f"Expected low={low!r} below high={high!r}.")
     lengths = np.asarray(sizes, np.int64)
-    found = np.zeros((len(lengths), len(candidates)), np.int32)
+    found = np.zeros((len(lengths), len(candidates)), np.int64)
     right = np.ascontiguousarray(candidates.T)
     scale, shift = STEPS / (high - low) / GRID**2, STEPS * low / (high - low)
     ends = np.concatenate([[0], np.cumsum(lengths)])
@@ -138,7 +143,7 @@ def likeness_sums(sentences: Singles, sizes: Sequence[int], candidates: Singles,
         whole = np.floor(scores, out=scores).astype(np.int16)
         first, last = np.searchsorted(ends, start, side="right") - 1, np.searchsorted(ends, stop, side="left")
         here = np.clip(ends[first : last + 1], start, stop) - start
-        found[first:last] += sums_by_document(whole.astype(np.int32), np.diff(here).tolist()).astype(np.int32)
+        found[first:last] += sums_by_document(whole, np.diff(here).tolist()).astype(np.int64, copy=False)
     return found
 
 
@@ -156,7 +161,7 @@ class Evidence:
     bias: Floats
     depth: float
 
-    def __call__(self, embeddings: Floats) -> Sums:
+    def __call__(self, embeddings: Floats) -> Steps:
         """Scores `(n, n_classes)` in steps of 2^-12."""
         logits = in_blocks(np.asarray(embeddings, np.float64), lambda rows: rows @ self.weights + self.bias)
         logits -= logits.max(axis=1, keepdims=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,13 +13,39 @@ import numpy as np
 import pytest
 
 from dptext.config import load_model, save_model
+from dptext.depth import ProjectedCandidates
+from dptext.embeddings import load_glove
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import Basis, Relation, Unit
-from dptext.mechanisms.deep_candidate import UTILITIES, DeepCandidate, DeepCandidateMechanism
+from dptext.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
+from dptext.likeness import GRID, STEPS, Evidence, Space
+from dptext.mechanisms import deep_candidate
+from dptext.mechanisms.deep_candidate import DEPTH_UTILITIES, UTILITIES, DeepCandidate, DeepCandidateMechanism
 from dptext.randomness import secure, seeded
 from dptext.records import Record, records_digest
 from dptext.samples import sample_records
 from dptext.text import SENTENCE_COUNT, sentences
+
+torch = pytest.importorskip("torch")
+
+from safetensors.numpy import load_file, save_file  # noqa: E402 (with torch)
+
+from dptext.neural import candidates_fit  # noqa: E402
+from dptext.neural.candidate_scores import (  # noqa: E402
+    DEPTHS,
+    PROJECTIONS,
+    DepthScores,
+    Documents,
+    LikenessScores,
+    depth_scores,
+    expected_gain,
+    fit_clusters,
+    fit_depth,
+    fit_likeness,
+    fit_recoder_for,
+    random_directions,
+)
+from dptext.neural.recoder import RecoderSchedule  # noqa: E402
+from dptext.neural.sentence_encoder import load_word_mean  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
 RNG = np.random.default_rng(22)
@@ -91,8 +119,11 @@ def test_the_documents_epsilon_is_that_of_the_range() -> None:
     assert found.epsilon == pytest.approx(by_hand, rel=1e-9)
     # a sum over 16 sentences has twice the range of a depth among them
     assert replace(deep, utility="similarity").guarantee(Unit.DOCUMENT).epsilon > 88
-    flip = replace(deep, selection="permute_and_flip").guarantee(Unit.DOCUMENT)
-    assert flip.epsilon == pytest.approx(80.0)
+    flip = replace(deep, selection="permute_and_flip")
+    for relation in ("replace_one", "add_or_remove_one"):
+        for utility, largest in (("lowest", 8), ("similarity", 16), ("evidence", 16)):
+            found = replace(flip, relation=relation, utility=utility, labels=("a", "b")).guarantee(Unit.DOCUMENT)
+            assert found.epsilon == pytest.approx(10.0 * largest)
     with pytest.raises(IncomparableError, match="max_sentences"):
         spec("lowest").guarantee(Unit.DOCUMENT)
     with pytest.raises(IncomparableError, match="sentence"):
@@ -107,10 +138,45 @@ def test_calibration(selection: str) -> None:
     assert 12.0 * (1 - 1e-6) <= found.guarantee(Unit.DOCUMENT).epsilon <= 12.0
 
 
-def test_twice_the_weight_only_where_documents_are_not_cut() -> None:
-    assert spec("lowest", relation="add_or_remove_one").choice.sensitivity == 0.5
-    assert spec("lowest", relation="add_or_remove_one", max_sentences=4).choice.sensitivity == 1.0
-    assert spec("lowest").choice.sensitivity == 1.0
+@pytest.mark.parametrize("utility", DEPTH_UTILITIES)
+def test_the_range_of_a_depth_is_a_whole_number(utility: str) -> None:
+    """All documents of up to 7 sentences on two directions: no depth is above floor(most / 2), and one reaches it."""
+    for most in range(8):
+        depths = [
+            ProjectedCandidates(np.zeros((1, 2), np.float32)).depths(
+                np.repeat([[1, 1], [1, -1], [-1, 1], [-1, -1]], counts, axis=0).astype(np.float32),
+                [sum(counts)],
+                DEPTHS[utility],
+            )
+            for counts in itertools.product(range(most + 1), repeat=4)
+            if sum(counts) <= most
+        ]
+        largest = max(int(found[0, 0]) for found in depths) / (2 if utility == "mean_depth" else 1)
+        assert largest == most // 2
+        if most:
+            [event] = spec(utility, max_sentences=most).events(Unit.DOCUMENT)
+            assert event == (ExponentialEvent(2.0 * (most // 2) / 2, 25) if most > 1 else PureEvent(0.0))
+            [event] = spec(utility, max_sentences=most, selection="permute_and_flip").events(Unit.DOCUMENT)
+            assert event == PureEvent(2.0 * (most // 2))
+
+
+def test_calibration_finds_the_largest() -> None:
+    """Also where it is more than twice the epsilon of the document; where nothing costs, the search still ends."""
+    few = DeepCandidate(1.0, utility="lowest", candidates=2, max_sentences=3)
+    for delta in (0.0, 0.1):
+        found = few.calibrate(0.05, unit=Unit.DOCUMENT, delta=delta)
+        assert found.guarantee(Unit.DOCUMENT, delta).epsilon == pytest.approx(0.05, rel=1e-6)
+        assert found.epsilon == pytest.approx(0.1) if delta == 0 else found.epsilon > 0.3
+    none = replace(few, max_sentences=1).calibrate(0.05, unit=Unit.DOCUMENT)
+    assert none.guarantee(Unit.DOCUMENT).epsilon == 0
+    assert none.epsilon == pytest.approx(0.05 * 2**20)
+
+
+@pytest.mark.parametrize("utility", UTILITIES)
+def test_twice_the_weight_only_where_documents_are_not_cut(utility: str) -> None:
+    assert spec(utility, relation="add_or_remove_one").choice.sensitivity == 0.5
+    assert spec(utility, relation="add_or_remove_one", max_sentences=4).choice.sensitivity == 1.0
+    assert spec(utility).choice.sensitivity == 1.0
 
 
 @pytest.mark.parametrize(
@@ -148,13 +214,178 @@ def test_no_log_ratio_exceeds_epsilon(fitted: DeepCandidateMechanism) -> None:
     assert 0 < worst <= 2.0
 
 
-def test_adding_a_sentence_costs_half(fitted: DeepCandidateMechanism) -> None:
-    worst = 0.0
-    for _ in range(25):
-        one = random_sentences(int(RNG.integers(1, 6)))
-        first, second = distributions(fitted, [" ".join(one), " ".join(one[1:])])
-        worst = max(worst, float(np.abs(first - second).max()))
-    assert worst <= 1.0
+#: Two labels, one of them rare: a choice in favour of its candidates is the easiest to see.
+UNEVEN = [r if r.label != "health" or i < 4 else replace(r, label="travel") for i, r in enumerate(PUBLIC)]
+
+
+def worst_sentences(scores: DepthScores | LikenessScores) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings with which documents begin, and such as change the utility as much as they can, made for them."""
+    if isinstance(scores, DepthScores):  # just beside a candidate on every direction; far out on every one
+        directions = scores.directions / GRID
+        corners = np.array(list(itertools.product((-1.0, 1.0), repeat=directions.shape[1])))
+        back = np.linalg.inv(directions.T @ directions) @ directions.T
+        beside = scores.means @ directions
+        return np.concatenate([beside + 0.01 * corner for corner in corners]) @ back, 0.8 * corners @ back
+    if scores.space is None:  # sure of one class, or of any but one
+        assert scores.evidence is not None
+        sure = np.linalg.pinv(scores.evidence.weights)
+        return np.empty((0, sure.shape[1])), 1000 * np.concatenate([sure, -sure])
+    points = scores.points / GRID
+    alone, mean = np.linalg.pinv(points).T, points.mean(axis=0)  # like one candidate and at right angles to the others
+    ways = [points, -points, alone, -alone, 2 * alone - alone.sum(axis=0), alone.sum(axis=0) - 2 * alone]
+    for share in (0.1, 0.3, 1.0, 3.0):
+        ways += [points - share * mean, mean - share * points, points + share * alone, mean - share * alone]
+    units = np.concatenate([way / np.linalg.norm(way, axis=1, keepdims=True) for way in ways])
+    # long vectors, which leaves cosines as they are and makes classes sure
+    found = scores.space.centre + 1000 * units @ np.linalg.pinv(scores.space.root)
+    return np.empty((0, found.shape[1])), found
+
+
+@pytest.fixture(scope="module", params=UTILITIES)
+def extreme(request: pytest.FixtureRequest) -> tuple[DeepCandidate, np.ndarray]:
+    """The utilities of documents `(beginnings, sentences + 1, m)` that differ in their last one; the last has none."""
+    mechanism = spec(request.param, projections=3).fit(public=UNEVEN, seed=1)
+    scores = mechanism._fitted.scores
+    first, last = worst_sentences(scores)
+    beginnings = first[:, None] if len(first) else np.empty((1, *first.shape))
+    documents = [
+        np.concatenate([beginning, *([one[None]] if one is not None else [])])
+        for beginning in beginnings
+        for one in (*last, None)
+    ]
+    found = scores(np.concatenate(documents), [len(document) for document in documents])
+    return mechanism.spec, found.reshape(len(beginnings), len(last) + 1, -1)
+
+
+@pytest.mark.parametrize("selection", ["exponential", "permute_and_flip"])
+def test_the_worst_sentences_cost_epsilon_at_most(extreme: tuple[DeepCandidate, np.ndarray], selection: str) -> None:
+    """And more than half of it: weights of twice the size, or utilities of 1.9 times, would not pass."""
+    settings, utilities = extreme
+    with_one, without = utilities[:, :-1], utilities[:, -1:]
+    change, growth = with_one.max(axis=1) - with_one.min(axis=1), with_one - without
+    assert 0.99 < change.max() <= 1
+    assert growth.min() >= 0
+    assert 0.99 < growth.max() <= 1
+
+    def logs(found: DeepCandidate) -> np.ndarray:
+        chances = found.choice.distribution(utilities.reshape(-1, utilities.shape[2]))
+        return np.log(chances).reshape(utilities.shape)
+
+    settings = replace(settings, selection=selection)
+    replaced = logs(settings)[:, :-1]
+    assert 1.1 < (replaced.max(axis=1) - replaced.min(axis=1)).max() <= 2.0
+    added = logs(replace(settings, relation="add_or_remove_one"))
+    assert 1.1 < np.abs(added[:, :-1] - added[:, -1:]).max() <= 2.0
+    for relation in ("replace_one", "add_or_remove_one"):  # any two documents of up to so many sentences
+        whole = replace(settings, max_sentences=2 if settings.utility in DEPTH_UTILITIES else 1, relation=relation)
+        found = logs(whole).reshape(-1, utilities.shape[2])
+        stated = whole.guarantee(Unit.DOCUMENT).epsilon
+        assert 0.55 * stated < (found.max(axis=0) - found.min(axis=0)).max() <= stated
+
+
+# ------------------------------------------------------------------ against enumeration
+
+
+def by_softmax(utilities: list[float], scale: float) -> list[float]:
+    weights = [math.exp(scale * utility) for utility in utilities]
+    return [weight / sum(weights) for weight in weights]
+
+
+def by_permuting_and_flipping(utilities: list[float], scale: float) -> list[float]:
+    """Every order of the candidates as likely; the first whose coin comes up is taken."""
+    coins = [math.exp(scale * (utility - max(utilities))) for utility in utilities]
+    found = [0.0] * len(coins)
+    for order in itertools.permutations(range(len(coins))):
+        left = 1 / math.factorial(len(coins))
+        for i in order:
+            found[i] += left * coins[i]
+            left *= 1 - coins[i]
+    return found
+
+
+def dot(left: list[int], right: list[int]) -> int:
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def ints(*shape: int) -> np.ndarray:
+    return RNG.integers(-1, 2, shape)
+
+
+def small_depth(utility: str) -> tuple[DepthScores, Callable[[list[list[int]]], list[float]], int]:
+    """A depth of few candidates on few directions with many ties, and the same by counting; the dimension."""
+    m, p, dim = (int(RNG.integers(low, high)) for low, high in ((2, 5), (1, 4), (2, 4)))
+    candidates, directions = ints(m, dim), ints(dim, p)
+    ways, places, statistic = directions.T.tolist(), candidates.tolist(), DEPTHS[utility]
+
+    def counted(document: list[list[int]]) -> list[float]:
+        found = []
+        for place in places:
+            sides = [sum(dot(sentence, way) >= dot(place, way) for sentence in document) for way in ways]
+            depths = [min(h, len(document) - h) for h in sides]
+            found.append({"lowest": min(depths), "algorithm_1": max(depths), "mean": sum(depths) / p}[statistic])
+        return found
+
+    return depth_scores(None, directions.astype(np.float32), candidates / GRID, statistic), counted, dim
+
+
+def small_sums(utility: str) -> tuple[LikenessScores, Callable[[list[list[int]]], list[float]], int]:
+    """As `small_depth`, for sums over sentences: cosines from 1/4 to 3/4, evidence to a depth of 2 nats."""
+    m, count, dim = (int(RNG.integers(low, high)) for low, high in ((2, 5), (2, 4), (2, 4)))
+    candidates, weights, bias = ints(m, dim), ints(dim, count), ints(count)
+    space = Space(np.zeros(dim), np.eye(dim)) if utility != "evidence" else None
+    evidence = Evidence(weights.astype(float), bias.astype(float), 2.0) if utility in ("evidence", "mixed") else None
+    classes = RNG.integers(0, count, m)
+    points = np.empty((0, 0), np.float32) if space is None else space(candidates.astype(float))
+
+    def on_the_grid(vector: list[int]) -> list[int]:
+        length = math.sqrt(dot(vector, vector)) or 1.0
+        return [round(GRID * x / length) for x in vector]
+
+    def likeness(sentence: list[int], candidate: list[int]) -> int:
+        cosine = dot(on_the_grid(sentence), on_the_grid(candidate))  # in steps of 2^-22
+        return min(max((cosine - 2**20) // 2**9, 0), STEPS)
+
+    def speaks_for(sentence: list[int], label: int) -> int:
+        logits = [dot(sentence, column) + b for column, b in zip(weights.T.tolist(), bias.tolist(), strict=True)]
+        log_p = logits[label] - math.log(sum(math.exp(logit) for logit in logits))
+        return math.floor(STEPS * min(max((log_p + 2) / 2, 0.0), 1.0))
+
+    def counted(document: list[list[int]]) -> list[float]:
+        found = []
+        for candidate, label in zip(candidates.tolist(), classes.tolist(), strict=True):
+            parts = [sum(likeness(sentence, candidate) for sentence in document)] * (space is not None)
+            parts += [sum(speaks_for(sentence, label) for sentence in document)] * (evidence is not None)
+            found.append(sum(parts) / len(parts) / STEPS)
+        return found
+
+    return LikenessScores(space, points, 0.25, 0.75, evidence, classes), counted, dim
+
+
+@pytest.mark.parametrize("utility", UTILITIES)
+def test_the_distribution_is_the_enumerated_one(utility: str) -> None:
+    """3,024 random pairs in all, with ties: the same as by definition, and no log ratio above epsilon."""
+    epsilon, ties = 2.0, 0
+    for selection, relation in itertools.product(
+        ("exponential", "permute_and_flip"), ("replace_one", "add_or_remove_one")
+    ):
+        choice = spec(utility, selection=selection, relation=relation).choice
+        by_hand = by_softmax if selection == "exponential" else by_permuting_and_flipping
+        scale = epsilon / 2 if relation == "replace_one" else epsilon
+        worst = 0.0
+        for _ in range(108):
+            scores, counted, dim = (small_depth if utility in DEPTH_UTILITIES else small_sums)(utility)
+            one = ints(int(RNG.integers(1, 6)), dim).tolist()
+            at = int(RNG.integers(len(one)))
+            other = [*one[:at], *([ints(dim).tolist()] if relation == "replace_one" else []), *one[at + 1 :]]
+            unit = 1 / GRID if utility in DEPTH_UTILITIES else 1.0
+            embeddings = unit * np.array([*one, *other], np.float64)
+            expected = [by_hand(counted(document), scale) for document in (one, other)]
+            found = choice.distribution(scores(embeddings, [len(one), len(other)]))
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+            worst = max(worst, float(np.abs(np.log(expected[0]) - np.log(expected[1])).max()))
+            ties += len(set(expected[0])) < len(expected[0])
+        assert 0.4 * epsilon < worst <= epsilon + 1e-9
+    assert ties > 40
 
 
 def test_a_utility_that_is_not_bounded_is_seen(fitted: DeepCandidateMechanism) -> None:
@@ -205,15 +436,38 @@ def simple() -> DeepCandidateMechanism:
     return spec("whitened", output="both").fit(public=PUBLIC, seed=2)
 
 
-def test_odd_documents(simple: DeepCandidateMechanism) -> None:
-    empty, blank, one = (simple.utilities([Record("0", text)])[0] for text in ("", " \n ", "Zzqx."))
-    assert not empty.any()
-    assert not blank.any()  # without sentences every candidate is as likely
-    assert one.max() <= 1
+def test_odd_documents(fitted: DeepCandidateMechanism) -> None:
+    """No sentence: uniform. One: its scores, and uniform under a depth. 5,000: all of them, or the first few."""
+    uniform = [1 / 25] * 25
+    for text in ("", " \n "):
+        assert list(fitted.output_distribution(Record("0", text)).values()) == pytest.approx(uniform, rel=1e-12)
+    one = Record("0", SENTENCES[0])
+    deep = fitted.spec.utility in DEPTH_UTILITIES
+    chances = list(fitted.output_distribution(one).values())
+    assert (max(chances) - min(chances) < 1e-12) == deep
+    [scores] = fitted.utilities([one])
+    assert deep or 0 < scores.max() <= 1
     long = Record("0", " ".join(random_sentences(5000)))
-    assert 0 < simple.utilities([long]).max() <= 5000
-    cut = DeepCandidateMechanism(replace(simple.spec, max_sentences=3), simple._fitted)
-    assert cut.utilities([long]).max() <= 3
+    [found] = fitted.documents([long])
+    assert found == sentences(long.text)
+    assert len(found) > 4900
+    [whole] = fitted.utilities([long])
+    if deep:
+        assert 0 < whole.max() <= 2500
+    else:  # exactly, as all are whole steps
+        each = {text: fitted.utilities([Record("0", text)])[0] for text in set(found)}
+        assert (whole == sum(each[text] for text in found)).all()
+    cut = DeepCandidateMechanism(replace(fitted.spec, max_sentences=3), fitted._fitted)
+    assert cut.documents([long]) == [found[:3]]
+    assert (cut.utilities([long]) == fitted.utilities([Record("0", " ".join(found[:3]))])).all()
+
+
+def test_every_record_is_split_for_itself(simple: DeepCandidateMechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time would tell which records are equal."""
+    seen: list[str] = []
+    monkeypatch.setattr(deep_candidate, "sentences", lambda text: [seen.append(text) or text])
+    assert simple.documents([Record("0", "So it is."), Record("1", "So it is.")]) == [["So it is."]] * 2
+    assert seen == ["So it is."] * 2
 
 
 def test_vectors(simple: DeepCandidateMechanism) -> None:
@@ -242,6 +496,200 @@ def test_saved_and_loaded(fitted: DeepCandidateMechanism, tmp_path: Path) -> Non
     path.write_text(json.dumps(data), "utf-8")
     with pytest.raises(ConfigError, match="again"):
         fitted.spec.load(tmp_path / "model")
+
+
+def test_files_of_their_owner_alone_are_never_overwritten(fitted: DeepCandidateMechanism, tmp_path: Path) -> None:
+    fitted.save(tmp_path)
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == 2 + (fitted.spec.recoder != "none")
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    before = [path.read_bytes() for path in files]
+    for path in files:
+        kept = {other: other.read_bytes() for other in files if other != path}
+        for other in kept:
+            other.unlink()
+        with pytest.raises(ConfigError, match="exist"):
+            fitted.save(tmp_path)
+        for other, data in kept.items():
+            other.write_bytes(data)
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_files_of_other_settings(
+    fitted: DeepCandidateMechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates_fit.Settings, "load_encoder", lambda self: fitted._fitted.encoder)
+    fitted.save(tmp_path)
+    spec_ = fitted.spec
+    others = [replace(spec_, utility=utility, recoder="none") for utility in UTILITIES if utility != spec_.utility]
+    others += [replace(spec_, candidates=24), replace(spec_, candidates=2), replace(spec_, labels=LABELS[::-1])]
+    if spec_.utility in DEPTH_UTILITIES:
+        others += [
+            replace(spec_, recoder=recoder) for recoder in ("none", "clusters", "labels") if recoder != spec_.recoder
+        ]
+        others += [replace(spec_, projections=7)]
+        others.remove(replace(spec_, labels=LABELS[::-1]))  # nothing of a depth goes by the order of labels
+    for other in others:
+        with pytest.raises(ConfigError, match="again"):
+            other.load(tmp_path)
+    assert spec_.load(tmp_path).digests == fitted.digests
+
+
+def test_edited_numbers(fitted: DeepCandidateMechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates_fit.Settings, "load_encoder", lambda self: fitted._fitted.encoder)
+    fitted.save(tmp_path)
+    path = tmp_path / "candidates.safetensors"
+    arrays = load_file(path)
+    edits: dict[str, list[Callable[[np.ndarray], np.ndarray]]] = {
+        "outputs": [lambda x: x[:, :10], lambda x: x[:-1], lambda x: x * np.nan],
+        "directions": [lambda x: x[:10], lambda x: x + 0.5, lambda x: x * 4, lambda x: x[:, :0]],
+        "means": [lambda x: x[:-1], lambda x: x[:, :10]],
+        "classes": [lambda x: x + 1, lambda x: x - 1, lambda x: x[:-1]],
+        "stretch": [lambda x: x[::-1], lambda x: x[:1], lambda x: x * 0, lambda x: x + np.inf],
+        "centre": [lambda x: x[:-1]],
+        "root": [lambda x: x[:-1], lambda x: x[:, :-1], lambda x: x[0]],
+        "points": [lambda x: x[:-1], lambda x: x[:, :-1], lambda x: x + 0.5, lambda x: x * 4],
+        "weights": [lambda x: x[:-1], lambda x: x[:, :1], lambda x: x[0], lambda x: np.tile(x, 2)],
+        "bias": [lambda x: x[:-1]],
+        "reach": [lambda x: x * 0, lambda x: -x, lambda x: np.tile(x, 2)],
+    }
+    assert set(arrays) <= set(edits)
+    for name in arrays:
+        for edit in edits[name]:
+            save_file({**arrays, name: np.ascontiguousarray(edit(arrays[name]))}, path)
+            with pytest.raises(ConfigError, match="again"):
+                fitted.spec.load(tmp_path)
+        save_file({other: array for other, array in arrays.items() if other != name}, path)
+        with pytest.raises(ConfigError, match="again"):
+            fitted.spec.load(tmp_path)
+    save_file(arrays, path)
+    assert fitted.spec.load(tmp_path).digests == fitted.digests
+
+
+# ------------------------------------------------------------------ what is fitted
+
+
+def test_what_is_released_is_the_mean_of_sentences(fitted: DeepCandidateMechanism) -> None:
+    """Of recoded ones, where there is a recoder."""
+    encoder, scores = load_word_mean(load_glove()), fitted._fitted.scores
+    for text, released in zip(fitted.candidates, fitted.candidate_embeddings, strict=True):
+        embeddings = np.asarray(encoder.embed(sentences(text)), np.float64)
+        if isinstance(scores, DepthScores) and scores.recoder is not None:
+            embeddings = scores.recoder(embeddings)
+        np.testing.assert_allclose(released, embeddings.mean(axis=0), atol=1e-6)
+        assert np.linalg.norm(released) > 0.01
+
+
+def test_no_candidate_is_tuned_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one with an equal text, of which the first record is kept."""
+    given: list[list[bytes]] = []
+    fit = candidates_fit._fit
+
+    def seen(settings, pool, rest, tuning, **rest_of_it):
+        given.append([{row.tobytes() for row in found.means} for found in (pool, rest, tuning)])
+        return fit(settings, pool, rest, tuning, **rest_of_it)
+
+    monkeypatch.setattr(candidates_fit, "_fit", seen)
+    again = [Record(f"again{i}", record.text, label=LABELS[0]) for i, record in enumerate(PUBLIC)]
+    mechanism = replace(spec("whitened"), candidates=1000).fit(public=[*PUBLIC, *again], seed=0)
+    [[pool, rest, tuning]] = given
+    assert (len(pool), len(rest), len(tuning)) == (64, 64, 16)
+    assert not (pool | rest) & tuning
+    labels = {record.text: record.label for record in PUBLIC}
+    assert [labels[text] for text in mechanism.candidates] == list(mechanism.candidate_labels)
+    assert mechanism.digests["public"] == records_digest([*PUBLIC, *again])
+
+
+def planted(number: int, *, dim: int = 6, size: int = 6) -> Documents:
+    """Two classes: half of what lies along coordinate 1 is the class, coordinate 0 varies within documents alone."""
+    draw = np.random.default_rng(5)
+    classes = np.arange(number) % 2
+    spread = np.where(np.arange(dim) == 0, 1.0, 0.1)
+    found = spread * draw.normal(size=(number * size, dim))
+    found[:, 1] += np.repeat(0.2 * (2 * classes - 1), size)
+    return Documents(found / np.linalg.norm(found, axis=1).max(), (size,) * number, classes)
+
+
+def separation(documents: Documents, recoded: np.ndarray) -> float:
+    """How far the means of the classes are apart, in the spread of documents within a class."""
+    means = Documents(recoded, documents.sizes, documents.classes).means
+    one, other = (means[documents.classes == label] for label in (0, 1))
+    within = math.sqrt((one.var(axis=0) + other.var(axis=0)).sum())
+    return float(np.linalg.norm(one.mean(axis=0) - other.mean(axis=0))) / within
+
+
+def test_the_recoder_is_trained() -> None:
+    documents = planted(120)
+    recoder = fit_recoder_for(
+        documents, targets="labels", clusters=2, schedule=RecoderSchedule(epochs=20, batch_size=8), seed=0
+    )
+    assert separation(documents, recoder(documents.embeddings)) > 3 * separation(documents, documents.embeddings)
+
+
+def test_the_recoder_of_a_mechanism_is_trained_for_its_epochs() -> None:
+    found = {
+        epochs: replace(spec("lowest", recoder="labels", projections=2), epochs=epochs).fit(public=PUBLIC, seed=0)
+        for epochs in (1, 100)
+    }
+    gaps = []
+    for mechanism in found.values():
+        groups = [
+            mechanism.candidate_embeddings[[one == label for one in mechanism.candidate_labels]] for label in LABELS
+        ]
+        centres = np.array([group.mean(axis=0) for group in groups])
+        gaps.append(centres.var(axis=0).sum() / np.mean([group.var(axis=0).sum() for group in groups]))
+    assert gaps[1] > 2 * gaps[0]
+
+
+def test_clusters_are_those_that_were_planted() -> None:
+    draw = np.random.default_rng(3)
+    blobs = np.arange(90) % 3
+    found = fit_clusters(10 * np.eye(3)[blobs] + draw.normal(size=(90, 3)), 3, seed=0)
+    assert ((found[:, None] == found) == (blobs[:, None] == blobs)).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_number_of_directions_is_tuned(seed: int) -> None:
+    documents = planted(160, size=12)
+    pool, tuning = documents.take(np.arange(60)), documents.take(np.arange(60, 160))
+    found = fit_depth(pool, tuning, statistic="mean", recoder=None, projections=0, epsilon=20.0, seed=seed)
+    gains = {
+        count: expected_gain(
+            depth_scores(None, random_directions(6, count, seed), pool.means, "mean"), tuning, pool, epsilon=20.0
+        )
+        for count in PROJECTIONS
+    }
+    best = max(gains, key=lambda count: gains[count])
+    assert found.directions.shape == (6, best)
+    assert best > PROJECTIONS[0]
+
+
+def test_the_space_is_the_one_that_is_named() -> None:
+    documents = planted(80)
+    pool, tuning = documents.take(np.arange(30)), documents.take(np.arange(30, 80))
+    plain, white = (
+        fit_likeness(pool, documents, tuning, utility=utility, epsilon=2.0).space
+        for utility in ("similarity", "whitened")
+    )
+    assert plain is not None
+    assert white is not None
+    assert (plain.root == np.eye(6)).all()
+    # what varies within documents counts the less, the more it varies
+    assert white.root[0, 0] < 0.5 * white.root[1:, 1:].diagonal().min()
+
+
+def test_depths_take_as_many_threads_as_torch(fitted: DeepCandidateMechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [Record(str(i), " ".join(random_sentences(1 + i % 5))) for i in range(9)]
+    expected, asked, depths = fitted.utilities(records), [], ProjectedCandidates.depths
+
+    def counted(self, *given, threads=1):
+        asked.append(threads)
+        return depths(self, *given, threads=threads)
+
+    monkeypatch.setattr(ProjectedCandidates, "depths", counted)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert (fitted.utilities(records) == expected).all()
+    assert asked == [3] * (fitted.spec.utility in DEPTH_UTILITIES)
 
 
 # ------------------------------------------------------------------ a pool of its own
@@ -303,6 +751,7 @@ def test_pools_that_do_not_do() -> None:
 def test_a_classifier_is_trained_on_what_is_released() -> None:
     both = replace(spec("mixed"), output="both").fit(public=PUBLIC, seed=0)
     at = {text: i for i, text in enumerate(both.candidates)}
+    assert (np.linalg.norm(both.candidate_embeddings, axis=1) > 0.01).all()
     assert both.candidate_embeddings.shape == (len(at), len(both.privatize(PUBLIC[:1], secure())[0].vector or ()))
     for release in both.privatize(PUBLIC, secure()):
         i = at[release.output]

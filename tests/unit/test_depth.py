@@ -54,6 +54,29 @@ def test_many_sentences_and_candidates() -> None:
     assert not found[1].any()  # one sentence is never deep
 
 
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("size", [65_536, 131_072, 140_001])
+def test_no_document_is_too_long(statistic: Statistic, size: int) -> None:
+    """Beyond 131,071 sentences a depth does not fit into 16 bits."""
+    sentences, candidates = RNG.normal(size=(size + 3, 2)), 0.3 * RNG.normal(size=(5, 2))
+    candidates[0] = 0.0
+    sentences, candidates = sentences.astype(np.float32), candidates.astype(np.float32)
+    found = ProjectedCandidates(candidates).depths(sentences, [size, 3], statistic)
+    h = (sentences[:size, None] >= candidates).sum(axis=0)
+    expected = {"lowest": np.min, "algorithm_1": np.max, "mean": np.sum}[statistic](np.minimum(h, size - h), axis=1)
+    assert (found[0] == expected).all()
+    assert found[0, 0] > 0.45 * size
+    assert (found[1] == by_definition(sentences[size:], candidates, statistic)).all()
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_any_number_of_threads_finds_the_same(statistic: Statistic) -> None:
+    sentences, sizes, candidates = random_documents(150, ties=True)
+    ready = ProjectedCandidates(candidates)
+    one, *others = (ready.depths(sentences, sizes, statistic, threads=threads) for threads in (1, 2, 7, 200))
+    assert all((one == other).all() for other in others)
+
+
 def largest_change(statistic: Statistic, *, added: bool, number: int) -> tuple[float, float]:
     """Largest fall and rise of a depth over random documents with ties, where one sentence is replaced or added."""
     falls = rises = 0.0
@@ -131,8 +154,10 @@ def test_refusals() -> None:
     candidates = ProjectedCandidates(np.zeros((3, 2), np.float32))
     with pytest.raises(ConfigError, match="2 directions"):
         candidates.depths(np.zeros((4, 3), np.float32), [4], "lowest")
-    with pytest.raises(ConfigError, match="sum to 4"):
-        candidates.depths(np.zeros((4, 2), np.float32), [3], "lowest")
+    for sizes in ([3], [5, -1]):
+        with pytest.raises(ConfigError, match="sum to the number") as caught:
+            candidates.depths(np.zeros((4, 2), np.float32), sizes, "lowest")
+        assert not any(digit in str(caught.value) for digit in "345")  # a number of sentences may be private
     with pytest.raises(ConfigError, match="finite"):
         candidates.depths(np.full((1, 2), np.nan, np.float32), [1], "lowest")
     with pytest.raises(ConfigError, match="statistic"):

@@ -37,7 +37,7 @@ def test_frequencies(label):
 
 
 def test_wrong_settings():
-    for labels in ((), ("a",)):
+    for labels in ((), ("a",), ("a", "a"), ("a", "b", "a")):
         with pytest.raises(ConfigError, match="at least two"):
             LabelResponse(1.0, labels)
     for epsilon in (0.0, math.inf):

@@ -60,6 +60,19 @@ def test_one_sentence_changes_a_sum_by_one_at_most() -> None:
     assert max(changes) == STEPS
 
 
+def test_long_documents_do_not_overflow() -> None:
+    """2^19 sentences of score 1 are 2^31 steps: in 32 bits the sum would fall to -2^31."""
+    size = 2**19 + 1
+    sentences, candidates = np.repeat(on_grid(np.ones((1, 1))), size, axis=0), on_grid(np.array([[1.0], [-1.0]]))
+    before, after = likeness_sums(
+        np.concatenate([sentences[1:], sentences]), [size - 1, size], candidates, low=0.0, high=0.5
+    )
+    assert before.tolist() == [STEPS * 2**19, 0]
+    assert after.tolist() == [STEPS * size, 0]
+    scores = np.full((size, 1), STEPS, np.int32)
+    assert sums_by_document(scores, [size]).tolist() == [[STEPS * size]]
+
+
 def test_nothing_depends_on_the_company() -> None:
     embeddings = RNG.normal(size=(600, 384))
     space = whitened(embeddings, [6] * 100)

@@ -60,6 +60,11 @@ class DeepCandidate:
         DOCUMENT: for any two documents, by the range of the utility. The sentences are those that
         `dptext.text.sentences` finds.
 
+    Outcomes:
+        A document without a sentence, empty or blank, gets every candidate with the same probability; so does one of a
+        single sentence under a depth, which is 0 everywhere then. Long documents are read whole, 5,000 sentences like
+        5, or up to the first `max_sentences`: what follows changes nothing.
+
     Attributes:
         epsilon: of one sentence.
         labels: the public set of labels of public documents; empty without. The label that is released is the
@@ -76,7 +81,8 @@ class DeepCandidate:
         projections: directions of a depth; 0 tunes their number on public documents.
         clusters: of the paper's recoder.
         epochs: of the recoder's training.
-        output: what is released: the candidate's text, its embedding (as it was ranked), or both.
+        output: what is released: the candidate's text, its embedding, or both. The embedding is the mean of its
+            sentences' embeddings, with a recoder of the recoded ones.
         encoder: of sentences: "all-MiniLM-L6-v2" from its package, the name or folder of a sentence-transformers model
             you have, or "glove" for means of word vectors, which is light.
         precision: of the encoder; bfloat16 is about twice as fast where a processor has it.
@@ -169,8 +175,12 @@ class DeepCandidate:
                 f"Expected unit sentence, or document with max_sentences > 0, found {unit.value} with "
                 f"max_sentences={self.max_sentences}: set a public maximum to lift the guarantee to documents."
             )
-        largest = self.max_sentences / 2 if self.utility in DEPTH_UTILITIES else float(self.max_sentences)
+        # Of k sentences h lie on one side: min(h, k - h) is a whole number and at most floor(k / 2), which grows with
+        # k; so are the least, the largest and the mean of them over the directions. A sum of k scores is at most k.
+        largest = self.max_sentences // 2 if self.utility in DEPTH_UTILITIES else self.max_sentences
         choice = self.choice
+        if not largest:  # one sentence has no depth: every candidate is as likely, whatever it says
+            return (PureEvent(0.0),)
         if isinstance(choice, Exponential):
             return (choice.range_event(largest, self.candidates),)
         # Permute-and-flip knows no range bound but that of its sensitivity: any two utilities differ by the range.
@@ -195,7 +205,9 @@ class DeepCandidate:
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> DeepCandidate:
-        """The spec whose guarantee for the unit costs at most epsilon at delta.
+        """The spec whose guarantee for the unit costs at most epsilon at delta, with the largest epsilon that does.
+
+        That is 2^20 times the one given at most.
 
         Raises:
             IncomparableError: nothing is known for this unit.
@@ -206,7 +218,7 @@ class DeepCandidate:
             return replace(self, epsilon=epsilon)
         _validate.positive(epsilon=epsilon)
         low, high = 0.0, epsilon
-        while replace(self, epsilon=high).guarantee(unit, delta).epsilon < epsilon and high < 2 * epsilon:
+        while replace(self, epsilon=high).guarantee(unit, delta).epsilon <= epsilon and high < 2.0**20 * epsilon:
             high *= 2
         for _ in range(60):
             middle = (low + high) / 2
@@ -265,12 +277,14 @@ class DeepCandidate:
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """Few candidates of few sentences and means of word vectors, by likeness and by depth."""
+        """Few candidates of few sentences and means of word vectors: likeness, depth, each way of adding one."""
         small = cls(epsilon=2.0, candidates=30, min_sentences=1, encoder="glove")
+        labels = ("health", "leisure", "money", "travel")
         return (
             small,
             replace(small, utility="lowest", projections=3, selection="permute_and_flip"),
             replace(small, relation="add_or_remove_one", output="both", max_sentences=4),
+            replace(small, relation="add_or_remove_one", labels=labels, utility="evidence"),
         )
 
 
@@ -324,14 +338,17 @@ class DeepCandidateMechanism:
         return np.asarray(self._fitted.outputs, np.float64)
 
     def save(self, folder: Path) -> None:
-        """Write the candidates and what ranks them into an existing folder."""
+        """Write the candidates and what ranks them into an existing folder.
+
+        Raises:
+            ConfigError: a file of a model is there already, or cannot be written.
+        """
         self._fitted.save(folder)
 
     def documents(self, records: Sequence[Record]) -> list[list[str]]:
         """The sentences of each record that are read."""
         most = self.spec.max_sentences or None
-        split = {text: sentences(text)[:most] for text in dict.fromkeys(record.text for record in records)}
-        return [split[record.text] for record in records]
+        return [sentences(record.text)[:most] for record in records]
 
     def utilities(self, records: Sequence[Record]) -> Floats:
         """The utility of every candidate for each record `(n_records, m)`: private, before any choice."""

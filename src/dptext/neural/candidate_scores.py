@@ -100,7 +100,8 @@ class DepthScores:
     def __call__(self, embeddings: Floats, sizes: Sequence[int], /) -> Floats:
         """As `Scores`."""
         moved = embeddings if self.recoder is None else self.recoder(embeddings)
-        depths = self._candidates.depths(_projected(moved, self.directions), sizes, self.statistic)
+        ours = _projected(moved, self.directions)
+        depths = self._candidates.depths(ours, sizes, self.statistic, threads=torch.get_num_threads())
         return depths / (self.directions.shape[1] if self.statistic == "mean" else 1)
 
 

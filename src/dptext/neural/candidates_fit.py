@@ -12,11 +12,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from dptext.embeddings import load_glove
 from dptext.errors import ConfigError
-from dptext.likeness import Evidence, Space
+from dptext.likeness import GRID, Evidence, Space
 from dptext.neural.candidate_scores import (
     DEPTHS,
     DepthScores,
@@ -31,6 +31,7 @@ from dptext.neural.candidate_scores import (
 from dptext.neural.recoder import RecoderSchedule, load_recoder
 from dptext.neural.sentence_encoder import SentenceEncoder, WordMean, load_sentence_encoder, load_word_mean
 from dptext.records import Record, records_digest
+from dptext.releases import create_private
 from dptext.text import sentences
 
 Floats = NDArray[np.float64]
@@ -39,6 +40,8 @@ _TEXTS = "candidates.json"
 _ARRAYS = "candidates.safetensors"
 _FEWEST = 20
 _TUNING = 300
+_LARGEST = 1e9  # no fitted number is anywhere near
+_NARROWEST = 1e-9
 _AGAIN = "Fit and save the model again."
 _Split: TypeAlias = list[tuple[Record, list[str]]]
 
@@ -72,6 +75,7 @@ class FittedCandidates:
     """Public candidates and their utilities.
 
     Attributes:
+        settings: that they were fitted under.
         texts: of the candidates.
         labels: of the candidates; None without labels.
         outputs: the embeddings that are released, `(m, dim)` in float32.
@@ -81,6 +85,7 @@ class FittedCandidates:
         pool: digest of the pool, where the candidates come from one.
     """
 
+    settings: Settings
     texts: tuple[str, ...]
     labels: tuple[str | None, ...]
     outputs: NDArray[np.float32]
@@ -119,10 +124,24 @@ class FittedCandidates:
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
     def save(self, folder: Path) -> None:
-        """Write all of it into an existing folder."""
-        save_file(self._arrays(), folder / _ARRAYS)
-        described = {"texts": self.texts, "labels": self.labels, "trained_on": self.trained_on, "pool": self.pool}
-        (folder / _TEXTS).write_text(json.dumps(described), "utf-8")
+        """Write all of it into an existing folder.
+
+        Raises:
+            ConfigError: a file of a model is there already, or cannot be written.
+        """
+        described = {
+            "utility": self.settings.utility,
+            "recoder": self.settings.recoder,
+            "encoder": self.encoder.digest,
+            "texts": self.texts,
+            "labels": self.labels,
+            "trained_on": self.trained_on,
+            "pool": self.pool,
+        }
+        with create_private(folder / _TEXTS) as file:
+            file.write(json.dumps(described).encode())
+        with create_private(folder / _ARRAYS) as file:
+            file.write(save(self._arrays()))
         if isinstance(self.scores, DepthScores) and self.scores.recoder is not None:
             self.scores.recoder.save(folder)
 
@@ -139,7 +158,11 @@ def fit_candidates(
     """
     _check_labels(settings, public, "public")
     encoder = settings.load_encoder()
-    split = _split(public)
+    # Of equal texts the first one is kept: another could be tuned on where it is a candidate.
+    distinct: dict[str, Record] = {}
+    for record in public:
+        distinct.setdefault(record.text, record)
+    split = _split([*distinct.values()])
     if pool is None:
         long = _long(settings, split, public, "public documents", "public text")
         order = np.random.default_rng(seed).permutation(long)
@@ -175,6 +198,7 @@ def fit_candidates(
     scores = _fit(settings, candidates, rest, every.take(tuned), seed=seed)
     outputs = scores.means if isinstance(scores, DepthScores) else candidates.means
     return FittedCandidates(
+        settings,
         tuple(offered[i][0].text for i in chosen),
         tuple(offered[i][0].label if settings.labels else None for i in chosen),
         outputs.astype(np.float32),
@@ -255,34 +279,71 @@ def load_candidates(settings: Settings, folder: Path) -> FittedCandidates:
             raise TypeError
         if len(texts) != len(labels) or not all(isinstance(digest, str) for digest in (trained_on, given)):
             raise TypeError
-        if not all(np.isfinite(array).all() for array in arrays.values()):
+        if (described["utility"], described["recoder"]) != (settings.utility, settings.recoder):
             raise ValueError
-        outputs = arrays["outputs"]
-        scores = _scores_of(settings, arrays, folder)
-        if outputs.shape[0] != len(texts) or outputs.ndim != 2:
+        # What is said of documents rests on there being no more candidates than the settings allow.
+        if not 2 <= len(texts) <= settings.candidates:
+            raise ValueError
+        if not all((np.abs(array) < _LARGEST).all() for array in arrays.values()):  # nor anything that is no number
+            raise ValueError
+        encoder = settings.load_encoder()
+        outputs = _shaped(arrays["outputs"], len(texts), encoder.dim).astype(np.float32)
+        classes = np.array([settings.labels.index(label) if settings.labels else 0 for label in labels], np.int64)
+        scores = _scores_of(settings, arrays, folder, dim=encoder.dim, classes=classes)
+        if described["encoder"] != encoder.digest:
             raise ValueError
     except OSError as error:
         raise ConfigError(f"Cannot read the candidates in {folder}: {error.strerror or 'no file'}. {_AGAIN}") from error
-    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (SafetensorError, ValueError, LookupError, TypeError, RecursionError) as error:
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(f"The candidates in {folder} were cut short or edited. {_AGAIN}") from error
-    encoder = settings.load_encoder()
-    return FittedCandidates(tuple(texts), tuple(labels), outputs, scores, encoder, trained_on, given)
+        raise ConfigError(
+            f"The candidates in {folder} were cut short, edited, or fitted under other settings. {_AGAIN}"
+        ) from error
+    return FittedCandidates(settings, tuple(texts), tuple(labels), outputs, scores, encoder, trained_on, given)
+
+
+def _shaped(array: NDArray[np.generic], *shape: int) -> NDArray[np.generic]:
+    if array.shape != shape:
+        raise ValueError
+    return array
+
+
+def _on_grid(array: NDArray[np.generic], *shape: int) -> NDArray[np.float32]:
+    """Rows that are vectors in whole steps and so short that float32 holds their products exactly."""
+    found = _shaped(array, *shape).astype(np.float64)
+    if (found != np.rint(found)).any() or np.linalg.norm(found, axis=1).max() > 2 * GRID:
+        raise ValueError
+    return found.astype(np.float32)
 
 
 def _scores_of(
-    settings: Settings, arrays: Mapping[str, NDArray[np.generic]], folder: Path
+    settings: Settings, found: Mapping[str, NDArray[np.generic]], folder: Path, *, dim: int, classes: NDArray[np.int64]
 ) -> DepthScores | LikenessScores:
-    found = {name: np.asarray(array) for name, array in arrays.items()}
+    m = len(classes)
     if settings.utility in DEPTHS:
-        directions = found["directions"]
-        recoder = None if settings.recoder == "none" else load_recoder(folder, directions.shape[0])
-        return depth_scores(recoder, directions, found["means"], DEPTHS[settings.utility])
-    space = Space(found["centre"], found["root"]) if settings.utility != "evidence" else None
-    points = found["points"] if space is not None else np.empty((0, 0), np.float32)
-    evidence = None
+        count = settings.projections or found["directions"].shape[1]
+        directions = np.ascontiguousarray(_on_grid(found["directions"].T, count, dim).T)
+        means = _shaped(found["means"], m, dim).astype(np.float64)
+        recoder = None if settings.recoder == "none" else load_recoder(folder, dim)
+        return depth_scores(recoder, directions, means, DEPTHS[settings.utility])
+    space, points, evidence = None, np.empty((0, 0), np.float32), None
+    if settings.utility != "evidence":
+        other = found["root"].shape[1]
+        space = Space(
+            _shaped(found["centre"], dim).astype(np.float64), _shaped(found["root"], dim, other).astype(np.float64)
+        )
+        points = _on_grid(found["points"], m, other)
     if settings.utility in ("evidence", "mixed"):
-        evidence = Evidence(found["weights"], found["bias"], found["reach"].item())
-    low, high = found["stretch"].tolist()
-    return LikenessScores(space, points, low, high, evidence, found["classes"])
+        weights, reach = found["weights"], float(_shaped(found["reach"], 1).item())
+        if not classes.max() < weights.shape[1] <= len(settings.labels) or not reach > _NARROWEST:
+            raise ValueError
+        evidence = Evidence(
+            _shaped(weights, dim, weights.shape[1]).astype(np.float64),
+            _shaped(found["bias"], weights.shape[1]).astype(np.float64),
+            reach,
+        )
+    low, high = _shaped(found["stretch"], 2).tolist()
+    if not low + _NARROWEST < high or (_shaped(found["classes"], m) != classes).any():
+        raise ValueError
+    return LikenessScores(space, points, low, high, evidence, classes)

@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from dptext.errors import ConfigError
 from dptext.likeness import in_blocks
+from dptext.releases import create_private
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -81,9 +82,14 @@ class Recoder:
             return np.asarray(self._model(torch.from_numpy(rows.astype(np.float32))).double().numpy())
 
     def save(self, folder: Path) -> None:
-        """Write the weights into an existing folder, for `load_recoder`."""
+        """Write the weights into an existing folder, for `load_recoder`.
+
+        Raises:
+            ConfigError: they are there already, or cannot be written.
+        """
         tensors = {name: value.contiguous() for name, value in self._model.state_dict().items()}
-        save_file({**tensors, "norm": torch.tensor(self.norm, dtype=torch.float64)}, folder / _FILE)
+        with create_private(folder / _FILE) as file:
+            file.write(save({**tensors, "norm": torch.tensor(self.norm, dtype=torch.float64)}))
 
 
 def _perceptron(dim: int) -> nn.Sequential:
