@@ -41,7 +41,7 @@ from dptext.randomness import (
 )
 
 Scores = NDArray[np.float64] | NDArray[np.float32]
-Rankable = Scores | NDArray[np.int16] | NDArray[np.int64]
+Rankable = Scores | NDArray[np.int16] | NDArray[np.int32] | NDArray[np.int64]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
@@ -310,7 +310,10 @@ def _ranked(scores: Rankable, size: int) -> NDArray[Any]:
 
 
 def _top_k_mask(values: NDArray[Any], k: int) -> NDArray[np.bool_]:
-    threshold = np.partition(values, values.shape[1] - k, axis=1)[:, [values.shape[1] - k]]
+    if k == 1:
+        threshold = values.max(axis=1, keepdims=True)
+    else:
+        threshold = np.partition(values, values.shape[1] - k, axis=1)[:, [values.shape[1] - k]]
     above = values > threshold
     equal = values == threshold
     spare = k - above.sum(axis=1, keepdims=True)

@@ -1,0 +1,132 @@
+"""Choices near a public hub: probabilities a private text suggests, clipped around those that are known without it.
+
+MATHS 1.5 (relatives: PMixED, Flemings et al. 2024; InvisibleInk, Vinod et al. 2025). With h = epsilon / 2 every option
+v leaves with a probability between e^-h pub(v) and e^h pub(v), whatever the private text is. So any two texts give any
+option with probabilities whose ratio is at most e^epsilon: no price for the size of the vocabulary, no factor 2.
+
+    >>> import numpy as np
+    >>> from dptext.randomness import seeded
+    >>> hub = Hub(epsilon=2.0, size=3)
+    >>> public, private = np.array([[0.5, 0.3, 0.2]]), np.array([[0.0, 0.0, 1.0]])
+    >>> hub.distribution(private, public).round(3).tolist()
+    [[0.285, 0.171, 0.544]]
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate
+from dptext.errors import ConfigError
+from dptext.guarantee import TopKEvent
+from dptext.randomness import Randomness, uniform_below
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Probabilities are whole parts of this: sums of them are exact in float64.
+PARTS = 1 << 46
+LARGEST_EPSILON = 24.0
+_LARGEST_SIZE = 1 << 16
+#: Share of the uniform distribution in the hub: nothing is impossible.
+_UNIFORM = 1e-3
+_BISECTIONS = 40
+_ROWS_AT_ONCE = 16
+_EVENT_SIZE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """One of `size` options, near public probabilities.
+
+    Guarantee:
+        Exactly epsilon for any two private inputs, given the public probabilities, which must not depend on either.
+        All is held in whole parts of 2^-46: each option's parts lie between the least and the most that the public
+        probabilities allow, and all together are 2^46. Where the bisection ends matters for utility only.
+
+        In composition with delta: among distributions with a density in [e^-h, e^h] to one hub, no two are further
+        apart than two that give the most to disjoint sets of hub mass a = 1 / (1 + e^h) and the least elsewhere. (The
+        hockey-stick divergence is jointly convex, so that it is largest between extreme points, whose densities have
+        the two values only; where both agree they lose nothing, so disjoint sets are the worst, at every order. Atoms
+        only take extreme points away.) That is top-k randomized response with k/size = a, rounded up: `event`.
+    """
+
+    epsilon: float
+    size: int
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        _validate.within(1e-4, LARGEST_EPSILON, epsilon=self.epsilon)
+        _validate.within(2, _LARGEST_SIZE, size=self.size)
+
+    @property
+    def event(self) -> TopKEvent:
+        """One choice."""
+        share = 1 / (1 + math.exp(self.epsilon / 2))
+        return TopKEvent(self.epsilon, min(math.ceil(share * _EVENT_SIZE) + 1, _EVENT_SIZE // 2), _EVENT_SIZE)
+
+    def parts(self, private: Floats, public: Floats) -> Floats:
+        """Whole parts of 2^46 for each option `(rows, size)`; each row's sum is 2^46.
+
+        Args:
+            private: what the private text suggests, not negative, `(rows, size)`; its scale means nothing.
+            public: probabilities known without it, `(rows, size)`.
+        """
+        if private.shape != public.shape or private.ndim != 2 or private.shape[1] != self.size:
+            raise ConfigError(f"Expected two arrays of shape (rows, {self.size}), found {private.shape, public.shape}.")
+        found = np.empty(private.shape)
+        for start in range(0, len(private), _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            found[rows] = self._block(np.asarray(private[rows], np.float64), np.asarray(public[rows], np.float64))
+        return found
+
+    def _block(self, private: Floats, public: Floats) -> Floats:
+        least, most = self._limits(public)
+        wanted = np.nan_to_num(private, nan=0.0, posinf=0.0, neginf=0.0).clip(0.0, 1e30)
+        total = wanted.sum(axis=1, keepdims=True)
+        wanted = np.where(total > 0, wanted / np.where(total > 0, total, 1.0), 1.0 / self.size)
+        wanted = np.maximum(wanted, 1e-12) * PARTS
+        # As many rounds for every text: time says nothing.
+        low, high = np.full((len(wanted), 1), -30.0), np.full((len(wanted), 1), 30.0)
+        found = np.empty_like(wanted)
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            fits = self._between(wanted, middle, least, most, found).sum(axis=1, keepdims=True) <= PARTS
+            low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        found = np.floor(self._between(wanted, low, least, most, found))
+        # A start that is too large already (nothing but rounding) is given up for the least.
+        found = np.where(found.sum(axis=1, keepdims=True) <= PARTS, found, least)
+        room = most - found
+        before = np.cumsum(room, axis=1) - room
+        return np.asarray(found + np.clip(PARTS - found.sum(axis=1, keepdims=True) - before, 0.0, room))
+
+    @staticmethod
+    def _between(wanted: Floats, log_scale: Floats, least: Floats, most: Floats, out: Floats) -> Floats:
+        np.multiply(wanted, np.exp(log_scale), out=out)
+        np.maximum(out, least, out=out)
+        return np.minimum(out, most, out=out)
+
+    def _limits(self, public: Floats) -> tuple[Floats, Floats]:
+        """The least and the most parts of each option: functions of the public probabilities alone."""
+        known = np.nan_to_num(public, nan=0.0, posinf=0.0, neginf=0.0).clip(0.0, 1.0)
+        total = known.sum(axis=1, keepdims=True)
+        known = np.where(total > 0, known / np.where(total > 0, total, 1.0), 1.0 / self.size)
+        hub = ((1 - _UNIFORM) * known + _UNIFORM / self.size) * PARTS
+        half = self.epsilon / 2 * (1 - 1e-12)  # what rounding of the next two lines could add
+        least = np.ceil(hub * math.exp(-half))
+        most = np.minimum(np.floor(hub * math.exp(half)), PARTS)
+        return least, np.maximum(most, least)
+
+    def distribution(self, private: Floats, public: Floats) -> Floats:
+        """Probabilities `(rows, size)`, exactly as drawn."""
+        return self.parts(private, public) / PARTS
+
+    def choose(self, private: Floats, public: Floats, source: Randomness) -> Indices:
+        """One option a row, `(rows,)`: one integer draw a row."""
+        drawn = uniform_below(PARTS, len(private), source).astype(np.float64)
+        ends = np.cumsum(self.parts(private, public), axis=1)
+        return np.asarray((ends <= drawn[:, None]).sum(axis=1), np.int64)
