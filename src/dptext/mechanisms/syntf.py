@@ -1,0 +1,259 @@
+"""SynTF: a bag of words drawn from a document's term frequencies, each word exchanged for a similar one.
+
+Weggenmann and Kerschbaum 2018 (arXiv 1805.00904): `n_terms` times draw a term v of the document with probability its
+relative frequency, and release in its place a word w of a public vocabulary with probability proportional to
+e^(epsilon * sim(v, w) / 2). Similarities lie in [0, 1], so that they differ by at most 1 whatever the terms are.
+
+What is released is a bag of words: no order, no sentences. Similarity here is the cosine of public word vectors,
+negative ones taken as 0. A term is any token that the vocabulary knows, marks and stop words among them; a file of
+vectors without them leaves them out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate, accounting
+from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
+from dptext.errors import ConfigError, IncomparableError
+from dptext.guarantee import Basis, ExponentialEvent, Guarantee, Relation, Unit
+from dptext.randomness import Randomness, uniform_below
+from dptext.records import Record, Release
+from dptext.selection import Exponential
+from dptext.text import tokenize
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+PUBLIC_VECTORS = "the word vectors and their vocabulary were made from public text only"
+
+_TERMS_AT_ONCE = 4096
+_ENTRIES_AT_ONCE = 1 << 21
+_MOST_OUTPUTS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SynTf:
+    """Settings of synthetic term frequencies: `n_terms` similar words in the place of a document.
+
+    Guarantee:
+        Unit DOCUMENT, replace one, pure: any two documents whatever give any bag of words with probabilities whose
+        ratio is at most e^(n_terms * t), t = d + ln(((m - 1) e^d + 1) / (e^d + m - 1)), d = epsilon / 2, m = n_words.
+        Nothing is revealed: the number of words is public. CONDITIONAL: vectors and vocabulary must be public.
+
+        One draw given the term v is an exponential choice p_v among m words, whose log weights lie in [0, epsilon /
+        2]: p_v(w) <= e^t p_v'(w) for any two terms v and v'. (t is below epsilon, the exponential mechanism's general
+        bound.) Given the document instead, it is the mixture of the p_v by term frequencies f, so that for documents
+        f and g, as sums over pairs of terms, P_f = sum f(v) g(v') p_v and P_g = sum f(v) g(v') p_v'. A ratio of such
+        sums is at most the largest of its terms' ratios, and by joint convexity no hockey-stick divergence of P_f and
+        P_g is larger than that of some p_v and p_v' (nor a Renyi divergence: these are jointly quasi-convex). The
+        draws of one document are independent given the document: their products are mixtures in the same way, and
+        what holds for `n_terms` exponential choices at any delta holds for them. Documents of one term each are the
+        worst, and a document without a known term draws v uniformly from the vocabulary, which is a mixture like any
+        other.
+
+    Attributes:
+        epsilon: of each of the draws, as the paper states it; the guarantee is for all of them.
+        n_terms: how many words are released, whatever the length of the document.
+        vectors: "glove" (GloVe 6B 50d, extra `[glove]`), or the path of a text or .npy file.
+        n_words: how many words of the file, the first ones, form the vocabulary. More words ask for a larger epsilon.
+    """
+
+    epsilon: float
+    n_terms: int = 20
+    vectors: str = "glove"
+    n_words: int = 8_000
+    kind: Literal["syntf"] = field(default="syntf", init=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        _validate.count(n_terms=self.n_terms, n_words=self.n_words)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """DOCUMENT."""
+        return (Unit.DOCUMENT,)
+
+    @property
+    def event(self) -> ExponentialEvent:
+        """All words of one document."""
+        return replace(Exponential(self.epsilon).range_event(1.0, self.n_words), count=self.n_terms)
+
+    def events(self, unit: Unit) -> tuple[ExponentialEvent]:
+        """The choices that a document takes (else IncomparableError)."""
+        if unit is not Unit.DOCUMENT:
+            raise IncomparableError(f"Expected unit document, found {unit.value}: a record is protected as a whole.")
+        return (self.event,)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """What one release of one document guarantees.
+
+        Raises:
+            IncomparableError: the unit is not the document.
+        """
+        unit = unit or Unit.DOCUMENT
+        return accounting.guarantee(
+            self.events(unit),
+            delta,
+            unit=unit,
+            relation=Relation.REPLACE_ONE,
+            basis=Basis.CONDITIONAL,
+            assumptions=(PUBLIC_VECTORS,),
+        )
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> SynTf:
+        """The spec whose guarantee costs at most epsilon at delta, for all words of a document together.
+
+        Raises:
+            IncomparableError: the unit is not the document.
+        """
+        (event,) = self.events(unit or Unit.DOCUMENT)
+        return replace(self, epsilon=2 * accounting.calibrate(event, epsilon, delta=delta).log_range)
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> SynTfMechanism:
+        """Load the public vectors; public records and a seed are not needed.
+
+        Raises:
+            ConfigError: the vectors cannot be used, or are fewer than `n_words`.
+            MissingExtraError: the package of the vectors is absent.
+        """
+        return SynTfMechanism(self, load_word_vectors(self.vectors, self.n_words))
+
+    def load(self, folder: Path) -> SynTfMechanism:
+        """The mechanism that was saved into the folder under this spec; the vectors are read from there alone.
+
+        Raises:
+            ConfigError: a file is absent, truncated or edited, or does not belong to this spec.
+        """
+        return SynTfMechanism(self, load_saved_word_vectors(folder, self.n_words))
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """A single word, one of the first of GloVe: at this epsilon audits see what a draw leaks, and can list it."""
+        return (cls(epsilon=3.0, n_terms=1, n_words=220),)
+
+
+class SynTfMechanism:
+    """A `SynTf` with its vectors. Immutable; it knows the probability of every output."""
+
+    __slots__ = ("_choice", "_directions", "_vectors", "spec")
+
+    def __init__(self, spec: SynTf, vectors: WordVectors) -> None:
+        self.spec = spec
+        self._vectors = vectors
+        self._choice = Exponential(spec.epsilon)
+        points = vectors.vectors.astype(np.float64)
+        norms = np.linalg.norm(points, axis=1, keepdims=True)
+        self._directions = points / np.where(norms > 0, norms, 1.0)  # a zero vector is like no other
+
+    def __repr__(self) -> str:
+        return f"SynTfMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> ExponentialEvent:
+        """What happens to one document."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """The digest of the public vectors."""
+        return {"vectors": self._vectors.digest}
+
+    def save(self, folder: Path) -> None:
+        """Write the public vectors into an existing folder, for `SynTf.load`.
+
+        Raises:
+            ConfigError: a file of a model is there already, or cannot be written.
+        """
+        save_word_vectors(self._vectors, folder)
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One bag of `n_terms` words a record, joined by blanks in the order in which they were drawn."""
+        n_terms = self.spec.n_terms
+        terms, sizes = self._terms(records)
+        firsts = np.cumsum(sizes) - sizes
+        words = np.empty((len(records), n_terms), np.int64)
+        start = 0
+        # Whole documents at a time, so that each draws its terms at once.
+        for source, n in randomness.blocks([n_terms] * len(records), n_terms * max(1, _TERMS_AT_ONCE // n_terms)):
+            here = slice(start, start + n // n_terms)
+            start = here.stop
+            drawn = self._draw_terms(terms, firsts[here], sizes[here], source)
+            words[here] = self._exchange(drawn.ravel(), source).reshape(drawn.shape)
+        return [
+            Release(record.id, " ".join(self._vectors.words[i] for i in row), kept=record.kept)
+            for record, row in zip(records, words.tolist(), strict=True)
+        ]
+
+    def _terms(self, records: Sequence[Record]) -> tuple[Indices, Indices]:
+        """The position of each known token, as often as it occurs, over all records; how many each record has."""
+        documents = [[token for line in tokenize(record.text) for token in line] for record in records]
+        found = np.asarray(self._vectors.index_of([token for tokens in documents for token in tokens]), np.int64)
+        known = np.concatenate([[0], np.cumsum(found >= 0)])
+        ends = np.cumsum([0, *map(len, documents)])
+        return found[found >= 0], np.diff(known[ends])
+
+    def _draw_terms(self, terms: Indices, firsts: Indices, sizes: Indices, source: Randomness) -> Indices:
+        """`n_terms` terms of each document by their frequencies `(n, n_terms)`.
+
+        A uniform one of its known tokens is one, so that integers are drawn; documents of one size at a time.
+        """
+        result = np.empty((len(sizes), self.spec.n_terms), np.int64)
+        for size in np.unique(sizes).tolist():
+            rows = np.flatnonzero(sizes == size)
+            drawn = uniform_below(size or len(self._vectors), rows.size * self.spec.n_terms, source)
+            places = drawn.astype(np.int64).reshape(-1, self.spec.n_terms)
+            result[rows] = terms[firsts[rows, None] + places] if size else places
+        return result
+
+    def _exchange(self, terms: Indices, source: Randomness) -> Indices:
+        """A word for each term `(n,)`."""
+        step = max(1, _ENTRIES_AT_ONCE // len(self._vectors))
+        blocks = [terms[i : i + step] for i in range(0, len(terms), step)]
+        return np.concatenate([self._choice.choose(self._similarities(block), source) for block in blocks])
+
+    def _similarities(self, terms: Indices) -> Floats:
+        """Of terms to every word `(n, n_words)`, in [0, 1]: the range that the guarantee rests on."""
+        distinct, rows = np.unique(terms, return_inverse=True)
+        return np.clip(self._directions[distinct] @ self._directions.T, 0.0, 1.0)[rows]
+
+    def output_distribution(self, record: Record) -> Mapping[str, float]:
+        """The probability of every output text: words are drawn independently, given the document.
+
+        `privatize` draws with integer weights, which are these probabilities rounded: the two probabilities of a word
+        differ by less than 2^-36 of themselves.
+
+        Raises:
+            ConfigError: there are more than a million outputs.
+        """
+        words, n_terms = self._vectors.words, self.spec.n_terms
+        if n_terms * math.log(len(words)) > math.log(_MOST_OUTPUTS) + 1e-9:
+            raise ConfigError(
+                f"Expected at most {_MOST_OUTPUTS:,} possible outputs to enumerate, found n_words={len(words)} to the "
+                f"power of n_terms={n_terms}: set fewer of them."
+            )
+        one = self._word_distribution(self._terms([record])[0])
+        texts, chances = list(words), one
+        for _ in range(n_terms - 1):
+            texts = [f"{begun} {word}" for begun in texts for word in words]
+            chances = np.multiply.outer(chances, one).ravel()
+        return dict(zip(texts, chances.tolist(), strict=True))
+
+    def _word_distribution(self, terms: Indices) -> Floats:
+        """Of one released word `(n_words,)`: the mixture over the document's terms."""
+        n_words = len(self._vectors)
+        counts = np.bincount(terms, minlength=n_words) if len(terms) else np.ones(n_words, np.int64)
+        distinct = np.flatnonzero(counts)
+        step = max(1, _ENTRIES_AT_ONCE // n_words)
+        result = np.zeros(n_words)
+        for start in range(0, len(distinct), step):
+            block = distinct[start : start + step]
+            result += counts[block] @ self._choice.distribution(self._similarities(block))
+        return np.asarray(result / counts.sum())
