@@ -43,7 +43,15 @@ def test_every_command_and_option_has_help() -> None:
     group = typer.main.get_command(dptext_app())
     assert sorted(group.commands) == ["audit", "budget", "demo", "explain", "fit", "mechanisms", "privatize", "utility"]
     audits = group.commands["audit"].commands
-    assert sorted(audits) == ["distinguish", "exact", "membership", "reconstruction", "sensitivity", "whitebox"]
+    assert sorted(audits) == [
+        "authorship",
+        "distinguish",
+        "exact",
+        "membership",
+        "reconstruction",
+        "sensitivity",
+        "whitebox",
+    ]
     budgets = group.commands["budget"].commands
     assert sorted(budgets) == ["log", "open", "show", "upgrade", "verify"]
     utilities = group.commands["utility"].commands

@@ -9,6 +9,7 @@ import typer
 
 from dptext.cli.options import (
     ClassifierOption,
+    DeltaOption,
     JsonOption,
     LabelFieldOption,
     MechanismOption,
@@ -301,3 +302,47 @@ def membership(
         without_guarantee=without_guarantee,
         as_json=as_json,
     )
+
+
+@audit.command()
+def authorship(
+    records: Annotated[Path, typer.Argument(metavar="RECORDS", help="Texts of known authors, several of each.")],
+    mechanism: MechanismOption = None,
+    settings: SetOption = None,
+    spec: SpecOption = None,
+    model: ModelOption = None,
+    public: PublicOption = None,
+    released: Annotated[
+        Path | None, typer.Option("--released", help="Releases of all RECORDS in their order, instead of a mechanism.")
+    ] = None,
+    text_field: TextFieldOption = "text",
+    author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
+    label_field: LabelFieldOption = None,
+    train_texts: Annotated[int, typer.Option("--train-texts", help="Texts of each author to learn from.")] = 20,
+    attacked_texts: Annotated[int, typer.Option("--attacked-texts", help="Texts of each author to attack.")] = 10,
+    bundle: Annotated[int, typer.Option("--bundle", help="Texts of one author that are attributed together.")] = 1,
+    delta: DeltaOption = 0.0,
+    seed: SeedOption = None,
+    without_guarantee: Annotated[
+        bool, typer.Option("--without-guarantee", help="Try a mechanism that guarantees nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Who of the known authors wrote a privatized text? Always beside how much of the text is left."""
+    from dptext.cli import audit_authorship as command
+    from dptext.cli.fit import chosen_seed
+    from dptext.cli.privatize import chosen
+    from dptext.records import Fields
+
+    named = mechanism is not None or spec is not None or model is not None or bool(settings)
+    code = command.run(
+        records,
+        chosen(mechanism, settings or [], spec, model) if named else None,
+        command.Authorship(train_texts, attacked_texts, bundle, delta, chosen_seed(seed)),
+        public=public,
+        released=released,
+        fields=Fields(text=text_field, author=author_field, label=label_field),
+        without_guarantee=without_guarantee,
+        as_json=as_json,
+    )
+    raise typer.Exit(code)
