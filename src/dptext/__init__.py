@@ -43,9 +43,12 @@ if TYPE_CHECKING:
     from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
     from dptext.mechanisms.candidates import Candidates
     from dptext.mechanisms.deep_candidate import DeepCandidate
+    from dptext.mechanisms.erae import ErAe
     from dptext.mechanisms.label_only import LabelOnly
     from dptext.mechanisms.private_phrases import PrivatePhrases
     from dptext.mechanisms.published_adept import PublishedAdept
+    from dptext.mechanisms.random_replacement import RandomReplacement
+    from dptext.mechanisms.syntf import SynTf
     from dptext.mechanisms.truncation import Truncation
     from dptext.mechanisms.word_metric import WordMetric
     from dptext.payment import Payment
@@ -62,6 +65,7 @@ __all__ = [
     "Certificate",
     "DeepCandidate",
     "Embedded",
+    "ErAe",
     "Estimate",
     "Fields",
     "Guarantee",
@@ -71,9 +75,11 @@ __all__ = [
     "Plan",
     "PrivatePhrases",
     "PublishedAdept",
+    "RandomReplacement",
     "Record",
     "Relation",
     "Release",
+    "SynTf",
     "Truncation",
     "Trust",
     "Unit",
@@ -112,6 +118,7 @@ _HOMES = {
     "Certificate": "certificate",
     "DeepCandidate": "mechanisms.deep_candidate",
     "Embedded": "embedded",
+    "ErAe": "mechanisms.erae",
     "Estimate": "estimates",
     "Fields": "records",
     "Guarantee": "guarantee",
@@ -121,9 +128,11 @@ _HOMES = {
     "Plan": "file_runs",
     "PrivatePhrases": "mechanisms.private_phrases",
     "PublishedAdept": "mechanisms.published_adept",
+    "RandomReplacement": "mechanisms.random_replacement",
     "Record": "records",
     "Relation": "guarantee",
     "Release": "records",
+    "SynTf": "mechanisms.syntf",
     "Trust": "guarantee",
     "Truncation": "mechanisms.truncation",
     "Unit": "guarantee",

@@ -31,9 +31,12 @@ from dptext.mechanisms.adept import Adept
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
 from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.deep_candidate import DeepCandidate
+from dptext.mechanisms.erae import ErAe
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.published_adept import PublishedAdept
+from dptext.mechanisms.random_replacement import RandomReplacement
+from dptext.mechanisms.syntf import SynTf
 from dptext.mechanisms.truncation import Truncation
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.releases import create_private
@@ -52,6 +55,9 @@ AnySpec = (
     | DeepCandidate
     | Candidates
     | Truncation
+    | ErAe
+    | RandomReplacement
+    | SynTf
     | Embedded
 )
 

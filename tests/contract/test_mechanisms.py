@@ -17,6 +17,7 @@ NEURAL = (  # see test_neural_mechanisms.py, which another worker can run
     "candidates",
     "truncation",
     "embedded",
+    "erae",
 )
 #: As the one before them but for a diameter, or for fewer words.
 ALIKE = {("word_metric", 1), ("word_metric", 3)}

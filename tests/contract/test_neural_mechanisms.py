@@ -11,7 +11,7 @@ from dptext.testing import CHECKS, check_mechanism
 torch = pytest.importorskip("torch")
 
 PUBLIC = sample_records(100)
-KINDS = ("adept", "adept_dpsgd", "published_adept", "deep_candidate", "candidates", "truncation", "embedded")
+KINDS = ("adept", "adept_dpsgd", "published_adept", "deep_candidate", "candidates", "truncation", "embedded", "erae")
 #: The audits of a network take half a minute each: all but the first way of working wait for `make test-all`.
 TINY = [
     pytest.param(kind, i, marks=pytest.mark.slow if i else ()) for kind in KINDS for i in range(len(SPECS[kind].tiny()))

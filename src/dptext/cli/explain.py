@@ -10,8 +10,9 @@ from dptext.certificate import Certificate
 from dptext.cli.privatize import chosen_spec
 from dptext.config import AnySpec, spec_from_settings
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
-from dptext.guarantee import Json, Unit, event_to_dict
+from dptext.guarantee import Json, Unit, event_to_dict, format_epsilon
 from dptext.mechanism import releases_text, settings
+from dptext.mechanisms.erae import ErAe
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.pipeline import guarantees
 from dptext.randomness import secure, seeded
@@ -138,6 +139,19 @@ def explain_spec(
     print("\n\n".join(guarantee.explain() for guarantee in found))
     if isinstance(spec, WordMetric):
         print(_unchanged_line(spec, shares))
+    if isinstance(spec, ErAe):
+        print(_per_word(spec))
+
+
+def _per_word(spec: ErAe) -> str:
+    """What the epsilon of a text is made of, and what it is worth."""
+    whole = format_epsilon(spec.guarantee().epsilon)
+    return (
+        f"Each of {spec.max_tokens} words costs {format_epsilon(spec.epsilon)}, all of them {whole}. Useful texts need "
+        "some 8 to 12 a word (docs/results/erae.md), 150 to 240 for 20 words. At such an epsilon the worst case is no "
+        "protection at all: whoever can list the texts that you may have written can tell which one it was. What "
+        "remains is what attacks measure, such as `dptext audit authorship`; a guarantee it is not."
+    )
 
 
 def _unchanged(spec: AnySpec) -> tuple[float, float] | None:

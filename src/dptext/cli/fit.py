@@ -18,6 +18,8 @@ from dptext.guarantee import Basis, Json, format_delta, format_epsilon
 from dptext.mechanism import Mechanism, Spec, releases_labels, settings
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
 from dptext.mechanisms.private_phrases import PrivatePhrases
+from dptext.mechanisms.random_replacement import RandomReplacement
+from dptext.mechanisms.syntf import SynTf
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.records import Fields, Record, read_records
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:  # torch is slow to load
     from dptext.neural.training import Progress
 
 #: What learns from no text: its `fit` only reads public word vectors.
-NEEDS_NO_TEXT = WordMetric | PrivatePhrases
+NEEDS_NO_TEXT = WordMetric | PrivatePhrases | RandomReplacement | SynTf
 _SHOWN_STEPS = 20
 
 

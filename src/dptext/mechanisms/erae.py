@@ -1,0 +1,419 @@
+"""ER-AE: a text written again word by word, each word chosen privately (Bo, Ding, Fung and Iqbal 2021; MATHS 1).
+
+A network trained on public text reads the private one and proposes a distribution for each position; a private choice
+takes a word. The paper's two-set exponential mechanism is one of five choices, at its tight epsilon; two others are
+better at the same one: top-k randomized response, and hub decoding, which stays near a public language model.
+
+    >>> spec = ErAe(epsilon=12.0)
+    >>> spec.guarantee().epsilon, spec.guarantee().unit.value
+    (240.0, 'document')
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate, accounting
+from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.guarantee import (
+    Basis,
+    Event,
+    ExponentialEvent,
+    Guarantee,
+    Relation,
+    TopKEvent,
+    TwoSetEvent,
+    Unit,
+)
+from dptext.hub import LARGEST_EPSILON, Hub
+from dptext.randomness import Randomness
+from dptext.records import Record, Release
+from dptext.selection import ClippedExponential, TopKRandomizedResponse, TwoSet
+
+if TYPE_CHECKING:
+    from dptext.neural.erae import Progress
+    from dptext.neural.erae_model import ErAeModel, Settings
+
+Floats = NDArray[np.float64]
+Steps = NDArray[np.int32]
+
+PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its reward were made from public text only"
+ALONE = "the network computes a text as if it were alone in its block, but for what rounding logits hides"
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "choice": ("hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp"),
+    "latent": ("text", "positions"),
+}
+_ENUMERABLE = 10_000
+_LOGIT_GRID = 2.0**-8  # of `dptext.neural.erae`
+
+
+@dataclass(frozen=True, slots=True)
+class ErAe:
+    """Settings of a text written again, each of its words chosen privately.
+
+    Guarantee:
+        Unit DOCUMENT, relation replace one: any two texts give any output with probabilities whose ratio is at most
+        e^(epsilon * max_tokens); nothing is revealed, and the length neither: `max_tokens` words are always drawn, the
+        end among them. CONDITIONAL: the network must be public.
+
+        Each draw costs exactly `epsilon`, for any two texts and after any words that were released before, since it is
+        made among public options by a choice whose bound does not ask where the probabilities come from; and the
+        network reads, besides the private text, nothing but released words. With a delta the draws compose to less.
+
+    Attributes:
+        epsilon: of each word, the true one: each choice is calibrated by its tight bound.
+        choice: `hub` (near a public language model); `top_k_rr` (one of the k most probable words, or any other);
+            `two_set` (the paper's, with the k most probable words as the set), `two_set_sampled` (the authors' code);
+            `exponential` (logits cut to a public range); `ae_dp` (the paper's baseline: probabilities as scores).
+        k: of the sets; 0 takes 5 as the paper, for `top_k_rr` 1.
+        max_tokens: words of a text that are read and drawn; what follows is not read.
+        max_words: size of the vocabulary, exactly: the public text must have so many words.
+        latent: of the whole "text", as in the paper, or one for each of its "positions".
+        reward: weight of the embedding reward against the reconstruction; 0 is without.
+        score_range: of the logits for `exponential`, in nats below the largest.
+        epochs: of the training.
+        hidden: of the writer.
+        latent_dim: of the latent.
+        embedding: coordinates of a word.
+        learning_rate: of Adam.
+        device: of the network.
+    """
+
+    epsilon: float
+    choice: Literal["hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp"] = "top_k_rr"
+    k: int = 0
+    max_tokens: int = 20
+    max_words: int = 8000
+    latent: Literal["text", "positions"] = "positions"
+    reward: float = 10.0
+    score_range: float = 10.0
+    epochs: int = 4
+    hidden: int = 256
+    latent_dim: int = 256
+    embedding: int = 128
+    learning_rate: float = 2e-3
+    device: str = "cpu"
+    kind: Literal["erae"] = field(default="erae", init=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon, learning_rate=self.learning_rate, score_range=self.score_range)
+        _validate.within(0, LARGEST_EPSILON, epsilon=self.epsilon)
+        _validate.not_negative(reward=self.reward)
+        _validate.count(
+            max_tokens=self.max_tokens,
+            epochs=self.epochs,
+            hidden=self.hidden,
+            latent_dim=self.latent_dim,
+            embedding=self.embedding,
+        )
+        _validate.within(4, 60_000, max_words=self.max_words)
+        _validate.within(0, self.max_words // 2, k=self.k)
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ConfigError(f"Expected {name}={getattr(self, name)!r} to be one of {', '.join(known)}.")
+        if self.hidden % 2:
+            raise ConfigError(f"Expected hidden={self.hidden} to be even: half of it reads each way.")
+        _ = self.chooser
+
+    @property
+    def options(self) -> int:
+        """Options of each choice: the words and the end."""
+        return self.max_words + 1
+
+    @property
+    def chooser(self) -> Hub | TopKRandomizedResponse | TwoSet | ClippedExponential:
+        """The choice of one word, calibrated to `epsilon`.
+
+        Raises:
+            ConfigError: `two_set` cannot cost so little with so many options.
+        """
+        size = self.options
+        match self.choice:
+            case "hub":
+                return Hub(self.epsilon, size)
+            case "top_k_rr":
+                return TopKRandomizedResponse(self.epsilon, self.k or 1, size)
+            case "exponential":
+                # One dial is enough: the temperature. The range of the scores is a setting of utility.
+                spread = accounting.calibrate(ExponentialEvent(1.0, size), self.epsilon).log_range
+                return ClippedExponential(-self.score_range, 0.0, self.score_range / spread, size)
+            case "ae_dp":
+                spread = accounting.calibrate(ExponentialEvent(1.0, size), self.epsilon).log_range
+                return ClippedExponential(0.0, 1.0, 1 / spread, size)
+            case _:
+                return self._two_set
+
+    @property
+    def _two_set(self) -> TwoSet:
+        size, k, sampled = self.options, self.k or 5, self.choice == "two_set_sampled"
+        floor = math.log(size - 1) if sampled else math.log((size - k) / k)
+        own = 2 * (self.epsilon - floor) * (1 - 1e-9)  # what is left after rounding the bound up
+        if not own > 0:
+            raise ConfigError(
+                f"Expected epsilon={self.epsilon!r} > {floor:.4g}: {self.choice} costs that much with {size} options "
+                "even if it says nothing. Raise epsilon, lower max_words, or take choice='top_k_rr'."
+            )
+        return TwoSet(own, k, size, "sampled" if sampled else "top_k")
+
+    @property
+    def event(self) -> TopKEvent | TwoSetEvent | ExponentialEvent:
+        """All words of one text."""
+        return replace(self.chooser.event, count=self.max_tokens)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """DOCUMENT."""
+        return (Unit.DOCUMENT,)
+
+    def events(self, unit: Unit) -> tuple[Event, ...]:
+        """One release of one text (else IncomparableError)."""
+        if unit is not Unit.DOCUMENT:
+            raise IncomparableError(f"Expected unit document, found {unit.value}: each word depends on the whole text.")
+        return (self.event,)
+
+    @property
+    def token_guarantee(self) -> Guarantee:
+        """What a single released word says of the whole text, given those before it."""
+        return accounting.guarantee((replace(self.event, count=1),), 0.0, unit=Unit.DOCUMENT, basis=Basis.CONDITIONAL)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """What one release of one text guarantees.
+
+        Raises:
+            IncomparableError: the unit is not DOCUMENT.
+        """
+        return accounting.guarantee(
+            self.events(unit or Unit.DOCUMENT),
+            delta,
+            unit=Unit.DOCUMENT,
+            relation=Relation.REPLACE_ONE,
+            basis=Basis.CONDITIONAL,
+            assumptions=(PUBLIC_MODEL, ALONE),
+        )
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> ErAe:
+        """The spec whose whole text costs at most epsilon at delta.
+
+        Raises:
+            ConfigError: the choice cannot cost so little.
+            IncomparableError: the unit is not DOCUMENT.
+        """
+        self.events(unit or Unit.DOCUMENT)
+        _validate.positive(epsilon=epsilon)
+        low = epsilon / self.max_tokens * (1 - 1e-12)
+        found = replace(self, epsilon=low)
+        if delta == 0:
+            while found.guarantee(delta=delta).epsilon > epsilon:
+                found = replace(self, epsilon=found.epsilon * (1 - 1e-9))
+            return found
+        high = min(epsilon, LARGEST_EPSILON)
+        for _ in range(40):
+            middle = (low + high) / 2
+            tried = replace(self, epsilon=middle)
+            fits = tried.guarantee(delta=delta).epsilon <= epsilon
+            found = tried if fits else found
+            low, high = (middle, high) if fits else (low, middle)
+        return found
+
+    @property
+    def _settings(self) -> Settings:
+        found: Settings = _neural().Settings(
+            max_tokens=self.max_tokens,
+            max_words=self.max_words,
+            latent=self.latent,
+            reward=self.reward,
+            epochs=self.epochs,
+            hidden=self.hidden,
+            latent_dim=self.latent_dim,
+            embedding=self.embedding,
+            learning_rate=self.learning_rate,
+            device=self.device,
+        )
+        return found
+
+    def fit(
+        self,
+        *,
+        public: Iterable[Record] = (),
+        seed: int | None = None,
+        on_epoch: Callable[[Progress], None] | None = None,
+    ) -> ErAeMechanism:
+        """Train the network on public texts.
+
+        Args:
+            public: texts; of each the first `max_tokens` words are read.
+            seed: of the training; drawn at random where it is None. It is no secret.
+            on_epoch: called some twenty times.
+
+        Raises:
+            ConfigError: the public texts have fewer than `max_words` different words.
+            MissingExtraError: torch is not installed.
+        """
+        seed = secrets.randbits(32) if seed is None else seed
+        return ErAeMechanism(self, _neural().fit_erae(self._settings, list(public), seed=seed, on_progress=on_epoch))
+
+    def load(self, folder: Path) -> ErAeMechanism:
+        """The mechanism that was saved into the folder under this spec.
+
+        Raises:
+            ConfigError: a file is absent, truncated, edited or of another spec.
+            MissingExtraError: torch is not installed.
+        """
+        return ErAeMechanism(self, _neural().load_erae(self._settings, folder))
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Small networks for each kind of choice; of two words, so that outputs can be enumerated."""
+        small = cls(epsilon=2.0, max_tokens=2, max_words=30, hidden=16, latent_dim=8, embedding=8, epochs=1, reward=1.0)
+        return (
+            small,
+            replace(small, choice="hub"),
+            replace(small, choice="two_set", epsilon=4.0, latent="text"),
+            replace(small, choice="two_set_sampled", epsilon=8.0),
+            replace(small, choice="exponential"),
+        )
+
+
+def _neural() -> ModuleType:
+    try:
+        from dptext.neural import erae_model  # noqa: PLC0415 (an extra, slow to load)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"ER-AE needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural]'"
+        ) from error
+    return erae_model
+
+
+class ErAeMechanism:
+    """`ErAe` with its network. Immutable."""
+
+    __slots__ = ("_model", "spec")
+
+    def __init__(self, spec: ErAe, model: ErAeModel) -> None:
+        self.spec = spec
+        self._model = model
+
+    def __repr__(self) -> str:
+        return f"ErAeMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> Event:
+        """All words of one text."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the network with its vocabulary, and of the public text."""
+        return self._model.digests
+
+    @property
+    def model(self) -> ErAeModel:
+        """The network with its vocabulary: public, and the same for every choice and epsilon."""
+        return self._model
+
+    def save(self, folder: Path) -> None:
+        """Write the network into an existing folder."""
+        self._model.save(folder)
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One text a record, of `max_tokens` words less what follows the end."""
+        found: list[Release[str]] = []
+        for source, n in randomness.blocks([1] * len(records), self._model.rows):
+            block = records[len(found) : len(found) + n]
+            written = self._write(block, source)
+            found += [Release(r.id, text, kept=r.kept) for r, text in zip(block, written, strict=True)]
+        return found
+
+    def _write(self, block: Sequence[Record], source: Randomness) -> list[str]:
+        spec, chooser = self.spec, self.spec.chooser
+        writing = self._model.begin(block, public=spec.choice == "hub")
+        columns = []
+        for _ in range(spec.max_tokens):
+            logits = writing.logits()
+            columns.append(choose(chooser, spec.choice, logits, source))
+            writing.wrote(columns[-1])
+        return [self._model.text(row) for row in np.stack(columns, axis=1)]
+
+    def proposals(self, record: Record, released: NDArray[np.int64]) -> Floats:
+        """Probabilities of the next option after each of these beginnings `(n_beginnings, options)`: private.
+
+        Args:
+            record: the private text.
+            released: options that were released so far `(n_beginnings, steps)`, fewer than `max_tokens`.
+        """
+        found = [np.empty((0, self.spec.options))]
+        for start in range(0, len(released), self._model.rows):
+            block = released[start : start + self._model.rows]
+            writing = self._model.begin([record] * len(block), public=self.spec.choice == "hub")
+            for column in block.T:
+                writing.logits()
+                writing.wrote(column)
+            found.append(distribution(self.spec.chooser, self.spec.choice, writing.logits()))
+        return np.concatenate(found)
+
+    def output_distribution(self, record: Record) -> Mapping[str, float]:
+        """The probability of each text that can be written.
+
+        Raises:
+            ConfigError: there are more than 10,000 ways to write one.
+        """
+        size, steps = self.spec.options, self.spec.max_tokens
+        if steps * math.log(size) > math.log(_ENUMERABLE):
+            raise ConfigError(
+                f"Expected at most {_ENUMERABLE} ways to write a text, found {size}**{steps}: lower max_words or "
+                "max_tokens."
+            )
+        released, chances = np.zeros((1, 0), np.int64), np.ones(1)
+        for _ in range(steps):
+            chances = (chances[:, None] * self.proposals(record, released)).ravel()
+            every = np.tile(np.arange(size), len(released))[:, None]
+            released = np.concatenate([np.repeat(released, size, axis=0), every], axis=1)
+        found: dict[str, float] = {}
+        for row, chance in zip(released, chances.tolist(), strict=True):
+            text = self._model.text(row)
+            found[text] = found.get(text, 0.0) + chance
+        return found
+
+
+Chooser = Hub | TopKRandomizedResponse | TwoSet | ClippedExponential
+
+
+def _below(steps: Steps) -> Floats:
+    """Logits below the largest of their row."""
+    return np.asarray((steps - steps.max(axis=1, keepdims=True)) * _LOGIT_GRID)
+
+
+def _softmax(steps: Steps) -> Floats:
+    weights = np.exp(_below(steps))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def choose(chooser: Chooser, choice: str, logits: Sequence[Steps], source: Randomness) -> NDArray[np.int64]:
+    """One option a row."""
+    match chooser:
+        case Hub():
+            return chooser.choose(_softmax(logits[0]), _softmax(logits[1]), source)
+        case TopKRandomizedResponse():
+            return chooser.choose(logits[0], source)
+        case _:
+            return chooser.choose(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]), source)
+
+
+def distribution(chooser: Chooser, choice: str, logits: Sequence[Steps]) -> Floats:
+    """Probabilities `(rows, options)` of what `choose` draws."""
+    match chooser:
+        case Hub():
+            return chooser.distribution(_softmax(logits[0]), _softmax(logits[1]))
+        case TopKRandomizedResponse():
+            return chooser.distribution(logits[0])
+        case _:
+            return chooser.distribution(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]))

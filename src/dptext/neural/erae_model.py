@@ -1,0 +1,196 @@
+"""ER-AE's network with its vocabulary, as the mechanism uses it: fitted, saved and loaded, texts in and texts out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from dptext.embeddings import load_glove
+from dptext.errors import ConfigError
+from dptext.neural.erae import (
+    FIRST_OPTION,
+    ROWS,
+    ErAeNetwork,
+    Progress,
+    Schedule,
+    Sizes,
+    Writing,
+    digest_of,
+    targets_of,
+    train,
+)
+from dptext.neural.tokens import END, Tokens
+from dptext.records import Record, records_digest
+
+_WEIGHTS, _DESCRIBED = "weights.safetensors", "erae.json"
+FORMAT, VERSION = "dptext er-ae", 1
+_AGAIN = "Fit and save the model again."
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a spec says about the network; see `dptext.mechanisms.erae.ErAe`."""
+
+    max_tokens: int
+    max_words: int
+    latent: Literal["text", "positions"]
+    reward: float
+    epochs: int
+    hidden: int
+    latent_dim: int
+    embedding: int
+    learning_rate: float
+    device: str
+
+    def sizes(self, tokens: Tokens) -> Sizes:
+        """Of the network."""
+        return Sizes(len(tokens), self.max_tokens, self.embedding, self.hidden, self.latent_dim, self.latent)
+
+
+class ErAeModel:
+    """Network and vocabulary; immutable once fitted."""
+
+    __slots__ = ("_device", "_network", "_tokens", "_trained_on")
+
+    rows = ROWS
+
+    def __init__(self, network: ErAeNetwork, tokens: Tokens, *, device: str, trained_on: str) -> None:
+        self._network = network.eval()
+        self._tokens = tokens
+        self._device = device
+        self._trained_on = trained_on
+
+    def __repr__(self) -> str:
+        return f"ErAeModel(n_tokens={len(self._tokens)})"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Of the vocabulary: option i is word i - 1, option 0 the end."""
+        return self._tokens.words
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """sha256 digests of the network with its vocabulary, and of the text it was trained on."""
+        return {"model": digest_of(self._network, self._tokens), "public": self._trained_on}
+
+    def begin(self, records: Sequence[Record], *, public: bool) -> Writing:
+        """Texts to be written, at most `rows`; `public` for the language model beside it."""
+        return Writing(self._network, targets_of(self._tokens, records), device=self._device, public=public)
+
+    def options_of(self, record: Record) -> list[int]:
+        """The options that spell a text; an unknown word is the end."""
+        row = targets_of(self._tokens, [record])[0]
+        return [int(max(token, FIRST_OPTION)) - FIRST_OPTION for token in row]
+
+    def text(self, options: NDArray[np.int64]) -> str:
+        """Of one row of options; what follows the end is not read."""
+        return self._tokens.read((options + FIRST_OPTION).tolist())[1]
+
+    def save(self, folder: Path) -> None:
+        """Write weights and vocabulary into an existing folder."""
+        state = {name: value.detach().cpu().contiguous() for name, value in self._network.state_dict().items()}
+        for name in (_WEIGHTS, _DESCRIBED):
+            (folder / name).touch(mode=0o600)
+        save_file(state, folder / _WEIGHTS)
+        (folder / _WEIGHTS).chmod(0o600)
+        described = {
+            "format": FORMAT,
+            "version": VERSION,
+            "trained_on": self._trained_on,
+            "sizes": asdict(self._network.sizes),
+            "words": self._tokens.words,
+        }
+        (folder / _DESCRIBED).write_text(json.dumps(described), "utf-8")
+
+
+def fit_erae(
+    settings: Settings,
+    public: Sequence[Record],
+    *,
+    seed: int,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> ErAeModel:
+    """Vocabulary and weights from these records alone.
+
+    Raises:
+        ConfigError: they have fewer different words than the vocabulary is to have.
+        MissingExtraError: the word vectors of the reward are not installed.
+    """
+    tokens = Tokens.from_public(
+        [record.text for record in public],
+        labels=(),
+        max_tokens=settings.max_tokens,
+        min_count=1,
+        max_words=settings.max_words,
+    )
+    if len(tokens.words) != settings.max_words:
+        raise ConfigError(
+            f"Expected public text with max_words={settings.max_words} different words, found {len(tokens.words)} in "
+            f"{len(public)} records: give more public text, or lower max_words."
+        )
+    targets = targets_of(tokens, public)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = ErAeNetwork(settings.sizes(tokens)).to(settings.device)
+        train(
+            network,
+            targets,
+            reward_vectors(tokens),
+            schedule=Schedule(epochs=settings.epochs, reward=settings.reward, learning_rate=settings.learning_rate),
+            seed=seed,
+            device=settings.device,
+            on_progress=on_progress,
+        )
+    return ErAeModel(network, tokens, device=settings.device, trained_on=records_digest(public))
+
+
+def reward_vectors(tokens: Tokens) -> NDArray[np.float32]:
+    """Unit GloVe vectors of the options `(options, dim)`; zero where there is none, and of the end."""
+    glove = load_glove()
+    rows = glove.index_of(list(tokens.words))
+    found = np.zeros((len(tokens) - FIRST_OPTION, glove.dim), np.float32)
+    known = glove.vectors[np.maximum(rows, 0)] * (rows >= 0)[:, None]
+    found[1:] = known / np.maximum(np.linalg.norm(known, axis=1, keepdims=True), 1e-12)
+    return found
+
+
+def load_erae(settings: Settings, folder: Path) -> ErAeModel:
+    """The model that `ErAeModel.save` wrote under the same settings.
+
+    Raises:
+        ConfigError: a file is absent, truncated, of another version, no such model, or does not fit the settings.
+    """
+    try:
+        described: dict[str, Any] = json.loads((folder / _DESCRIBED).read_bytes())
+        if described["format"] != FORMAT or described["version"] != VERSION:
+            raise ValueError
+        words = described["words"]
+        if not all(isinstance(word, str) for word in words) or len(words) != settings.max_words:
+            raise ValueError
+        tokens = Tokens(tuple(words), (), settings.max_tokens)
+        sizes = settings.sizes(tokens)
+        if described["sizes"] != asdict(sizes):
+            raise ValueError
+        network = ErAeNetwork(sizes)
+        state = load_file(folder / _WEIGHTS)
+        network.load_state_dict(state)
+        if not all(bool(torch.isfinite(value).all()) for value in state.values()):
+            raise ValueError
+        trained_on = str(described["trained_on"])
+    except OSError as error:
+        raise ConfigError(f"Cannot read the model in {folder}: {error.strerror or 'no file'}. {_AGAIN}") from error
+    except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ConfigError(f"The model in {folder} was cut short or edited, or is of another spec. {_AGAIN}") from error
+    return ErAeModel(network.to(settings.device), tokens, device=settings.device, trained_on=trained_on)
+
+
+__all__ = ["END", "ErAeModel", "Progress", "Settings", "fit_erae", "load_erae", "reward_vectors"]

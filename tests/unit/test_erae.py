@@ -1,0 +1,254 @@
+"""ER-AE: its promise, each choice held against it, the reward, and what a network must not tell."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from dptext.config import load_model, save_model
+from dptext.errors import ConfigError, IncomparableError
+from dptext.guarantee import Basis, Unit
+from dptext.mechanisms.erae import ErAe, ErAeMechanism
+from dptext.neural import erae, erae_model
+from dptext.randomness import secure, seeded
+from dptext.records import Record
+from dptext.samples import sample_records
+
+PUBLIC = sample_records(200)
+CHOICES = ("hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp")
+#: Few enough options and words that every text can be enumerated.
+SMALL = ErAe(
+    4.0, max_tokens=2, max_words=9, hidden=16, latent_dim=8, embedding=8, epochs=60, reward=0.1, learning_rate=0.02
+)
+#: Texts of known and unknown words, of every length.
+PRIVATE = [Record(str(i), text) for i, text in enumerate(["", "zyx", "i", *(record.text for record in PUBLIC[:9])])]
+
+
+@pytest.fixture(scope="module", params=CHOICES)
+def small(request: pytest.FixtureRequest) -> ErAeMechanism:
+    spec = replace(SMALL, choice=request.param, k=2 if "two_set" in request.param else 0)
+    mechanism = spec.fit(public=PUBLIC, seed=0)
+    # A network that is sure of itself: where a wrong bound would show.
+    with torch.no_grad():
+        mechanism._model._network.choose.weight.mul_(60.0)
+    return mechanism
+
+
+def worst(first: np.ndarray, second: np.ndarray) -> float:
+    """The largest log ratio of two distributions, either way."""
+    return float(np.abs(np.log(first) - np.log(second)).max())
+
+
+def test_the_promise() -> None:
+    for choice in CHOICES:
+        spec = ErAe(12.0, choice=choice)
+        found = spec.guarantee()
+        assert found.epsilon == pytest.approx(240.0, rel=1e-6)
+        assert found.epsilon <= 240.0 * (1 + 1e-12)
+        assert (found.unit, found.basis, found.reveals) == (Unit.DOCUMENT, Basis.CONDITIONAL, ())
+        assert spec.token_guarantee.epsilon == pytest.approx(12.0, rel=1e-6)
+    assert ErAe(6.0).guarantee(delta=1e-5).epsilon < 90  # pure 120; MATHS 1.4 has 53.7 for 20,000 words and k = 5
+    with pytest.raises(IncomparableError):
+        ErAe(12.0).guarantee(Unit.TOKEN)
+
+
+def test_the_table_of_top_k() -> None:
+    """MATHS 1.4: 20,000 options, k = 5, 20 words, delta 1e-5."""
+    for token, document in ((4.0, 16.0), (6.0, 53.7), (8.0, 143.0)):
+        spec = ErAe(token, choice="top_k_rr", k=5, max_words=19_999)
+        assert spec.guarantee(delta=1e-5).epsilon == pytest.approx(document, rel=0.01)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_calibration_reaches_the_document(choice: str, delta: float) -> None:
+    spec = ErAe(12.0, choice=choice).calibrate(220.0, delta=delta)
+    assert 219.9 < spec.guarantee(delta=delta).epsilon <= 220.0
+
+
+@pytest.mark.parametrize(("choice", "floor"), [("two_set", math.log(7996 / 5)), ("two_set_sampled", math.log(8000))])
+def test_two_sets_have_a_floor(choice: str, floor: float) -> None:
+    with pytest.raises(ConfigError, match="even if it says nothing"):
+        ErAe(floor - 0.01, choice=choice)
+    assert ErAe(floor + 0.01, choice=choice).token_guarantee.epsilon == pytest.approx(floor + 0.01, rel=1e-6)
+
+
+def test_each_choice_keeps_its_epsilon(small: ErAeMechanism) -> None:
+    """Every beginning, every pair of texts; and the bound is no idle one."""
+    beginnings = np.array(list(itertools.product(range(10), repeat=1)))
+    largest = 0.0
+    for released in (np.zeros((1, 0), np.int64), beginnings):
+        found = [small.proposals(record, released) for record in PRIVATE]
+        for one, other in itertools.combinations(found, 2):
+            largest = max(largest, worst(one, other))
+    assert largest <= small.spec.epsilon + 1e-9
+    if small.spec.choice == "top_k_rr":
+        assert largest == pytest.approx(small.spec.epsilon, rel=1e-9)
+    assert largest > 0.2
+
+
+def test_whole_texts_keep_the_promise(small: ErAeMechanism) -> None:
+    found = [small.output_distribution(record) for record in PRIVATE]
+    keys = sorted(found[0])
+    assert all(sum(one.values()) == pytest.approx(1.0) and sorted(one) == keys for one in found)
+    table = np.array([[one[key] for key in keys] for one in found])
+    assert max(worst(a, b) for a, b in itertools.combinations(table, 2)) <= small.spec.guarantee().epsilon + 1e-9
+
+
+def test_a_choice_that_spends_more_is_seen(small: ErAeMechanism) -> None:
+    """The planted fault: the same network under a looser choice breaks the promise that was made."""
+    if small.spec.choice not in ("top_k_rr", "hub"):
+        pytest.skip("two choices are enough")
+    loose = ErAeMechanism(replace(small.spec, epsilon=9.0), small._model)
+    nothing = np.zeros((1, 0), np.int64)
+    found = [loose.proposals(record, nothing) for record in PRIVATE]
+    assert max(worst(a, b) for a, b in itertools.combinations(found, 2)) > small.spec.epsilon
+
+
+def test_releases_follow_the_distribution(small: ErAeMechanism) -> None:
+    record = PRIVATE[1]
+    stated = small.output_distribution(record)
+    n = 4000
+    texts = [release.output for release in small.privatize([record] * n, secure())]
+    assert set(texts) <= set(stated)
+    likely = max(stated, key=lambda text: stated[text])
+    share, p = texts.count(likely) / n, stated[likely]
+    assert abs(share - p) < 6 * math.sqrt(p * (1 - p) / n) + 1e-3
+
+
+def test_too_many_texts_cannot_be_enumerated() -> None:
+    mechanism = replace(SMALL, max_tokens=6).fit(public=PUBLIC, seed=0)
+    with pytest.raises(ConfigError, match="10000 ways"):
+        mechanism.output_distribution(PRIVATE[0])
+
+
+def test_a_text_does_not_know_its_neighbours(small: ErAeMechanism) -> None:
+    texts = [Record(str(i), record.text) for i, record in enumerate(PUBLIC[:150])]
+    alone = small.privatize(texts[:1], seeded(5))
+    assert small.privatize(texts, seeded(5))[0] == alone[0]
+    model = small._model
+    targets = [model.begin(block, public=True).logits() for block in (texts[:1], texts[:70], texts[:128])]
+    for other in targets[1:]:
+        for one, many in zip(targets[0], other, strict=True):
+            np.testing.assert_array_equal(one[0], many[0])
+
+
+def test_the_public_side_of_the_hub_does_not_know_the_text() -> None:
+    mechanism = replace(SMALL, choice="hub").fit(public=PUBLIC, seed=0)
+    writing = mechanism._model.begin(PRIVATE, public=True)
+    for step in range(2):
+        private, public = writing.logits()
+        np.testing.assert_array_equal(public, np.repeat(public[:1], len(PRIVATE), axis=0))
+        assert np.abs(private - private[0]).max() > 0
+        writing.wrote(np.full(len(PRIVATE), step + 1))
+
+
+def test_only_released_words_are_read_again() -> None:
+    """The authors' code reads the true words before; here only what was released is."""
+    mechanism = SMALL.fit(public=PUBLIC, seed=0)
+    begun = [mechanism._model.begin([PRIVATE[1]], public=False) for _ in range(2)]
+    for writing, option in zip(begun, (3, 5), strict=True):
+        writing.logits()
+        writing.wrote(np.array([option]))
+    assert np.abs(begun[0].logits()[0] - begun[1].logits()[0]).max() > 0
+
+
+@pytest.mark.parametrize("latent", ["text", "positions"])
+def test_training_learns_to_repeat_a_text(latent: str) -> None:
+    texts = [Record(str(i), text) for i, text in enumerate(["the cat sat", "a dog ran off", "we like tea"] * 60)]
+    spec = ErAe(
+        20.0, max_tokens=4, max_words=10, hidden=32, latent_dim=16, embedding=16, epochs=60, reward=0.0,
+        latent=latent, learning_rate=0.02,
+    )  # fmt: skip
+    mechanism = spec.fit(public=texts, seed=0)
+    released = [release.output for release in mechanism.privatize(texts[:3], secure())]
+    assert released == [record.text for record in texts[:3]]
+
+
+def test_the_reward_looks_at_the_right_words() -> None:
+    """Against the formula, position by position: the authors' code gathers others (MATHS 1.6)."""
+    source = np.random.default_rng(0)
+    logits = torch.from_numpy(source.normal(size=(7, 12)) * 3)
+    wanted = torch.from_numpy(source.integers(0, 12, 7))
+    raw = source.normal(size=(12, 4))
+    vectors = torch.from_numpy(raw / np.linalg.norm(raw, axis=1, keepdims=True))
+    found = erae.reward_loss(logits, wanted, vectors, n_words=3, source=torch.Generator().manual_seed(3))
+    drawn = torch.randint(0, 12, (7, 3), generator=torch.Generator().manual_seed(3))
+    for i in range(7):
+        p = torch.softmax(logits[i], dim=0)
+        expected = 0.0
+        for words in (p.argsort(descending=True)[:3], drawn[i]):
+            terms = [
+                math.log(min(max(float(p[v]), 1e-5), 0.85))
+                * min(max(float(vectors[v] @ vectors[wanted[i]]), 1e-5), 0.85)
+                for v in words
+            ]
+            expected -= sum(terms) / 3
+        assert float(found[i]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_reward_spreads_probability_over_words_of_like_meaning() -> None:
+    vectors = torch.tensor([[1.0, 0.0], [0.9, 0.436], [0.0, 1.0], [-1.0, 0.0]])
+    logits = torch.zeros((1, 4), requires_grad=True)
+    source = torch.Generator().manual_seed(0)
+    for _ in range(200):
+        loss = erae.reward_loss(logits, torch.tensor([0]), vectors, n_words=2, source=source).mean()
+        [slope] = torch.autograd.grad(loss, logits)
+        logits = (logits - 0.5 * slope).detach().requires_grad_()
+    chances = torch.softmax(logits, dim=1)[0].tolist()
+    assert min(chances[:2]) > 10 * max(chances[2:])
+
+
+def test_the_vocabulary_has_the_promised_size() -> None:
+    with pytest.raises(ConfigError, match="max_words=8000"):
+        ErAe(12.0).fit(public=PUBLIC)
+
+
+def test_a_saved_model_is_the_same(tmp_path: Path) -> None:
+    mechanism = SMALL.fit(public=PUBLIC, seed=0)
+    save_model(mechanism, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.digests == mechanism.digests
+    assert again.privatize(PRIVATE, seeded(2)) == mechanism.privatize(PRIVATE, seeded(2))
+
+
+@pytest.mark.parametrize("name", ["erae.json", "weights.safetensors"])
+def test_a_model_that_was_cut_short_is_refused(tmp_path: Path, name: str) -> None:
+    mechanism = SMALL.fit(public=PUBLIC, seed=0)
+    mechanism.save(tmp_path)
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ConfigError, match="Fit and save"):
+        SMALL.load(tmp_path)
+    path.unlink()
+    with pytest.raises(ConfigError, match="Fit and save"):
+        SMALL.load(tmp_path)
+
+
+def test_a_model_of_other_settings_is_refused(tmp_path: Path) -> None:
+    SMALL.fit(public=PUBLIC, seed=0).save(tmp_path)
+    with pytest.raises(ConfigError, match="another spec"):
+        replace(SMALL, hidden=32).load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"choice": "best"}, {"latent": "word"}, {"hidden": 7}, {"max_words": 2}, {"k": 4001}, {"reward": -1.0}],
+)
+def test_settings_are_checked(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        ErAe(12.0, **wrong)  # type: ignore[arg-type]
+
+
+def test_end_reads_as_the_end() -> None:
+    model = SMALL.fit(public=PUBLIC, seed=0)._model
+    assert model.text(np.array([0, 3])) == ""
+    assert model.text(np.array([1, 0])) == model.words[0]
+    assert model.options_of(Record("0", model.words[1])) == [2, 0]
+    assert isinstance(model, erae_model.ErAeModel)
