@@ -1,0 +1,280 @@
+"""ER-AE's table: similarity, authorship and style of every mechanism, with its true epsilon a word and a text.
+
+    python experiments/erae/grid.py --corpus blogs                # cells into build/erae, resumable
+    python experiments/erae/grid.py --yelp review.json            # your own Yelp dump instead (see yelp.py)
+
+Texts are cut into sentences of at most 20 tokens. Of each author half of the posts are public (networks are trained on
+them), the rest is private: one part trains the attackers, the other is attacked. Corpora are found by DPTEXT_DATA
+(default ../shared/data beside the checkout).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yelp
+
+from dptext.audits.authors import ENCODER, NGRAMS
+from dptext.audits.authorship import attribute_releases
+from dptext.config import AnySpec, load_model, save_model
+from dptext.mechanism import Mechanism
+from dptext.mechanisms.candidates import Candidates
+from dptext.mechanisms.erae import ErAe
+from dptext.mechanisms.random_replacement import RandomReplacement
+from dptext.mechanisms.syntf import SynTf
+from dptext.mechanisms.word_metric import WordMetric
+from dptext.neural.sentence_encoder import load_sentence_encoder
+from dptext.randomness import secure
+from dptext.records import Record, Release
+from dptext.text import cut, detokenize, sentences, tokenize
+from dptext.utility.fidelity import fidelity
+from dptext.utility.stylometry import StyleSpace
+
+SEED = 70
+MAX_TOKENS, LEAST_TOKENS = 20, 4
+BUNDLE = 20
+#: Networks by name: the paper's with its reward, without, and the paper's single latent.
+NETWORKS = {
+    "reward": {"reward": 10.0},
+    "plain": {"reward": 0.0},
+    "text latent": {"reward": 10.0, "latent": "text"},
+}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Short texts: public ones, those that train the attackers, those that are attacked, equally many an author."""
+
+    public: list[Record]
+    training: list[Record]
+    attacked: list[Record]
+
+
+def pieces(text: str) -> list[str]:
+    """A post as texts of at most 20 tokens."""
+    found = [cut(tokenize(sentence), MAX_TOKENS) for sentence in sentences(text)]
+    return [detokenize(lines) for lines in found if sum(map(len, lines)) >= LEAST_TOKENS]
+
+
+def read_posts(name: str) -> dict[str, list[str]]:
+    """The posts of each author (of peer reviews, whose authors are unknown, of each review)."""
+    path = Path(os.environ.get("DPTEXT_DATA", "../shared/data")) / name / f"{name}.jsonl.gz"
+    if not path.is_file():
+        sys.exit(f"Expected the corpus {path}: set DPTEXT_DATA to the folder of the corpora.")
+    posts: dict[str, list[str]] = defaultdict(list)
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            posts[str(row.get("author", row.get("paper")))].append(row["text"])
+    return posts
+
+
+def split(posts: dict[str, list[str]], *, training: int, attacked: int) -> Corpus:
+    """Half of the posts public; of the rest so many short texts an author."""
+    source = np.random.default_rng(SEED)
+    public: list[Record] = []
+    parts: tuple[list[Record], list[Record]] = ([], [])
+    for author in sorted(posts):
+        shuffled = [posts[author][i] for i in source.permutation(len(posts[author]))]
+        half = len(shuffled) // 2
+        public += [
+            Record(f"p{len(public)}", piece, author=author) for post in shuffled[:half] for piece in pieces(post)
+        ]
+        middle = half + (len(shuffled) - half) * training // (training + attacked)
+        halves = [
+            [piece for post in some for piece in pieces(post)] for some in (shuffled[half:middle], shuffled[middle:])
+        ]
+        wanted = (training, attacked)
+        if any(len(found) < n for found, n in zip(halves, wanted, strict=True)):
+            continue
+        for part, found, n in zip(parts, halves, wanted, strict=True):
+            chosen = source.permutation(len(found))[:n]
+            part += [Record(f"{author}-{len(part)}", found[i], author=author) for i in chosen]
+    return Corpus(public, *parts)
+
+
+def rows() -> dict[str, tuple[AnySpec, str]]:
+    """Every mechanism by its name in the table, and the network it shares; "" where it has its own or none."""
+    found: dict[str, tuple[AnySpec, str]] = {
+        "Random-R": (RandomReplacement(), ""),
+        "SynTF, 10 a term": (SynTf(epsilon=20.0), ""),
+        "word_metric 10": (WordMetric(10.0), ""),
+        "candidates, 12 a text": (Candidates(12.0), ""),
+    }
+    for epsilon in (9.0, 10.0, 11.0, 12.0, 13.0, 14.0):
+        found[f"ER-AE, two_set {epsilon:g}"] = (ErAe(epsilon, choice="two_set"), "reward")
+    found["two_set 12, no reward"] = (ErAe(12.0, choice="two_set", **NETWORKS["plain"]), "plain")
+    found["two_set 12, text latent"] = (ErAe(12.0, choice="two_set", **NETWORKS["text latent"]), "text latent")
+    found["AE-DP 12"] = (ErAe(12.0, choice="ae_dp", **NETWORKS["plain"]), "plain")
+    for epsilon in (6.0, 9.0, 10.0, 12.0):
+        for network in ("reward", "plain"):
+            found[f"top_k_rr {epsilon:g}, {network}"] = (ErAe(epsilon, **NETWORKS[network]), network)
+            found[f"exponential {epsilon:g}, {network}"] = (
+                ErAe(epsilon, choice="exponential", **NETWORKS[network]),
+                network,
+            )
+            found[f"hub {epsilon:g}, {network}"] = (ErAe(epsilon, choice="hub", **NETWORKS[network]), network)
+    found["two_set_sampled 12"] = (ErAe(12.0, choice="two_set_sampled"), "reward")
+    return found
+
+
+class Run:
+    """A corpus, its fitted networks, and the cells that are finished."""
+
+    def __init__(self, corpus: Corpus, out: Path, *, epochs: int) -> None:
+        self.corpus = corpus
+        self.out = out
+        self.epochs = epochs
+        self.encoder = load_sentence_encoder(precision="bfloat16")
+        self.style = StyleSpace.fit(corpus.public)
+
+    def fitted(self, spec: AnySpec, network: str) -> Mechanism[str]:
+        """The mechanism; networks are trained once and kept."""
+        if not isinstance(spec, ErAe):
+            return spec.fit(public=self.corpus.public, seed=SEED)
+        trained = ErAe(12.0, epochs=self.epochs, **NETWORKS[network])
+        folder = self.out / f"network_{network.replace(' ', '_')}"
+        if not folder.exists():
+            began = time.perf_counter()
+
+            def told(at: Any) -> None:
+                print(f"{network}: {at}, {time.perf_counter() - began:.0f} s", flush=True)
+
+            save_model(trained.fit(public=self.corpus.public, seed=SEED, on_epoch=told), folder)
+        mechanism: Any = load_model(folder)
+        return type(mechanism)(spec, mechanism.model)
+
+    def cell(self, name: str, release: Callable[[Sequence[Record]], list[Release[str]]], epsilons: Any) -> None:
+        """Releases and all that is measured on them."""
+        path = self.out / f"{name.replace(' ', '_').replace(',', '')}.json"
+        if path.exists():
+            return
+        began = time.perf_counter()
+        attacked, training = self.corpus.attacked, self.corpus.training
+        released, taught = release(attacked), release(training)
+        seconds = time.perf_counter() - began
+        measured = fidelity(attacked, released, embedder=self.encoder, seed=SEED)
+        single, bundled = (
+            attribute_releases(
+                training,
+                attacked,
+                released=released,
+                training_released=taught,
+                embedder=self.encoder,
+                bundle=bundle,
+                seed=SEED,
+            )
+            for bundle in (1, BUNDLE)
+        )
+        found = {
+            "name": name,
+            "epsilons": epsilons,
+            "seconds": seconds,
+            "similarity": measured.to_dict(),
+            "style": self.style.distance(attacked, released, seed=SEED).to_dict(),
+            "single": single.to_dict(),
+            "bundles": bundled.to_dict(),
+            "samples": [[a.text, b.output] for a, b in zip(attacked[:8], released[:8], strict=True)],
+        }
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(found), "utf-8")
+        draft.replace(path)
+        print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
+
+    def references(self) -> None:
+        """The rows that need no mechanism."""
+        public = [record.text for record in self.corpus.public]
+        words = sorted({word for text in public for line in tokenize(text) for word in line})
+        source = np.random.default_rng(SEED)
+
+        def original(records: Sequence[Record]) -> list[Release[str]]:
+            return [Release(record.id, record.text) for record in records]
+
+        def public_only(records: Sequence[Record]) -> list[Release[str]]:
+            return [Release(record.id, public[i]) for record, i in self.drawn(records, source, len(public))]
+
+        def random(records: Sequence[Record]) -> list[Release[str]]:
+            drawn = source.integers(0, len(words), (len(records), MAX_TOKENS))
+            return [
+                Release(record.id, " ".join(words[i] for i in row)) for record, row in zip(records, drawn, strict=True)
+            ]
+
+        self.cell("original", original, {"word": None, "text": None})
+        self.cell("public-only", public_only, {"word": 0, "text": 0})
+        self.cell("random", random, {"word": 0, "text": 0})
+
+    @staticmethod
+    def drawn(records: Sequence[Record], source: np.random.Generator, size: int) -> Any:
+        """Records with a random row each."""
+        return zip(records, source.integers(0, size, len(records)).tolist(), strict=True)
+
+    def mechanism(self, name: str, spec: AnySpec, network: str) -> None:
+        """One row."""
+        if (self.out / f"{name.replace(' ', '_').replace(',', '')}.json").exists():
+            return
+        mechanism = self.fitted(spec, network)
+        promise = spec.guarantee()
+        text = promise.epsilon if not promise.metric and promise.epsilon < 1e6 else None
+        word = spec.epsilon if isinstance(spec, ErAe) else None
+        self.cell(
+            name,
+            lambda records: list(mechanism.privatize(records, secure())),
+            {"word": word, "text": text, "delta 1e-5": spec.guarantee(delta=1e-5).epsilon if text else None},
+        )
+
+
+def shown(found: Any, digits: int = 3) -> str:
+    """An estimate with its interval."""
+    if found is None:
+        return "-"
+    return f"{found['value']:.{digits}f} [{found['low']:.{digits}f}, {found['high']:.{digits}f}]"
+
+
+#: Name of the attacker, what it knows.
+ATTACKERS = [f"{name}, {knowledge}" for name in (NGRAMS, ENCODER) for knowledge in ("static", "adaptive")]
+
+
+def attack(report: Any, attacker: str) -> str:
+    """Accuracy of one attacker."""
+    rows = {row["name"]: row for row in report["rows"]}
+    return f"{rows[attacker]['accuracy']['value']:.3f}" if attacker in rows else "-"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", choices=("blogs", "peer_reviews"), default="blogs")
+    parser.add_argument("--yelp", type=Path, help="your own yelp_academic_dataset_review.json")
+    parser.add_argument("--training", type=int, default=30, help="texts an author that train the attackers")
+    parser.add_argument("--attacked", type=int, default=20, help="texts an author that are attacked")
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--only", default="", help="rows, separated by semicolons")
+    parser.add_argument("--out", type=Path, default=Path("build/erae"))
+    given = parser.parse_args()
+    out = given.out / (given.yelp.stem if given.yelp else given.corpus)
+    out.mkdir(parents=True, exist_ok=True)
+    posts = yelp.read(given.yelp) if given.yelp else read_posts(given.corpus)
+    corpus = split(posts, training=given.training, attacked=given.attacked)
+    authors = len({record.author for record in corpus.attacked})
+    print(f"{authors} authors; {len(corpus.public)} public texts, {len(corpus.attacked)} attacked", flush=True)
+    run = Run(corpus, out, epochs=given.epochs)
+    run.references()
+    only = {name.strip() for name in given.only.split(";") if name.strip()}
+    for name, (spec, network) in rows().items():
+        if not only or name in only:
+            run.mechanism(name, spec, network)
+
+
+if __name__ == "__main__":
+    main()
