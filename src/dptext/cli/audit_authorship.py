@@ -18,7 +18,7 @@ from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.config import AnySpec
 from dptext.errors import ConfigError
 from dptext.guarantee import Basis, Guarantee, Json, Trust, Unit
-from dptext.mechanism import Mechanism
+from dptext.mechanism import Mechanism, reads_labels
 from dptext.pipeline import require_guarantee
 from dptext.randomness import seeded
 from dptext.records import Fields, Record, Release, read_records
@@ -84,7 +84,7 @@ def run(
         if common := shared_texts(known, [*split.training, *split.attacked]):
             say(f"{common} of the texts are in --public, too: no mechanism was made to protect those.")
         mechanism = _mechanism(chosen, known, settings.seed, without_guarantee)
-        check_label_field(mechanism.spec, fields.label)
+        check_label_field(mechanism.spec, fields.label, needed=reads_labels(mechanism.spec))
         with progress("releases") as advance:
             both = release_split(mechanism, split, randomness=seeded(settings.seed), on_progress=advance)
         found = _attribute(split, *both, settings=settings)
@@ -127,7 +127,7 @@ def _check(chosen: AnySpec | Path | None, public: Path | None, released: Path | 
     elif public is None:
         raise ConfigError(f"Expected --public FILE: {chosen.kind} learns from public text. Or give --model MODEL.")
     if chosen is not None and not isinstance(chosen, Path):
-        check_label_field(chosen, fields.label)
+        check_label_field(chosen, fields.label, needed=reads_labels(chosen))
 
 
 def _mechanism(chosen: AnySpec | Path, known: Sequence[Record], seed: int, voided: bool) -> Mechanism[str]:
