@@ -89,7 +89,8 @@ class Hub:
         wanted = np.nan_to_num(private, nan=0.0, posinf=0.0, neginf=0.0).clip(0.0, 1e30)
         total = wanted.sum(axis=1, keepdims=True)
         wanted = np.where(total > 0, wanted / np.where(total > 0, total, 1.0), 1.0 / self.size)
-        wanted = np.maximum(wanted, 1e-12) * PARTS
+        # What the private text says nothing of shares what is left as the public probabilities do.
+        wanted = np.maximum(wanted * PARTS, 1e-9 * least)
         # As many rounds for every text: time says nothing.
         low, high = np.full((len(wanted), 1), -30.0), np.full((len(wanted), 1), 30.0)
         found = np.empty_like(wanted)

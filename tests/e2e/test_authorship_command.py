@@ -97,7 +97,7 @@ def test_from_a_file_to_a_table(source: Path, tmp_path: Path, vectors: Path) -> 
 
 def test_a_claim_for_documents_is_tried(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Randomized response on the author survives at its epsilon; the same claim with the author passed on does not."""
-    from dptext.mechanisms import label_only
+    from dptext import label_response
 
     labels = json.dumps([f"{CANARY}{i}" for i in range(AUTHORS)])
     audit = ["audit", "authorship", source, "--text-field", "body", "--author-field", "who", "--label-field", "who"]
@@ -107,9 +107,9 @@ def test_a_claim_for_documents_is_tried(source: Path, monkeypatch: pytest.Monkey
     assert code == 0, err
     assert "Not refuted: the claim of epsilon 0.5 for one document" in out
     assert "90 of the texts are in --public" in err
-    choose = label_only.TopKRandomizedResponse.choose
+    choose = label_response.TopKRandomizedResponse.choose
     monkeypatch.setattr(
-        label_only.TopKRandomizedResponse,
+        label_response.TopKRandomizedResponse,
         "choose",
         lambda self, scores, source: choose(self, scores, source) * 0 + scores.argmax(axis=1),
     )
