@@ -159,7 +159,7 @@ def test_half_the_noise_in_64_dimensions_is_seen_by_the_white_box_only() -> None
     assert not counted.refutes(claim)  # what counting cannot see
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 5.0])
+@pytest.mark.parametrize("epsilon", [1.0, pytest.param(5.0, marks=pytest.mark.slow)])
 def test_l2_clip_with_noise_for_2c_is_seen_by_counting(epsilon: float) -> None:
     published, corrected = PublishedLaplace(epsilon, 64, 1.0), GridLaplace(epsilon, 64, 1.0)
     claim = audits.claim_of(published)
@@ -172,7 +172,7 @@ def test_l2_clip_with_noise_for_2c_is_seen_by_counting(epsilon: float) -> None:
             assert report.refutes(claim) is refuted
 
 
-@pytest.mark.parametrize("epsilon", [10.0, 50.0])
+@pytest.mark.parametrize("epsilon", [10.0, pytest.param(50.0, marks=pytest.mark.slow)])
 def test_l2_clip_with_noise_for_2c_is_seen_by_the_white_box_at_any_epsilon(epsilon: float) -> None:
     published, corrected = PublishedLaplace(epsilon, 64, 1.0), GridLaplace(epsilon, 64, 1.0)
     claim = audits.claim_of(published)

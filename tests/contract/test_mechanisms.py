@@ -19,8 +19,8 @@ NEURAL = (  # see test_neural_mechanisms.py, which another worker can run
     "embedded",
     "erae",
 )
-#: As the first but for a diameter, another covariance, or fewer words.
-ALIKE = {("word_metric", 1), ("word_metric", 2), ("word_metric", 3)}
+#: As the first but for a diameter, another covariance, fewer words, or another text.
+ALIKE = {("word_metric", 1), ("word_metric", 2), ("word_metric", 3), ("label_only", 1)}
 TINY = [(kind, i) for kind, cls in SPECS.items() if kind not in NEURAL for i in range(len(cls.tiny()))]
 RAN: dict[tuple[str, int], tuple[str, ...]] = {}
 

@@ -182,7 +182,10 @@ def test_a_seed_repeats_the_output_and_voids_the_guarantee(tmp_path: Path, spec:
     assert dptext("explain", tmp_path / "o0.jsonl.guarantee.json").returncode == 0
 
 
-@pytest.mark.parametrize("name", ["out.jsonl", "out.csv.gz", "out.txt"])
+#: Every format is written by the same run; one that is compressed is the hardest.
+@pytest.mark.parametrize(
+    "name", ["out.csv.gz", *(pytest.param(name, marks=pytest.mark.slow) for name in ("out.jsonl", "out.txt"))]
+)
 def test_kill_and_resume(tmp_path: Path, spec: Path, name: str) -> None:
     """Killed at many moments, resumed each time: the result is the one of an undisturbed run, no record twice."""
     source, target, whole = tmp_path / "in.jsonl", tmp_path / name, tmp_path / f"whole{name}"
