@@ -278,7 +278,7 @@ class ErAe:
             small,
             replace(small, choice="hub"),
             replace(small, choice="two_set", epsilon=4.0, latent="text"),
-            replace(small, choice="two_set_sampled", epsilon=8.0),
+            replace(small, choice="two_set_sampled", epsilon=8.0, k=2),
             replace(small, choice="exponential"),
         )
 

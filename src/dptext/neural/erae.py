@@ -230,7 +230,7 @@ def train(
         if not math.isfinite(sums[0]):
             raise ConfigError("Expected a loss that is a number: the training diverged. Lower learning_rate.")
         if on_progress is not None and (step % max(1, steps // 20) == 0 or step == steps):
-            on_progress(Progress(step, steps, sums[0] / since, sums[1] / since))
+            on_progress(Progress(step, steps, float(sums[0]) / since, float(sums[1]) / since))
             sums, since = np.zeros(2), 0
     network.eval()
 
