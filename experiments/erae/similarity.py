@@ -1,0 +1,91 @@
+"""Similarity of every choice at equal true epsilon a word, on one network that grid.py trained.
+
+python experiments/erae/similarity.py --out build/erae --corpus blogs --network reward
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from grid import MAX_TOKENS, SEED, read_posts, split
+
+from dptext.config import load_model
+from dptext.mechanisms.erae import ErAe
+from dptext.neural.sentence_encoder import load_sentence_encoder
+from dptext.randomness import secure
+from dptext.records import Record, Release
+from dptext.text import tokenize
+from dptext.utility.fidelity import fidelity
+
+#: Choice and k.
+CHOICES: tuple[tuple[Any, int], ...] = (
+    ("two_set", 5),
+    ("two_set_sampled", 5),
+    ("top_k_rr", 1),
+    ("top_k_rr", 3),
+    ("hub", 0),
+    ("exponential", 0),
+    ("ae_dp", 0),
+)
+
+
+def main() -> None:
+    """Print a table as it grows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("build/erae"))
+    parser.add_argument("--corpus", choices=("blogs", "peer_reviews"), default="blogs")
+    parser.add_argument("--network", default="reward")
+    parser.add_argument("--texts", type=int, default=400)
+    parser.add_argument("--epsilon", type=float, nargs="+", default=(6.0, 9.0, 10.0, 12.0))
+    given = parser.parse_args()
+    folder = given.out / given.corpus / f"network_{given.network}"
+    if not folder.exists():
+        sys.exit(f"Expected the network {folder}: run grid.py first.")
+    trained: Any = load_model(folder)
+    corpus = split(read_posts(given.corpus), training=30, attacked=20)
+    source = np.random.default_rng(SEED)
+    records = [corpus.attacked[i] for i in source.permutation(len(corpus.attacked))[: given.texts]]
+    encoder = load_sentence_encoder(precision="bfloat16")
+    print("| choice | k | epsilon a word | a text | cosine | tokens kept | own first of 100 | texts a second |")
+    print("|" + "---|" * 8)
+
+    def row(name: str, k: int, epsilon: float, released: list[Release[str]], seconds: float) -> None:
+        found = fidelity(records, released, embedder=encoder, seed=SEED)
+        kept = "-" if found.tokens_kept is None else f"{found.tokens_kept.value:.3f}"
+        speed = f"{len(released) / seconds:.0f}" if seconds else "-"
+        shown = (f"{epsilon:g}", f"{epsilon * MAX_TOKENS:g}") if epsilon else ("-", "-")
+        low, high = found.cosine.low, found.cosine.high
+        print(
+            f"| {name} | {k or '-'} | {' | '.join(shown)} | {found.cosine.value:.3f} [{low:.3f}, {high:.3f}] "
+            f"| {kept} | {found.own_first.value:.3f} | {speed} |",
+            flush=True,
+        )
+
+    public = [corpus.public[i].text for i in source.integers(0, len(corpus.public), len(records))]
+    words = sorted({word for text in public for line in tokenize(text) for word in line})
+    noise = [" ".join(words[i] for i in drawn) for drawn in source.integers(0, len(words), (len(records), MAX_TOKENS))]
+    row("public-only", 0, 0, released_as(records, public), 0)
+    row("random", 0, 0, released_as(records, noise), 0)
+    for epsilon in given.epsilon:
+        for choice, k in CHOICES:
+            floor = {"two_set": 7.5, "two_set_sampled": 9.1}.get(choice, 0.0)  # of 8,001 options
+            if epsilon <= floor:
+                continue
+            spec = ErAe(epsilon, choice=choice, k=k, epochs=trained.spec.epochs, reward=trained.spec.reward)
+            began = time.perf_counter()
+            released = type(trained)(spec, trained.model).privatize(records, secure())
+            row(choice, k, epsilon, released, time.perf_counter() - began)
+
+
+def released_as(records: list[Record], texts: list[str]) -> list[Release[str]]:
+    """These texts as the releases of the records."""
+    return [Release(record.id, text) for record, text in zip(records, texts, strict=True)]
+
+
+if __name__ == "__main__":
+    main()
