@@ -1,6 +1,7 @@
 """ER-AE's table: similarity, authorship and style of every mechanism, with its true epsilon a word and a text.
 
     python experiments/erae/grid.py --corpus blogs                # cells into build/erae, resumable
+    python experiments/erae/grid.py --corpus blogs --table        # what is finished, as Markdown
     python experiments/erae/grid.py --yelp review.json            # your own Yelp dump instead (see yelp.py)
 
 Texts are cut into sentences of at most 20 tokens. Of each author half of the posts are public (networks are trained on
@@ -234,21 +235,38 @@ class Run:
         )
 
 
-def shown(found: Any, digits: int = 3) -> str:
-    """An estimate with its interval."""
-    if found is None:
-        return "-"
-    return f"{found['value']:.{digits}f} [{found['low']:.{digits}f}, {found['high']:.{digits}f}]"
-
-
 #: Name of the attacker, what it knows.
 ATTACKERS = [f"{name}, {knowledge}" for name in (NGRAMS, ENCODER) for knowledge in ("static", "adaptive")]
 
 
-def attack(report: Any, attacker: str) -> str:
-    """Accuracy of one attacker."""
-    rows = {row["name"]: row for row in report["rows"]}
-    return f"{rows[attacker]['accuracy']['value']:.3f}" if attacker in rows else "-"
+def shown(found: Any, digits: int = 3) -> str:
+    """An estimate with its interval."""
+    return f"{found['value']:.{digits}f} [{found['low']:.{digits}f}, {found['high']:.{digits}f}]"
+
+
+def accuracy(report: Any, attacker: str) -> str:
+    """Of one attacker."""
+    found = {row["name"]: row for row in report["attacks"]}
+    return f"{found[attacker]['accuracy']['value']:.3f}" if attacker in found else "-"
+
+
+def table(out: Path) -> str:
+    """Every finished cell."""
+    lines = [
+        "| row | a word | a text | similarity | style | "
+        + " | ".join(f"{name}: one text / bundle of {BUNDLE}" for name in ATTACKERS)
+        + " |",
+        "|" + "---|" * (5 + len(ATTACKERS)),
+    ]
+    for name in ("original", "public-only", "random", *rows()):
+        path = out / f"{name.replace(' ', '_').replace(',', '')}.json"
+        if path.exists():
+            cell = json.loads(path.read_text("utf-8"))
+            epsilons = ["-" if cell["epsilons"][k] is None else f"{cell['epsilons'][k]:g}" for k in ("word", "text")]
+            attacks = [f"{accuracy(cell['single'], a)} / {accuracy(cell['bundles'], a)}" for a in ATTACKERS]
+            parts = [name, *epsilons, shown(cell["similarity"]["cosine"]), shown(cell["style"], 1), *attacks]
+            lines.append(f"| {' | '.join(parts)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -261,8 +279,12 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--only", default="", help="rows, separated by semicolons")
     parser.add_argument("--out", type=Path, default=Path("build/erae"))
+    parser.add_argument("--table", action="store_true", help="run nothing")
     given = parser.parse_args()
     out = given.out / (given.yelp.stem if given.yelp else given.corpus)
+    if given.table:
+        print(table(out))
+        return
     out.mkdir(parents=True, exist_ok=True)
     posts = yelp.read(given.yelp) if given.yelp else read_posts(given.corpus)
     corpus = split(posts, training=given.training, attacked=given.attacked)
@@ -274,6 +296,7 @@ def main() -> None:
     for name, (spec, network) in rows().items():
         if not only or name in only:
             run.mechanism(name, spec, network)
+    print(table(out))
 
 
 if __name__ == "__main__":

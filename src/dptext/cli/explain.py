@@ -148,7 +148,7 @@ def _per_word(spec: ErAe) -> str:
     whole = format_epsilon(spec.guarantee().epsilon)
     return (
         f"Each of {spec.max_tokens} words costs {format_epsilon(spec.epsilon)}, all of them {whole}. Useful texts need "
-        "some 8 to 12 a word (docs/results/erae.md), 150 to 240 for 20 words. At such an epsilon the worst case is no "
+        "some 8 to 12 a word (docs/results/erae.md), 160 to 240 for 20 words. At such an epsilon the worst case is no "
         "protection at all: whoever can list the texts that you may have written can tell which one it was. What "
         "remains is what attacks measure, such as `dptext audit authorship`; a guarantee it is not."
     )
