@@ -10,7 +10,6 @@ no latent for some texts, and learns what can be said of the next word from the 
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import math
@@ -294,8 +293,3 @@ def digest_of(network: ErAeNetwork, tokens: Tokens) -> str:
         found.update(name.encode())
         found.update(value.detach().cpu().contiguous().numpy().tobytes())
     return found.hexdigest()
-
-
-def copied(network: ErAeNetwork) -> ErAeNetwork:
-    """Another network with the same weights."""
-    return copy.deepcopy(network)

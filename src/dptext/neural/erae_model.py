@@ -28,7 +28,7 @@ from dptext.neural.erae import (
     targets_of,
     train,
 )
-from dptext.neural.tokens import END, Tokens
+from dptext.neural.tokens import Tokens
 from dptext.records import Record, records_digest
 
 _WEIGHTS, _DESCRIBED = "weights.safetensors", "erae.json"
@@ -191,6 +191,3 @@ def load_erae(settings: Settings, folder: Path) -> ErAeModel:
     except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(f"The model in {folder} was cut short or edited, or is of another spec. {_AGAIN}") from error
     return ErAeModel(network.to(settings.device), tokens, device=settings.device, trained_on=trained_on)
-
-
-__all__ = ["END", "ErAeModel", "Progress", "Settings", "fit_erae", "load_erae", "reward_vectors"]
