@@ -187,10 +187,9 @@ def test_without_torch_the_command_that_installs_it_is_named(monkeypatch):
         Candidates(2.0, ranker="adept", adept="model").fit(public=PUBLIC)
 
 
+@pytest.mark.parametrize("autoencoder", ["codebook"], indirect=True)
 def test_a_codebook_is_a_pool(autoencoder):
     adept, _ = autoencoder
-    if adept.spec.noise != "codebook":
-        pytest.skip("noise on latents has no codebook")
     pool = adept.public_records()
     assert [(r.text, r.label) for r in pool] == list(zip(adept.codebook.texts, adept.codebook.labels, strict=True))
     mechanism = Candidates(2.0, LABELS, ranker="tfidf", label_weight=1.0).fit(public=PUBLIC, pool=pool, seed=0)
