@@ -76,6 +76,7 @@ bench: $(STAMPS)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/adept.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sentence_encoder.py --threads 1
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/depth.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/erae.py
 
 check: lint type imports dependencies test
 

@@ -24,7 +24,16 @@ PUBLIC = sample_records(200)
 CHOICES = ("hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp")
 #: Few enough options and words that every text can be enumerated.
 SMALL = ErAe(
-    4.0, max_tokens=2, max_words=9, hidden=16, latent_dim=8, embedding=8, epochs=60, reward=0.1, learning_rate=0.02
+    4.0,
+    max_tokens=2,
+    max_words=9,
+    hidden=16,
+    latent_dim=8,
+    embedding=8,
+    epochs=60,
+    reward=0.1,
+    learning_rate=0.02,
+    vectors="glove",
 )
 #: Texts of known and unknown words, of every length.
 PRIVATE = [Record(str(i), text) for i, text in enumerate(["", "zyx", "i", *(record.text for record in PUBLIC[:9])])]
@@ -238,11 +247,34 @@ def test_a_model_of_other_settings_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"choice": "best"}, {"latent": "word"}, {"hidden": 7}, {"max_words": 2}, {"k": 4001}, {"reward": -1.0}],
+    [
+        {"choice": "best"},
+        {"latent": "word"},
+        {"vectors": "bert"},
+        {"hidden": 7},
+        {"max_words": 2},
+        {"k": 4001},
+        {"reward": -1.0},
+    ],
 )
 def test_settings_are_checked(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         ErAe(12.0, **wrong)  # type: ignore[arg-type]
+
+
+def test_a_network_begins_at_its_vectors() -> None:
+    """Words of like meaning lie together at both ends before it has learnt anything; what has no vector stays."""
+    network = erae.ErAeNetwork(erae.Sizes(8, 3, 4, 8, 4, "positions"))
+    before = network.words.weight.detach().clone(), network.choose.weight.detach().clone()
+    vectors = np.array([[0, 0, 0], [1, 0, 0], [0.9, 0.1, 0], [0, 1, 0], [0, 0, 1]], np.float32)
+    network.start_from(np.concatenate([vectors, np.zeros((len(network.choose.weight) - 5, 3), np.float32)]))
+    for found, old, end in ((network.words.weight, before[0], 3), (network.choose.weight, before[1], 0)):
+        rows = found.detach()[end + 1 : end + 5, :3].double().numpy()
+        want = vectors[1:] @ vectors[1:].T
+        got = rows @ rows.T
+        assert got / got[0, 0] == pytest.approx(want / want[0, 0], abs=1e-5)
+        assert torch.equal(found[end], old[end])
+        assert torch.equal(found[end + 5 :], old[end + 5 :])
 
 
 def test_end_reads_as_the_end() -> None:

@@ -11,9 +11,18 @@
 `distinguish` counts runs (black box), `whitebox` reads declared densities, `exact` sums over all outputs,
 `reconstruct` guesses inputs, `sensitivity` looks at norms, `broken_assumptions` compares what no box can show.
 `worst_pairs` and `worst_latents` propose neighbours. `shokri`, `lira` and `from_scores` ask a trained model who was in
-its training set.
+its training set; `attribute` asks who wrote a release.
 """
 
+from dptext.audits.authorship import (
+    AttributionRow,
+    AuthorshipReport,
+    AuthorSplit,
+    attribute,
+    attribute_releases,
+    epsilon_from_attribution,
+    split_authors,
+)
 from dptext.audits.density import whitebox
 from dptext.audits.distinguishing import distinguish
 from dptext.audits.enumeration import exact, exact_delta, exact_epsilon
@@ -31,6 +40,9 @@ from dptext.audits.subjects import Sampler, Subject, claim_of
 
 __all__ = [
     "Attack",
+    "AttributionRow",
+    "AuthorSplit",
+    "AuthorshipReport",
     "Claim",
     "LiraResult",
     "Measure",
@@ -45,10 +57,13 @@ __all__ = [
     "Subject",
     "Trainer",
     "Transform",
+    "attribute",
+    "attribute_releases",
     "blind_scores",
     "broken_assumptions",
     "claim_of",
     "distinguish",
+    "epsilon_from_attribution",
     "exact",
     "exact_delta",
     "exact_epsilon",
@@ -60,6 +75,7 @@ __all__ = [
     "records_digest",
     "shokri",
     "simulate",
+    "split_authors",
     "split_members",
     "verbatim_share",
     "violating_pairs",

@@ -51,6 +51,7 @@ ALONE = "the network computes a text as if it were alone in its block, but for w
 _CHOICES: dict[str, tuple[str, ...]] = {
     "choice": ("hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp"),
     "latent": ("text", "positions"),
+    "vectors": ("minilm", "glove"),
 }
 _ENUMERABLE = 10_000
 _LOGIT_GRID = 2.0**-8  # of `dptext.neural.erae`
@@ -79,6 +80,8 @@ class ErAe:
         max_words: size of the vocabulary, exactly: the public text must have so many words.
         latent: of the whole "text", as in the paper, or one for each of its "positions".
         reward: weight of the embedding reward against the reconstruction; 0 is without.
+        vectors: public ones of the words, where the network begins and by which it is rewarded: of the sentence encoder
+            all-MiniLM-L6-v2 (the paper took BERT's), or "glove".
         score_range: of the logits for `exponential`, in nats below the largest.
         epochs: of the training.
         hidden: of the writer.
@@ -95,6 +98,7 @@ class ErAe:
     max_words: int = 8000
     latent: Literal["text", "positions"] = "positions"
     reward: float = 10.0
+    vectors: Literal["minilm", "glove"] = "minilm"
     score_range: float = 10.0
     epochs: int = 4
     hidden: int = 256
@@ -231,6 +235,7 @@ class ErAe:
             max_words=self.max_words,
             latent=self.latent,
             reward=self.reward,
+            vectors=self.vectors,
             epochs=self.epochs,
             hidden=self.hidden,
             latent_dim=self.latent_dim,
@@ -273,7 +278,17 @@ class ErAe:
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
         """Small networks for each kind of choice; of two words, so that outputs can be enumerated."""
-        small = cls(epsilon=2.0, max_tokens=2, max_words=30, hidden=16, latent_dim=8, embedding=8, epochs=1, reward=1.0)
+        small = cls(
+            epsilon=2.0,
+            max_tokens=2,
+            max_words=30,
+            hidden=16,
+            latent_dim=8,
+            embedding=8,
+            epochs=1,
+            reward=1.0,
+            vectors="glove",
+        )
         return (
             small,
             replace(small, choice="hub"),

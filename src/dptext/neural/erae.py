@@ -76,6 +76,22 @@ class ErAeNetwork(nn.Module):
         self.narrow = nn.Linear(sizes.hidden + sizes.latent_dim, sizes.embedding)
         self.choose = nn.Linear(sizes.embedding, sizes.n_tokens - FIRST_OPTION)
 
+    def start_from(self, vectors: NDArray[np.float32]) -> None:
+        """Begin at public vectors of the options, at both ends: so words of like meaning are proposed together.
+
+        Args:
+            vectors: `(options, dim)`; of their principal axes as many as a word has coordinates here. An option with
+                a vector of zeros keeps its random start.
+        """
+        _, _, axes = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
+        found = torch.from_numpy(vectors @ axes[: self.sizes.embedding].T)
+        known = found.square().sum(dim=1) > 0
+        found = found / found[known].square().mean().sqrt()
+        width = found.shape[1]
+        with torch.no_grad():
+            self.words.weight[FIRST_OPTION:, :width][known] = found[known]
+            self.choose.weight[:, :width][known] = found[known] / math.sqrt(self.sizes.embedding)
+
     def latents(self, ids: Tensor) -> Tensor:
         """One latent for each position `(n, length, latent_dim)`; the same one at each where it is the text's."""
         states, last = self.reader(self.words(ids))

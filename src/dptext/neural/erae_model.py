@@ -28,6 +28,7 @@ from dptext.neural.erae import (
     targets_of,
     train,
 )
+from dptext.neural.sentence_encoder import load_sentence_encoder
 from dptext.neural.tokens import Tokens
 from dptext.records import Record, records_digest
 
@@ -44,6 +45,7 @@ class Settings:
     max_words: int
     latent: Literal["text", "positions"]
     reward: float
+    vectors: Literal["minilm", "glove"]
     epochs: int
     hidden: int
     latent_dim: int
@@ -140,11 +142,13 @@ def fit_erae(
     targets = targets_of(tokens, public)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = ErAeNetwork(settings.sizes(tokens)).to(settings.device)
+        network = ErAeNetwork(settings.sizes(tokens))
+        vectors = word_vectors(tokens, settings.vectors)
+        network.start_from(vectors)
         train(
-            network,
+            network.to(settings.device),
             targets,
-            reward_vectors(tokens),
+            vectors,
             schedule=Schedule(epochs=settings.epochs, reward=settings.reward, learning_rate=settings.learning_rate),
             seed=seed,
             device=settings.device,
@@ -153,14 +157,20 @@ def fit_erae(
     return ErAeModel(network, tokens, device=settings.device, trained_on=records_digest(public))
 
 
-def reward_vectors(tokens: Tokens) -> NDArray[np.float32]:
-    """Unit GloVe vectors of the options `(options, dim)`; zero where there is none, and of the end."""
-    glove = load_glove()
-    rows = glove.index_of(list(tokens.words))
-    found = np.zeros((len(tokens) - FIRST_OPTION, glove.dim), np.float32)
-    known = glove.vectors[np.maximum(rows, 0)] * (rows >= 0)[:, None]
-    found[1:] = known / np.maximum(np.linalg.norm(known, axis=1, keepdims=True), 1e-12)
-    return found
+def word_vectors(tokens: Tokens, source: Literal["minilm", "glove"]) -> NDArray[np.float32]:
+    """Unit vectors of the options `(options, dim)`: public; zero where there is none, and of the end.
+
+    Raises:
+        MissingExtraError: they are not installed.
+    """
+    if source == "minilm":
+        words = load_sentence_encoder().embed(list(tokens.words)).astype(np.float32)
+    else:
+        glove = load_glove()
+        rows = glove.index_of(list(tokens.words))
+        words = glove.vectors[np.maximum(rows, 0)] * (rows >= 0)[:, None]
+    norms = np.maximum(np.linalg.norm(words, axis=1, keepdims=True), 1e-12)
+    return np.concatenate([np.zeros((1, words.shape[1]), np.float32), (words / norms).astype(np.float32)])
 
 
 def load_erae(settings: Settings, folder: Path) -> ErAeModel:
