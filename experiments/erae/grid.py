@@ -3,6 +3,7 @@
     python experiments/erae/grid.py --corpus blogs                # cells into build/erae, resumable
     python experiments/erae/grid.py --corpus blogs --table        # what is finished, as Markdown
     python experiments/erae/grid.py --yelp review.json            # your own Yelp dump instead (see yelp.py)
+    python experiments/erae/grid.py --paper --epochs 50           # 50 tokens and 20,000 words, as in the paper: days
 
 Texts are cut into sentences of at most 20 tokens. Of each author half of the posts are public (networks are trained on
 them), the rest is private: one part trains the attackers, the other is attacked. Corpora are found by DPTEXT_DATA
@@ -44,7 +45,7 @@ from dptext.utility.fidelity import fidelity
 from dptext.utility.stylometry import StyleSpace
 
 SEED = 70
-MAX_TOKENS, LEAST_TOKENS = 20, 4
+LEAST_TOKENS = 4
 BUNDLE = 20
 #: Of the public texts ADePT is trained on so many: it takes many epochs.
 ADEPT_TEXTS = 10_000
@@ -57,6 +58,21 @@ NETWORKS = {
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """Tokens of a text at most, and words of the networks."""
+
+    tokens: int = 20
+    words: int = 8000
+
+    def erae(self, epsilon: float, **settings: Any) -> ErAe:
+        """ER-AE of these sizes."""
+        return ErAe(epsilon, max_tokens=self.tokens, max_words=self.words, **settings)
+
+
+PAPER = Sizes(50, 20_000)
+
+
+@dataclass(frozen=True)
 class Corpus:
     """Short texts: public ones, those that train the attackers, those that are attacked, equally many an author."""
 
@@ -65,9 +81,9 @@ class Corpus:
     attacked: list[Record]
 
 
-def pieces(text: str) -> list[str]:
-    """A post as texts of at most 20 tokens."""
-    found = [cut(tokenize(sentence), MAX_TOKENS) for sentence in sentences(text)]
+def pieces(text: str, tokens: int) -> list[str]:
+    """A post as texts of at most so many tokens."""
+    found = [cut(tokenize(sentence), tokens) for sentence in sentences(text)]
     return [detokenize(lines) for lines in found if sum(map(len, lines)) >= LEAST_TOKENS]
 
 
@@ -84,7 +100,7 @@ def read_posts(name: str) -> dict[str, list[str]]:
     return posts
 
 
-def split(posts: dict[str, list[str]], *, training: int, attacked: int) -> Corpus:
+def split(posts: dict[str, list[str]], *, training: int, attacked: int, tokens: int = 20) -> Corpus:
     """Half of the posts public; of the rest so many short texts an author."""
     source = np.random.default_rng(SEED)
     public: list[Record] = []
@@ -93,11 +109,14 @@ def split(posts: dict[str, list[str]], *, training: int, attacked: int) -> Corpu
         shuffled = [posts[author][i] for i in source.permutation(len(posts[author]))]
         half = len(shuffled) // 2
         public += [
-            Record(f"p{len(public)}", piece, author=author) for post in shuffled[:half] for piece in pieces(post)
+            Record(f"p{len(public)}", piece, author=author)
+            for post in shuffled[:half]
+            for piece in pieces(post, tokens)
         ]
         middle = half + (len(shuffled) - half) * training // (training + attacked)
         halves = [
-            [piece for post in some for piece in pieces(post)] for some in (shuffled[half:middle], shuffled[middle:])
+            [piece for post in some for piece in pieces(post, tokens)]
+            for some in (shuffled[half:middle], shuffled[middle:])
         ]
         wanted = (training, attacked)
         if any(len(found) < n for found, n in zip(halves, wanted, strict=True)):
@@ -108,26 +127,26 @@ def split(posts: dict[str, list[str]], *, training: int, attacked: int) -> Corpu
     return Corpus(public, *parts)
 
 
-def rows() -> dict[str, tuple[AnySpec, str]]:
+def rows(sizes: Sizes) -> dict[str, tuple[AnySpec, str]]:
     """Every mechanism by its name in the table, and the network it shares; "" where it has its own or none."""
     found: dict[str, tuple[AnySpec, str]] = {}
     for epsilon in (12.0, 9.0, 10.0, 11.0, 13.0, 14.0):
-        found[f"ER-AE, two_set {epsilon:g}"] = (ErAe(epsilon, choice="two_set"), "reward")
-    found["ER-AE, two_set_sampled 12"] = (ErAe(12.0, choice="two_set_sampled"), "reward")
-    found["two_set 12, no reward"] = (ErAe(12.0, choice="two_set", **NETWORKS["plain"]), "plain")
-    found["AE-DP 12"] = (ErAe(12.0, choice="ae_dp", **NETWORKS["plain"]), "plain")
+        found[f"ER-AE, two_set {epsilon:g}"] = (sizes.erae(epsilon, choice="two_set"), "reward")
+    found["ER-AE, two_set_sampled 12"] = (sizes.erae(12.0, choice="two_set_sampled"), "reward")
+    found["two_set 12, no reward"] = (sizes.erae(12.0, choice="two_set", **NETWORKS["plain"]), "plain")
+    found["AE-DP 12"] = (sizes.erae(12.0, choice="ae_dp", **NETWORKS["plain"]), "plain")
     found["Random-R"] = (RandomReplacement(), "")
-    found["SynTF, 12 a term"] = (SynTf(epsilon=1.0).calibrate(12.0 * MAX_TOKENS), "")
+    found["SynTF, 12 a term"] = (SynTf(epsilon=1.0, n_terms=sizes.tokens).calibrate(12.0 * sizes.tokens), "")
     for epsilon in (12.0, 9.0, 6.0):
-        found[f"top_k_rr {epsilon:g}"] = (ErAe(epsilon), "reward")
-        found[f"hub {epsilon:g}"] = (ErAe(epsilon, choice="hub"), "reward")
-    found["top_k_rr 12, k = 5"] = (ErAe(12.0, k=5), "reward")
-    found["exponential 12"] = (ErAe(12.0, choice="exponential"), "reward")
-    found["hub 12, no reward"] = (ErAe(12.0, choice="hub", **NETWORKS["plain"]), "plain")
-    found["two_set 12, text latent"] = (ErAe(12.0, choice="two_set", **NETWORKS["text latent"]), "text latent")
+        found[f"top_k_rr {epsilon:g}"] = (sizes.erae(epsilon), "reward")
+        found[f"hub {epsilon:g}"] = (sizes.erae(epsilon, choice="hub"), "reward")
+    found["top_k_rr 12, k = 5"] = (sizes.erae(12.0, k=5), "reward")
+    found["exponential 12"] = (sizes.erae(12.0, choice="exponential"), "reward")
+    found["hub 12, no reward"] = (sizes.erae(12.0, choice="hub", **NETWORKS["plain"]), "plain")
+    found["two_set 12, text latent"] = (sizes.erae(12.0, choice="two_set", **NETWORKS["text latent"]), "text latent")
     found["word_metric 10"] = (WordMetric(10.0), "")
     found["candidates, 12 a text"] = (Candidates(12.0), "")
-    found["ADePT, 12 a text"] = (Adept(12.0, max_tokens=MAX_TOKENS, max_words=8000, epochs=6), "")
+    found["ADePT, 12 a text"] = (Adept(12.0, max_tokens=sizes.tokens, max_words=sizes.words, epochs=6), "")
     return found
 
 
@@ -150,8 +169,9 @@ class Remembered:
 class Run:
     """A corpus, its fitted networks, and the cells that are finished."""
 
-    def __init__(self, corpus: Corpus, out: Path, *, epochs: int) -> None:
+    def __init__(self, corpus: Corpus, out: Path, *, epochs: int, sizes: Sizes) -> None:
         self.corpus = corpus
+        self.sizes = sizes
         self.out = out
         self.epochs = epochs
         self.encoder = Remembered()
@@ -168,7 +188,7 @@ class Run:
 
     def trained(self, network: str) -> Any:
         """A network, trained once and kept."""
-        trained = ErAe(12.0, epochs=self.epochs, **NETWORKS[network])
+        trained = self.sizes.erae(12.0, epochs=self.epochs, **NETWORKS[network])
         folder = self.out / f"network_{network.replace(' ', '_')}"
         if not folder.exists():
             began = time.perf_counter()
@@ -229,7 +249,7 @@ class Run:
             return [Release(record.id, public[i]) for record, i in self.drawn(records, source, len(public))]
 
         def random(records: Sequence[Record]) -> list[Release[str]]:
-            drawn = source.integers(0, len(words), (len(records), MAX_TOKENS))
+            drawn = source.integers(0, len(words), (len(records), self.sizes.tokens))
             return [
                 Release(record.id, " ".join(words[i] for i in row)) for record, row in zip(records, drawn, strict=True)
             ]
@@ -250,7 +270,7 @@ class Run:
         mechanism = self.fitted(spec, network)
         promise = spec.guarantee()
         text = promise.epsilon if not promise.metric and promise.epsilon < 1e6 else None
-        word = text / MAX_TOKENS if text and isinstance(spec, ErAe | SynTf) else None
+        word = text / self.sizes.tokens if text and isinstance(spec, ErAe | SynTf) else None
         self.cell(
             name,
             lambda records: list(mechanism.privatize(records, secure())),
@@ -281,7 +301,7 @@ def table(out: Path) -> str:
         + " |",
         "|" + "---|" * (6 + len(ATTACKERS)),
     ]
-    for name in ("original", "public-only", "random", *rows()):
+    for name in ("original", "public-only", "random", *rows(Sizes())):
         path = out / f"{name.replace(' ', '_').replace(',', '')}.json"
         if path.exists():
             cell = json.loads(path.read_text("utf-8"))
@@ -301,28 +321,30 @@ def main() -> None:
     parser.add_argument("--training", type=int, default=30, help="texts an author that train the attackers")
     parser.add_argument("--attacked", type=int, default=20, help="texts an author that are attacked")
     parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--paper", action="store_true", help="50 tokens and 20,000 words")
     parser.add_argument("--only", default="", help="rows, separated by semicolons")
     parser.add_argument("--out", type=Path, default=Path("build/erae"))
     parser.add_argument("--train", action="store_true", help="train the networks, run no row")
     parser.add_argument("--table", action="store_true", help="run nothing")
     given = parser.parse_args()
-    out = given.out / (given.yelp.stem if given.yelp else given.corpus)
+    sizes = PAPER if given.paper else Sizes()
+    out = given.out / ((given.yelp.stem if given.yelp else given.corpus) + ("_paper" if given.paper else ""))
     if given.table:
         print(table(out))
         return
     out.mkdir(parents=True, exist_ok=True)
     posts = yelp.read(given.yelp) if given.yelp else read_posts(given.corpus)
-    corpus = split(posts, training=given.training, attacked=given.attacked)
+    corpus = split(posts, training=given.training, attacked=given.attacked, tokens=sizes.tokens)
     authors = len({record.author for record in corpus.attacked})
     print(f"{authors} authors; {len(corpus.public)} public texts, {len(corpus.attacked)} attacked", flush=True)
-    run = Run(corpus, out, epochs=given.epochs)
+    run = Run(corpus, out, epochs=given.epochs, sizes=sizes)
     if given.train:
         for network in NETWORKS:
             run.trained(network)
         return
     run.references()
     only = {name.strip() for name in given.only.split(";") if name.strip()}
-    for name, (spec, network) in rows().items():
+    for name, (spec, network) in rows(sizes).items():
         if not only or name in only:
             run.mechanism(name, spec, network)
     print(table(out))

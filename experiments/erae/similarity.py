@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from grid import MAX_TOKENS, SEED, read_posts, split
+from grid import SEED, read_posts, split
 
 from dptext.bounds import bootstrap
 from dptext.config import load_model
@@ -70,7 +70,7 @@ def main() -> None:
         found = fidelity(records, released, embedder=encoder, seed=SEED)
         kept = "-" if found.tokens_kept is None else f"{found.tokens_kept.value:.3f}"
         speed = f"{len(released) / seconds:.0f}" if seconds else "-"
-        shown = (f"{epsilon:g}", f"{epsilon * MAX_TOKENS:g}") if epsilon else ("-", "-")
+        shown = (f"{epsilon:g}", f"{epsilon * trained.spec.max_tokens:g}") if epsilon else ("-", "-")
         low, high = found.cosine.low, found.cosine.high
         print(
             f"| {name} | {k or '-'} | {' | '.join(shown)} | {found.cosine.value:.3f} [{low:.3f}, {high:.3f}] "
@@ -80,7 +80,10 @@ def main() -> None:
 
     public = [corpus.public[i].text for i in source.integers(0, len(corpus.public), len(records))]
     words = sorted({word for text in public for line in tokenize(text) for word in line})
-    noise = [" ".join(words[i] for i in drawn) for drawn in source.integers(0, len(words), (len(records), MAX_TOKENS))]
+    noise = [
+        " ".join(words[i] for i in drawn)
+        for drawn in source.integers(0, len(words), (len(records), trained.spec.max_tokens))
+    ]
     row("public-only", 0, 0, released_as(records, public), 0)
     row("random", 0, 0, released_as(records, noise), 0)
     own = np.asarray(encoder.embed([record.text for record in records]), np.float64)
