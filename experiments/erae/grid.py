@@ -47,6 +47,7 @@ from dptext.utility.stylometry import StyleSpace
 SEED = 70
 LEAST_TOKENS = 4
 BUNDLE = 20
+AUTHORS = 100
 #: Of the public texts ADePT is trained on so many: it takes many epochs.
 ADEPT_TEXTS = 10_000
 #: Networks by name: the paper's with its reward, without, and the paper's single latent.
@@ -96,12 +97,12 @@ def read_posts(name: str) -> dict[str, list[str]]:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)
-            posts[str(row.get("author", row.get("paper")))].append(row["text"])
+            posts[str(row.get("author", row.get("paper")))].append(row["text"].replace("\0", " "))
     return posts
 
 
 def split(posts: dict[str, list[str]], *, training: int, attacked: int, tokens: int = 20) -> Corpus:
-    """Half of the posts public; of the rest so many short texts an author."""
+    """Half of the posts public; of the rest so many short texts an author, of the first `AUTHORS` who have them."""
     source = np.random.default_rng(SEED)
     public: list[Record] = []
     parts: tuple[list[Record], list[Record]] = ([], [])
@@ -119,6 +120,8 @@ def split(posts: dict[str, list[str]], *, training: int, attacked: int, tokens: 
             for some in (shuffled[half:middle], shuffled[middle:])
         ]
         wanted = (training, attacked)
+        if len(parts[0]) == AUTHORS * training:
+            continue
         if any(len(found) < n for found, n in zip(halves, wanted, strict=True)):
             continue
         for part, found, n in zip(parts, halves, wanted, strict=True):
