@@ -199,7 +199,7 @@ class Run:
             def told(at: Any) -> None:
                 print(f"{network}: {at}, {time.perf_counter() - began:.0f} s", flush=True)
 
-            save_model(trained.fit(public=self.corpus.public, seed=SEED, on_epoch=told), folder)
+            save_model(trained.fit(public=self.corpus.public, seed=SEED, on_progress=told), folder)
         return load_model(folder)
 
     def cell(self, name: str, release: Callable[[Sequence[Record]], list[Release[str]]], epsilons: Any) -> None:

@@ -95,9 +95,12 @@ def fitted_on(
         arguments["private"] = private
     if pool is not None:
         arguments["pool"] = pool
-    if not takes(spec, "on_epoch"):
+    if not takes(spec, "on_epoch") and not takes(spec, "on_progress"):
         return fit(**arguments)
     with counted(title, every=0.0) as tell:
+        if takes(spec, "on_progress"):
+            arguments["on_progress"] = lambda at: tell(at.step, at.steps, f"steps, loss {at.loss:.3g}")
+            return fit(**arguments)
 
         def epoch(progress: Progress) -> None:
             loss = "" if private else f", loss {progress.loss:.3g}, held out {progress.held_out:.3g}"

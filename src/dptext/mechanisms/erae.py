@@ -250,21 +250,21 @@ class ErAe:
         *,
         public: Iterable[Record] = (),
         seed: int | None = None,
-        on_epoch: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
     ) -> ErAeMechanism:
         """Train the network on public texts.
 
         Args:
             public: texts; of each the first `max_tokens` words are read.
             seed: of the training; drawn at random where it is None. It is no secret.
-            on_epoch: called some twenty times.
+            on_progress: called some twenty times.
 
         Raises:
             ConfigError: the public texts have fewer than `max_words` different words.
             MissingExtraError: torch is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
-        return ErAeMechanism(self, _neural().fit_erae(self._settings, list(public), seed=seed, on_progress=on_epoch))
+        return ErAeMechanism(self, _neural().fit_erae(self._settings, list(public), seed=seed, on_progress=on_progress))
 
     def load(self, folder: Path) -> ErAeMechanism:
         """The mechanism that was saved into the folder under this spec.
