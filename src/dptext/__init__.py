@@ -45,9 +45,12 @@ if TYPE_CHECKING:
     from dptext.mechanisms.deep_candidate import DeepCandidate
     from dptext.mechanisms.erae import ErAe
     from dptext.mechanisms.label_only import LabelOnly
+    from dptext.mechanisms.pii_redaction import PiiRedaction
     from dptext.mechanisms.private_phrases import PrivatePhrases
     from dptext.mechanisms.published_adept import PublishedAdept
     from dptext.mechanisms.random_replacement import RandomReplacement
+    from dptext.mechanisms.redaction import CountRedaction, RandomRedaction
+    from dptext.mechanisms.smart_redaction import SmartRedaction
     from dptext.mechanisms.syntf import SynTf
     from dptext.mechanisms.truncation import Truncation
     from dptext.mechanisms.word_metric import WordMetric
@@ -63,6 +66,7 @@ __all__ = [
     "Basis",
     "Candidates",
     "Certificate",
+    "CountRedaction",
     "DeepCandidate",
     "Embedded",
     "ErAe",
@@ -72,13 +76,16 @@ __all__ = [
     "LabelOnly",
     "Ledger",
     "Payment",
+    "PiiRedaction",
     "Plan",
     "PrivatePhrases",
     "PublishedAdept",
+    "RandomRedaction",
     "RandomReplacement",
     "Record",
     "Relation",
     "Release",
+    "SmartRedaction",
     "SynTf",
     "Truncation",
     "Trust",
@@ -116,6 +123,7 @@ _HOMES = {
     "Basis": "guarantee",
     "Candidates": "mechanisms.candidates",
     "Certificate": "certificate",
+    "CountRedaction": "mechanisms.redaction",
     "DeepCandidate": "mechanisms.deep_candidate",
     "Embedded": "embedded",
     "ErAe": "mechanisms.erae",
@@ -125,13 +133,16 @@ _HOMES = {
     "LabelOnly": "mechanisms.label_only",
     "Ledger": "ledger.books",
     "Payment": "payment",
+    "PiiRedaction": "mechanisms.pii_redaction",
     "Plan": "file_runs",
     "PrivatePhrases": "mechanisms.private_phrases",
     "PublishedAdept": "mechanisms.published_adept",
+    "RandomRedaction": "mechanisms.redaction",
     "RandomReplacement": "mechanisms.random_replacement",
     "Record": "records",
     "Relation": "guarantee",
     "Release": "records",
+    "SmartRedaction": "mechanisms.smart_redaction",
     "SynTf": "mechanisms.syntf",
     "Trust": "guarantee",
     "Truncation": "mechanisms.truncation",

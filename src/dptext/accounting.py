@@ -28,6 +28,7 @@ from scipy.optimize import brentq
 
 from dptext import _validate
 from dptext.curves import (
+    approximate_delta,
     exponential_epsilon,
     gaussian_epsilon,
     sum_up,
@@ -169,7 +170,7 @@ def _needs_pld(events: Sequence[Event]) -> bool:
 def _approximate_epsilon(events: Sequence[Event], delta: float, relation: Relation) -> float:
     """The smallest of several valid bounds on epsilon at delta, for events without metric."""
     added = [e for e in events if isinstance(e, ApproximateEvent)]
-    left = Fraction(delta) - sum((Fraction(e.delta) * e.count for e in added), Fraction(0))
+    left = Fraction(delta) - approximate_delta(added)
     if left < 0:
         return math.inf
     base = sum_up((e.epsilon, e.count) for e in added)

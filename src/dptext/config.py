@@ -33,9 +33,12 @@ from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.deep_candidate import DeepCandidate
 from dptext.mechanisms.erae import ErAe
 from dptext.mechanisms.label_only import LabelOnly
+from dptext.mechanisms.pii_redaction import PiiRedaction
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.published_adept import PublishedAdept
 from dptext.mechanisms.random_replacement import RandomReplacement
+from dptext.mechanisms.redaction import CountRedaction, RandomRedaction
+from dptext.mechanisms.smart_redaction import SmartRedaction
 from dptext.mechanisms.syntf import SynTf
 from dptext.mechanisms.truncation import Truncation
 from dptext.mechanisms.word_metric import WordMetric
@@ -58,6 +61,10 @@ AnySpec = (
     | ErAe
     | RandomReplacement
     | SynTf
+    | RandomRedaction
+    | CountRedaction
+    | SmartRedaction
+    | PiiRedaction
     | Embedded
 )
 

@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr
 
 from dptext import _validate
-from dptext.guarantee import ExponentialEvent, TopKEvent, TwoSetEvent
+from dptext.guarantee import ApproximateEvent, ExponentialEvent, TopKEvent, TwoSetEvent
 
 #: Relative room for the rounding of exp and log in the closed formulas; they err by a few 2^-53.
 _ROUNDING = 2.0**-44
@@ -60,6 +60,20 @@ def sum_up(terms: Iterable[tuple[float, int]]) -> float:
         return _round_up(sum((Fraction(value) * count for value, count in listed), Fraction(0)))
     except OverflowError:
         return math.inf
+
+
+def approximate_delta(events: Iterable[ApproximateEvent]) -> Fraction:
+    """The delta of (epsilon, delta)-DP runs together, adaptive or not, at the sum of their epsilons; rounded up.
+
+    1 - prod (1 - delta_i): such a run is an epsilon-DP one but for a chance of delta_i, and all of them have to be
+    (Kairouz, Oh and Viswanath 2015). Never more than the sum, which is exact and taken where rounding makes it smaller.
+    """
+    listed = list(events)
+    if any(event.delta == 1 for event in listed):
+        return Fraction(1)
+    added = sum((Fraction(event.delta) * event.count for event in listed), Fraction(0))
+    log_kept = math.fsum(event.count * math.log1p(-event.delta) for event in listed)
+    return min(added, Fraction(min(1.0, up(-math.expm1(log_kept)))))
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:

@@ -31,7 +31,8 @@ class Spec(Protocol):
     """Public settings of a mechanism. Every field may be printed, logged and stored.
 
     Two names of fields say what a release holds: `labels` is the public set of the labels that are privatized, and
-    `output`, without which it is "text", is one of "text", "embedding" and "both".
+    `output`, without which it is "text", is one of "text", "embedding" and "both". A property `keeps_words` that is
+    true says that words leave as they are because the settings ask for it; such a spec states no pure epsilon.
     """
 
     @property
@@ -181,6 +182,11 @@ def releases_labels(spec: Spec) -> bool:
 def reads_labels(spec: Spec) -> bool:
     """Whether the label of a private record is read: not where a spec has a property `reads_labels` that says no."""
     return releases_labels(spec) and bool(getattr(spec, "reads_labels", True))
+
+
+def learns_labels(spec: Spec) -> bool:
+    """Whether `fit` reads the labels of public records although releases carry none: a property that says so."""
+    return bool(getattr(spec, "learns_labels", False))
 
 
 def releases_text(spec: Spec) -> bool:

@@ -17,6 +17,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext.audits.divergence_report import DEFAULT, LOGISTIC, MLP, PUBLISHED, DivergenceReport
 from dptext.audits.roc import Roc
 from dptext.audits.sensitivity import Law, Violations
 from dptext.errors import ConfigError, MissingExtraError
@@ -24,6 +28,7 @@ from dptext.estimates import Estimate
 from dptext.formats import file_error
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: Distinct for colour-blind readers too (Okabe and Ito 2008), and for all by their dashes.
@@ -297,6 +302,157 @@ def roc_figure(curves: Mapping[str, Roc], path: str | os.PathLike[str]) -> None:
         axes.set_xlabel("non-members accused (log scale)")
         axes.set_ylabel("members found (log scale)")
         _legend_below(figure, columns=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """A measured number by redaction level.
+
+    Attributes:
+        name: what was measured, or by whom.
+        levels: share of the tokens that are redacted, in [0, 1].
+        values: at each level.
+    """
+
+    name: str
+    levels: tuple[float, ...]
+    values: tuple[Estimate, ...]
+
+
+def divergence_figure(found: DivergenceReport, path: str | os.PathLike[str]) -> None:
+    """Divergence against its order, with the lines that epsilons are read from.
+
+    Args:
+        found: by `dptext.audits.divergence`.
+        path: of the SVG file, which is overwritten.
+
+    Raises:
+        ConfigError: the file cannot be written.
+        MissingExtraError: matplotlib is not installed.
+    """
+    alphas = np.asarray(found.alphas)
+    with drawing(path, title="Renyi divergence in one embedding against its order") as figure:
+        figure.set_size_inches(6.4, 5.2)
+        axes = figure.subplots()
+        for name, (color, dashes) in zip((DEFAULT, MLP, LOGISTIC, PUBLISHED), LINES, strict=True):
+            _interval(axes, alphas, [tested.estimate for tested in found.curve(name).larger], color, dashes, name)
+        axes.plot(alphas, found.certified.divergences, "s", color="black", markersize=4, label="certified lower bound")
+        for name, line, dashes in (("cheapest line above", found.cheapest, "-"), ("paper line", found.paper, "--")):
+            if math.isfinite(line.intercept):
+                label = f"{name}: epsilon {line.epsilon:.3g}"
+                axes.plot(
+                    alphas, line.intercept + line.slope * alphas, dashes, color="#888888", linewidth=1, label=label
+                )
+        axes.set_yscale("symlog", linthresh=1.0)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("order alpha")
+        axes.set_ylabel("divergence (nats, larger direction; linear to 1, then log)")
+        axes.set_title("No upper bound: estimates in one embedding")
+        _legend_below(figure, columns=2)
+
+
+def plane_figure(sets: Mapping[str, NDArray[np.float64]], path: str | os.PathLike[str]) -> None:
+    """Sets of vectors in the first two main directions of public text: points, and nothing of their texts.
+
+    Args:
+        sets: `(n, 2)` by name, at most four.
+        path: of the SVG file, which is overwritten.
+
+    Raises:
+        ConfigError: no sets, too many, vectors of another shape, or a file that cannot be written.
+        MissingExtraError: matplotlib is not installed.
+    """
+    if not 1 <= len(sets) <= len(LINES) or any(rows.ndim != 2 or rows.shape[1] != 2 for rows in sets.values()):
+        raise ConfigError(f"Expected 1 to {len(LINES)} sets of points of shape (n, 2).")
+    with drawing(path, title="Two sets of texts in the first two main directions of public text") as figure:
+        figure.set_size_inches(5.4, 5.2)
+        axes = figure.subplots()
+        for (name, rows), (color, _), marker in zip(sets.items(), LINES, "o^sD", strict=False):
+            axes.plot(
+                rows[:, 0], rows[:, 1], marker, color=color, markersize=2.5, alpha=0.4, markeredgewidth=0, label=name
+            )
+        axes.set_xlabel("first component")
+        axes.set_ylabel("second component")
+        _legend_below(figure, columns=2)
+
+
+def divergence_levels_figure(curves: Sequence[Levels], path: str | os.PathLike[str], *, alpha: float) -> None:
+    """Divergence of one order against the redaction level (figures 1 and 8 of Gusain and Leith 2024).
+
+    Args:
+        curves: of embeddings or of ways to redact, at most four.
+        path: of the SVG file, which is overwritten.
+        alpha: the order, for the label.
+
+    Raises:
+        ConfigError: no curves, too many, or a file that cannot be written.
+        MissingExtraError: matplotlib is not installed.
+    """
+    _check_levels(curves)
+    with drawing(path, title=f"Renyi divergence of order {alpha:g} against the redaction level") as figure:
+        _levels(figure.subplots(), curves, f"divergence of order {alpha:g} (nats)").set_xlabel("redaction level (%)")
+        _legend_below(figure, columns=2)
+
+
+def epsilon_levels_figure(
+    epsilons: Sequence[Levels], accuracies: Sequence[Levels], path: str | os.PathLike[str]
+) -> None:
+    """Epsilon, and the accuracy of attacks, against the redaction level (figures 4 and 5 of Gusain and Leith 2024).
+
+    Args:
+        epsilons: at most four.
+        accuracies: of attacks, at most four; 50% is guessing.
+        path: of the SVG file, which is overwritten.
+
+    Raises:
+        ConfigError: no curves, too many, or a file that cannot be written.
+        MissingExtraError: matplotlib is not installed.
+    """
+    _check_levels(epsilons)
+    _check_levels(accuracies)
+    with drawing(path, title="Epsilon and attack accuracy against the redaction level") as figure:
+        figure.set_size_inches(6.4, 6.4)
+        above, below = figure.subplots(2, 1, sharex=True)
+        _levels(above, epsilons, "epsilon (no upper bound)").legend(fontsize=8)
+        _levels(below, accuracies, "attack accuracy").legend(fontsize=8)
+        below.axhline(0.5, color="#888888", linewidth=1.0)
+        below.set_xlabel("redaction level (%)")
+
+
+def _check_levels(curves: Sequence[Levels]) -> None:
+    if not 1 <= len(curves) <= len(LINES):
+        raise ConfigError(f"Expected 1 to {len(LINES)} curves, found {len(curves)}.")
+    for curve in curves:
+        if len(curve.levels) != len(curve.values):
+            raise ConfigError(f"Expected a value for each level of the curve {curve.name!r}.")
+
+
+def _levels(axes: Axes, curves: Sequence[Levels], label: str) -> Axes:
+    for curve, (color, dashes) in zip(curves, LINES, strict=False):
+        _interval(axes, 100 * np.asarray(curve.levels), curve.values, color, dashes, curve.name)
+    axes.set_ylabel(label)
+    return axes
+
+
+def _interval(
+    axes: Axes, xs: NDArray[np.float64], values: Sequence[Estimate], color: str, dashes: str, name: str
+) -> None:
+    """A curve with its intervals; an infinite end is an arrow, an infinite value is left out."""
+    shown = [(x, found) for x, found in zip(xs, values, strict=True) if math.isfinite(found.value)]
+    middle = [found.value for _, found in shown]
+    down = [found.value - found.low if math.isfinite(found.low) else 0.0 for _, found in shown]
+    up = [found.high - found.value if math.isfinite(found.high) else 0.0 for _, found in shown]
+    axes.errorbar(
+        [x for x, _ in shown],
+        middle,
+        [down, up],
+        lolims=[math.isinf(found.high) for _, found in shown],
+        fmt=f"o{dashes}",
+        color=color,
+        markersize=3.5,
+        elinewidth=1.0,
+        label=name,
+    )
 
 
 def _legend_below(figure: Figure, *, columns: int = 3) -> None:

@@ -299,12 +299,17 @@ def _check_fresh(case: Case) -> None:
 
 
 def _check_verbatim(case: Case) -> None:
-    """No fallback: unknown words, odd texts and labels out of range are answered, and never come back."""
+    """No fallback: unknown words, odd texts and labels out of range are answered, and never come back.
+
+    Words may where the spec says that it keeps them, and then nothing pure is stated.
+    """
+    claim, kept = case.mechanism.spec.guarantee(), getattr(case.mechanism.spec, "keeps_words", False)
+    _require(not kept or claim.basis is Basis.NONE or claim.delta > 0, "what keeps words states no pure epsilon")
     for record in case.odd:
         for release in case.mechanism.privatize([record] * (1 if len(record.text) > 1000 else 20), secure()):
-            _require(not case.leaks(release.output), "an unknown word never comes back")
+            _require(kept or not case.leaks(release.output), "an unknown word never comes back")
             _require(release.label is None or not case.leaks(str(release.label)), "a private label never comes back")
-    if case.mechanism.spec.guarantee().basis is not Basis.NONE:
+    if claim.basis is not Basis.NONE:
         record = Record("0", " ".join(_FUNCTION_WORDS))
         outputs = [release.output.split() for release in case.mechanism.privatize([record] * _COPIES * 4, secure())]
         for i, word in enumerate(_FUNCTION_WORDS):
@@ -399,7 +404,7 @@ def _check_files(case: Case) -> None:
         privatize_file(source, target, case.mechanism, plan=Plan(without_guarantee=True))
         left = {path for path in folder.rglob("*") if path.is_file()} - {source}
         _require(left == {target, certificate_path(target)}, "only the output and its certificate are left behind")
-        for path in left:
+        for path in left - ({target} if getattr(case.mechanism.spec, "keeps_words", False) else set()):
             _require(not case.leaks(path.read_text("utf-8")), "no private text in the output or the certificate")
     for path in (path for path, state in _files_around().items() if before.get(path) != state):
         with contextlib.suppress(OSError):  # another program's file, or gone by now

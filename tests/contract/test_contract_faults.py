@@ -15,6 +15,7 @@ import pytest
 from dptext.audits.distinguishing import separation
 from dptext.errors import ConfigError, DPTextError, PrivacyError
 from dptext.guarantee import Event, MetricEvent
+from dptext.mechanisms.redaction import RandomRedaction, RandomRedactionMechanism
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.randomness import Randomness, seeded
 from dptext.records import Record, Release
@@ -298,6 +299,46 @@ def test_a_planted_fault_is_caught(tem, check: str, fault: str, tmp_path: Path, 
 def test_a_mechanism_that_crashes_is_not_forgiven(tem) -> None:
     with pytest.raises(KeyError):
         check_mechanism(Planted(tem, "crashes"), words=WORDS[:4], checks=["verbatim"])
+
+
+@dataclass(frozen=True)
+class KeepsPurely(WordMetric):
+    """States a pure epsilon and says that it keeps words."""
+
+    keeps_words: ClassVar[bool] = True
+
+
+class KeepsSilently(RandomRedaction):
+    """Half of the words leave, of which the settings say nothing."""
+
+    keeps_words = False
+
+
+class Forgetful(RandomRedactionMechanism):
+    """Masks at a lower rate than the level."""
+
+    def __init__(self, spec: RandomRedaction) -> None:
+        super().__init__(spec)
+        self._threshold //= 2
+
+
+def test_what_keeps_words_states_nothing_pure(vectors: Path) -> None:
+    spec = KeepsPurely(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=300)
+    with pytest.raises(ContractError, match="states no pure epsilon"):
+        check_mechanism(spec.fit(), words=WORDS[:4], checks=["verbatim"])
+    sound = RandomRedaction(0.5).fit()
+    assert check_mechanism(sound, checks=["verbatim", "files", "guarantee"])
+
+
+@pytest.mark.parametrize("check", ["verbatim", "files"])
+def test_words_that_leave_must_be_announced(check: str) -> None:
+    with pytest.raises(ContractError):
+        check_mechanism(RandomRedactionMechanism(KeepsSilently(0.5)), checks=[check])
+
+
+def test_a_mask_that_comes_too_seldom_is_caught() -> None:
+    with pytest.raises(ContractError, match="survives"):
+        check_mechanism(Forgetful(RandomRedaction(0.5)), checks=["guarantee"])
 
 
 def test_every_check_has_its_fault() -> None:

@@ -336,6 +336,27 @@ def test_what_has_no_finite_epsilon_is_infinite() -> None:
     assert epsilon([]) == 0
 
 
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 40)), max_size=4))
+def test_deltas_compose_to_the_chance_that_one_of_them_fails(runs: list[tuple[float, int]]) -> None:
+    kept, added = Fraction(1), Fraction(0)
+    for delta, count in runs:
+        kept *= (1 - Fraction(delta)) ** count
+        added += Fraction(delta) * count
+    found = curves.approximate_delta([ApproximateEvent(0.0, delta, count) for delta, count in runs])
+    assert 1 - kept <= found <= min(Fraction(1), added)
+    assert found <= (1 - kept) * (1 + Fraction(1, 10**12))
+
+
+def test_half_leaving_three_times_is_seven_eighths_and_not_one_and_a_half() -> None:
+    three = lift([ApproximateEvent(0.0, 0.5)], runs=3)
+    assert epsilon(three, 0.875 * (1 + 1e-12)) == 0
+    assert epsilon(three, 0.8749999) == math.inf  # a planted sum of two, or a rounding down, would pass
+    assert epsilon([*three, PureEvent(2.0)], 0.9) == 2
+    assert epsilon(lift([ApproximateEvent(0.0, 1.0)], runs=2), 0.999) == math.inf
+    (group,) = lift([ApproximateEvent(0.0, 0.25)], parts=3)
+    assert group.delta == pytest.approx(0.75)  # one run that depends on three parts: no independence to use
+
+
 def test_mixed_events_cost_at_most_the_sum() -> None:
     mixed = [PureEvent(0.5), GaussianEvent(1.0), ZcdpEvent(0.1), TopKEvent(1.0, 5, 100, 3)]
     parts = 0.5 + 3.0 + epsilon([GaussianEvent(1.0), ZcdpEvent(0.1)], 1e-5)

@@ -346,3 +346,107 @@ def authorship(
         as_json=as_json,
     )
     raise typer.Exit(code)
+
+
+@audit.command()
+def trait(
+    first: Annotated[Path, typer.Argument(metavar="A", help="Texts of one set, such as a sensitive one.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Texts of the other, such as a safe one.")],
+    mechanism: MechanismOption = None,
+    settings: SetOption = None,
+    spec: SpecOption = None,
+    model: ModelOption = None,
+    public: PublicOption = None,
+    released_a: Annotated[
+        Path | None, typer.Option("--released-a", help="Releases of all of A in its order, instead of a mechanism.")
+    ] = None,
+    released_b: Annotated[Path | None, typer.Option("--released-b", help="Releases of all of B in its order.")] = None,
+    text_field: TextFieldOption = "text",
+    label_field: LabelFieldOption = None,
+    group_field: Annotated[
+        str | None,
+        typer.Option("--group-field", help="Field of the document or author, none of which is on both sides."),
+    ] = None,
+    attacker: Annotated[
+        list[str] | None,
+        typer.Option("--attacker", help="tfidf, linear, mlp, transformer (slow). Repeatable; the first 3 by default."),
+    ] = None,
+    training: Annotated[int, typer.Option("--training", help="Texts of each set to learn from.")] = 1000,
+    attacked: Annotated[int, typer.Option("--attacked", help="Texts of each set to attack.")] = 500,
+    epochs: Annotated[int, typer.Option("--epochs", help="Of the transformer.")] = 1,
+    top_layers: Annotated[int, typer.Option("--top-layers", help="Layers of the transformer that learn.")] = 2,
+    delta: DeltaOption = 0.0,
+    claim: Annotated[
+        float | None, typer.Option("--claim", help="Try this epsilon of the two sets, as a divergence gave it.")
+    ] = None,
+    seed: SeedOption = None,
+    without_guarantee: Annotated[
+        bool, typer.Option("--without-guarantee", help="Try a mechanism that guarantees nothing.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="File for the result as JSON.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """From which of two sets does a redacted text come? It measures, and guarantees nothing."""
+    from dptext.cli import audit_trait as command
+    from dptext.cli.fit import chosen_seed
+    from dptext.cli.privatize import chosen
+    from dptext.records import Fields
+
+    named = mechanism is not None or spec is not None or model is not None or bool(settings)
+    seed = chosen_seed(seed)
+    code = command.run(
+        command.Sources(first, second, (released_a, released_b), public),
+        chosen(mechanism, settings or [], spec, model) if named else None,
+        command.Trait(training, attacked, command.named(attacker), epochs, top_layers, delta, claim, seed),
+        fields=Fields(text=text_field, author=group_field, label=label_field),
+        without_guarantee=without_guarantee,
+        out=out,
+        as_json=as_json,
+    )
+    raise typer.Exit(code)
+
+
+@audit.command()
+def divergence(
+    first: Annotated[Path, typer.Argument(metavar="A", help="Texts of one set, such as a sensitive one.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Texts of the other, such as a safe one.")],
+    public: Annotated[
+        Path, typer.Option("--public", help="Other texts, none of A or B, that fix the space of the comparison.")
+    ],
+    text_field: TextFieldOption = "text",
+    embedding: Annotated[
+        str, typer.Option("--embedding", help="sentence, glove, tfidf, or the folder of a sentence encoder.")
+    ] = "sentence",
+    delta: DeltaOption = 8e-5,
+    alphas: Annotated[
+        str, typer.Option("--alphas", help="Orders of the divergence; the published ones are 1.1,10,20,30,50.")
+    ] = "1.1,1.5,2,3,5,10,20,30,50",
+    components: Annotated[int, typer.Option("--components", help="Main directions of --public that are kept.")] = 64,
+    permutations: Annotated[int, typer.Option("--permutations", help="Random relabellings behind each null.")] = 20,
+    attack_accuracy: Annotated[
+        str | None,
+        typer.Option("--attack-accuracy", help="VALUE or VALUE,LOW,HIGH of an attack, as `dptext audit trait` gives."),
+    ] = None,
+    seed: SeedOption = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the figures and the JSON.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How far apart are two sets of texts in one embedding? A measurement: no upper bound, not privacy."""
+    from dptext.audits.divergence import DivergenceSettings
+    from dptext.cli import audit_divergence as command
+    from dptext.cli.fit import chosen_seed
+    from dptext.records import Fields
+
+    settings = DivergenceSettings(
+        alphas=command.orders(alphas),
+        delta=delta,
+        components=components,
+        permutations=permutations,
+        seed=chosen_seed(seed),
+    )
+    command.run(
+        command.Compared(first, second, public, embedding, attack_accuracy, out),
+        settings,
+        fields=Fields(text=text_field),
+        as_json=as_json,
+    )

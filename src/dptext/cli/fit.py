@@ -15,10 +15,12 @@ from dptext.cli.progress import counted, say
 from dptext.config import SPECS, AnySpec, save_model
 from dptext.errors import ConfigError
 from dptext.guarantee import Basis, Json, format_delta, format_epsilon
-from dptext.mechanism import Mechanism, Spec, releases_labels, settings
+from dptext.mechanism import Mechanism, Spec, learns_labels, releases_labels, settings
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
+from dptext.mechanisms.pii_redaction import PiiRedaction
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.random_replacement import RandomReplacement
+from dptext.mechanisms.redaction import CountRedaction, RandomRedaction
 from dptext.mechanisms.syntf import SynTf
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.records import Fields, Record, read_records
@@ -26,8 +28,10 @@ from dptext.records import Fields, Record, read_records
 if TYPE_CHECKING:  # torch is slow to load
     from dptext.neural.training import Progress
 
-#: What learns from no text: its `fit` only reads public word vectors.
-NEEDS_NO_TEXT = WordMetric | PrivatePhrases | RandomReplacement | SynTf
+#: What learns from no text: its `fit` reads public word vectors at most, or loads a tagger.
+NEEDS_NO_TEXT = (
+    WordMetric | PrivatePhrases | RandomReplacement | SynTf | RandomRedaction | CountRedaction | PiiRedaction
+)
 _SHOWN_STEPS = 20
 
 
@@ -136,7 +140,10 @@ def run(
         MissingExtraError: a package is not installed.
     """
     seed = chosen_seed(seed)
-    check_label_field(spec, label_field, needed=releases_labels(spec))
+    if not learns_labels(spec):
+        check_label_field(spec, label_field, needed=releases_labels(spec))
+    elif label_field is None:
+        raise ConfigError(f"Expected --label-field NAME: {spec.kind} learns from public labels which words tell most.")
     _check_texts(spec, public, private, pool)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConfigError(f"Expected --out {str(target)!r} to be absent or empty. Choose another folder.")
@@ -170,7 +177,7 @@ def run(
         print(json.dumps(data, indent=2))
         return
     print("\n\n".join(guarantee.explain() for guarantee in promised))
-    label = "" if label_field is None else f" --label-field {label_field}"
+    label = "" if label_field is None or learns_labels(spec) else f" --label-field {label_field}"
     asked = " --without-guarantee" if all(guarantee.basis is Basis.NONE for guarantee in promised) else ""
     print(f"\nModel: {target}\nNext: dptext privatize IN OUT --model {target}{label}{asked}")
 

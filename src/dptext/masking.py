@@ -1,0 +1,100 @@
+r"""Tokens masked, the others as they are: what the mechanisms of redaction share.
+
+>>> from dptext.records import Record
+>>> records = [Record("0", "I saw Dr. Wu.\nBye")]
+>>> hidden = [False, False, True, True, True, False, False]
+>>> [release.output for release in masked(records, tokenized(records), hidden, Mask("[X]", "merge"))]
+['I saw [X] .\nBye']
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal
+
+from dptext import text
+from dptext.errors import ConfigError
+from dptext.formats import string_fault
+from dptext.records import Record, Release
+
+#: As guarantees list it in `reveals`.
+KEPT_WORDS: Final = "every word that is not masked"
+
+Lines = list[list[str]]
+Runs = Literal["keep", "merge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """What stands in the place of a word.
+
+    Attributes:
+        token: the mask, without whitespace.
+        runs: "keep" writes a mask for each word; "merge" one for all that stand side by side in a line. Only masks are
+            merged, never words that look like one.
+    """
+
+    token: str
+    runs: Runs
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.token, str) or not self.token or any(map(str.isspace, self.token)):
+            raise ConfigError(f"Expected mask={self.token!r} to be a text without whitespace that is not empty.")
+        if fault := string_fault(self.token):
+            raise ConfigError(f"Expected mask={self.token!r} to be text: it {fault}.")
+        if self.runs not in ("keep", "merge"):
+            raise ConfigError(f"Expected runs={self.runs!r} to be 'keep' or 'merge'.")
+
+    def written(self, lines: Lines, hidden: Iterator[bool]) -> str:
+        """The lines as a text, with a mask for each token whose turn in `hidden` is true."""
+        out = []
+        for line in lines:
+            shown: list[str] = []
+            after_mask = False
+            for token, masks in zip(line, hidden, strict=False):  # `hidden` goes on with the next line
+                if not masks:
+                    shown.append(token)
+                elif not after_mask or self.runs == "keep":
+                    shown.append(self.token)
+                after_mask = masks
+            out.append(shown)
+        return text.detokenize(out)
+
+
+def tokenized(records: Iterable[Record]) -> list[Lines]:
+    """The tokens of each line of each record."""
+    return [text.tokenize(record.text) for record in records]
+
+
+def flat(lines: Lines) -> list[str]:
+    """The tokens of a document, over all its lines."""
+    return [token for line in lines for token in line]
+
+
+def masked(
+    records: Sequence[Record], documents: Sequence[Lines], hidden: Iterable[bool], mask: Mask
+) -> list[Release[str]]:
+    """One release a record; `hidden` says of each token of all documents, in order, whether it is masked."""
+    turns = iter(hidden)
+    return [
+        Release(record.id, mask.written(lines, turns), kept=record.kept)
+        for record, lines in zip(records, documents, strict=True)
+    ]
+
+
+def share(level: float, n: int) -> int:
+    """floor(level * n), the level read as the decimal that it is written as: .29 of 100 are 29.
+
+    >>> share(0.29, 100), int(0.29 * 100)
+    (29, 28)
+    """
+    return math.floor(Fraction(str(level)) * n)
+
+
+def largest(weights: Iterable[float], count: int) -> set[int]:
+    """The places of the `count` largest weights; of equal ones the first."""
+    listed = list(weights)
+    return set(sorted(range(len(listed)), key=lambda place: (-listed[place], place))[:count])

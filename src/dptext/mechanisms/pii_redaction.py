@@ -1,0 +1,236 @@
+"""What a tagger takes for personal data is masked, through presidio: the usual practice, for comparison. No protection.
+
+presidio (Microsoft, https://microsoft.github.io/presidio) finds names, places, numbers and the like by a spaCy model
+and by patterns. What it overlooks leaves verbatim.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal, Protocol, Self
+
+from dptext import _validate, accounting, text
+from dptext.errors import ConfigError, MissingExtraError
+from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
+from dptext.randomness import Randomness
+from dptext.records import Record, Release
+
+REASON = "a tagger decides from the text what is masked, and what it overlooks leaves verbatim"
+_LANGUAGE = "en"
+
+
+@dataclass(frozen=True, slots=True)
+class PiiRedaction:
+    """Settings of redaction by a tagger of personal data, presidio (extra `[pii]`), for English.
+
+    Guarantee:
+        None (basis NONE). Running it needs `without_guarantee=True`. Whether a word is masked depends on the words
+        around it, and every word that the tagger does not know for personal data leaves.
+
+        spaCy keeps words that it has seen in the memory of the process, as long as the mechanism lives.
+
+    Attributes:
+        model: an installed spaCy model; none is ever downloaded.
+        entities: kinds to mask, in presidio's names, such as PERSON; empty for all that it knows.
+        threshold: finds with a lower score are not masked.
+        mask: what stands in the place of a token.
+        runs: "merge" writes one mask for all that stand side by side in a line.
+    """
+
+    model: str = "en_core_web_lg"
+    entities: tuple[str, ...] = ()
+    threshold: float = 0.0
+    mask: str = "[MASK]"
+    runs: Runs = "keep"
+    kind: Literal["pii_redaction"] = field(default="pii_redaction", init=False)
+
+    def __post_init__(self) -> None:
+        _validate.probability(threshold=self.threshold)
+        if not isinstance(self.model, str) or not self.model:
+            raise ConfigError(f"Expected model={self.model!r} to name a spaCy model.")
+        if isinstance(self.entities, str) or not all(isinstance(name, str) and name for name in self.entities):
+            raise ConfigError(f"Expected entities={self.entities!r} to be several names of presidio: give a list.")
+        object.__setattr__(self, "entities", tuple(self.entities))
+        Mask(self.mask, self.runs)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """TOKEN: the unit for which nothing is guaranteed."""
+        return (Unit.TOKEN,)
+
+    @property
+    def keeps_words(self) -> bool:
+        """Always: whatever is not tagged leaves."""
+        return True
+
+    @property
+    def event(self) -> NoEvent:
+        """Nothing that accounting could count."""
+        return NoEvent(REASON)
+
+    def events(self, unit: Unit) -> tuple[NoEvent]:
+        """Nothing that accounting could count, for any unit."""
+        return (self.event,)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """No guarantee, for any unit."""
+        return accounting.guarantee(
+            [self.event],
+            delta,
+            unit=unit or Unit.TOKEN,
+            relation=Relation.REPLACE_ONE,
+            reveals=(KEPT_WORDS, text.TOKEN_COUNT, text.LINE_STRUCTURE),
+        )
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> PiiRedaction:
+        """Refused.
+
+        Raises:
+            ConfigError: always; no setting reaches any epsilon.
+        """
+        raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {REASON}.")
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> PiiRedactionMechanism:
+        """Load the tagger; public records and a seed are not needed.
+
+        Raises:
+            ConfigError: the spaCy model is not installed, or presidio does not know one of the entities.
+            MissingExtraError: presidio-analyzer is absent.
+        """
+        return _load(self)
+
+    def load(self, folder: Path) -> PiiRedactionMechanism:
+        """The mechanism of this spec; nothing is read from the folder.
+
+        The tagger is that of the installed packages; `dptext.config.load_model` refuses one of other versions, which
+        has another digest.
+
+        Raises:
+            ConfigError: as `fit`.
+            MissingExtraError: as `fit`.
+        """
+        return _load(self)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """The small English model of spaCy."""
+        return (cls(model="en_core_web_sm"),)
+
+
+class Found(Protocol):
+    """A piece of a text: presidio's `RecognizerResult`."""
+
+    start: int
+    end: int
+
+
+class Analyzer(Protocol):
+    """What is used of presidio's `AnalyzerEngine`."""
+
+    def analyze(
+        self, text: str, language: str, entities: list[str] | None = None, *, score_threshold: float | None = None
+    ) -> Sequence[Found]:
+        """The pieces of the text that are taken for personal data."""
+        ...
+
+
+class PiiRedactionMechanism:
+    """A `PiiRedaction` with its tagger. Without any randomness of its own."""
+
+    __slots__ = ("_analyzer", "_mask", "_versions", "spec")
+
+    def __init__(self, spec: PiiRedaction, analyzer: Analyzer, versions: str) -> None:
+        self.spec = spec
+        self._analyzer = analyzer
+        self._mask = Mask(spec.mask, spec.runs)
+        self._versions = versions
+
+    def __repr__(self) -> str:
+        return f"PiiRedactionMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> NoEvent:
+        """Nothing that accounting could count."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """The digest of the names and versions of the tagger's packages."""
+        return {"tagger": hashlib.sha256(self._versions.encode()).hexdigest()}
+
+    def save(self, folder: Path) -> None:
+        """Nothing is written: the tagger is in installed packages."""
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One text a record: every token of which a part was found is masked."""
+        documents = tokenized(records)
+        hidden = [
+            masks
+            for record, lines in zip(records, documents, strict=True)
+            for masks in _overlaps(flat(lines), record.text, self._found(record.text))
+        ]
+        return masked(records, documents, hidden, self._mask)
+
+    def _found(self, document: str) -> Sequence[Found]:
+        if not document.strip():
+            return ()
+        # Half a surrogate pair cannot be tagged, and the error would hold the text; the offsets stay.
+        shown = document.encode("utf-8", "replace").decode()
+        return self._analyzer.analyze(
+            text=shown,
+            language=_LANGUAGE,
+            entities=list(self.spec.entities) or None,
+            score_threshold=self.spec.threshold,
+        )
+
+
+def _overlaps(tokens: Sequence[str], document: str, pieces: Iterable[Found]) -> list[bool]:
+    """Whether each token shares a character with a piece of the document."""
+    inside = bytearray(len(document))
+    for piece in pieces:
+        start, end = max(0, piece.start), min(len(document), piece.end)
+        inside[start:end] = b"\1" * max(0, end - start)
+    # The tokens, joined, are the text without its whitespace.
+    dark = bytes(mark for mark, character in zip(inside, document, strict=True) if not character.isspace())
+    hidden, place = [], 0
+    for token in tokens:
+        hidden.append(any(dark[place : place + len(token)]))
+        place += len(token)
+    return hidden
+
+
+def _load(spec: PiiRedaction) -> PiiRedactionMechanism:
+    try:
+        from presidio_analyzer import AnalyzerEngine  # noqa: PLC0415 (an extra, slow to load)
+        from presidio_analyzer.nlp_engine import NlpEngineProvider  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError(
+            "pii_redaction needs presidio. Run: pip install 'dptext[pii]', then python -m spacy download " + spec.model
+        ) from error
+    versions = f"presidio-analyzer {version('presidio-analyzer')}, {spec.model} {model_version(spec.model)}"
+    settings = {"nlp_engine_name": "spacy", "models": [{"lang_code": _LANGUAGE, "model_name": spec.model}]}
+    engine = NlpEngineProvider(nlp_configuration=settings).create_engine()
+    analyzer = AnalyzerEngine(nlp_engine=engine, supported_languages=[_LANGUAGE])
+    known = analyzer.get_supported_entities(language=_LANGUAGE)
+    if unknown := sorted(set(spec.entities) - set(known)):
+        raise ConfigError(f"Expected entities among {', '.join(sorted(known))}, found {', '.join(unknown)}.")
+    return PiiRedactionMechanism(spec, analyzer, versions)
+
+
+def model_version(model: str) -> str:
+    """The version of an installed spaCy model. presidio would download one that is absent, so this is asked first.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        return version(model)
+    except (PackageNotFoundError, ValueError) as error:
+        raise ConfigError(
+            f"Expected model={model!r} to be an installed spaCy model. Run: python -m spacy download {model}"
+        ) from error

@@ -1,0 +1,338 @@
+"""Words masked at random: each for itself, an exact number of them, or every occurrence of some. No protection.
+
+After Gusain and Leith 2024 ("Plausible deniability of redacted text"), who redact a share of the words of a text, and
+the code of their follow-up, which masks every occurrence of a share of its distinct words. Only masking each word for
+itself guarantees anything, (0, 1 - level)-DP, and that is no protection either: with probability 1 - level a word
+leaves as it is (MATHS 3.3).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate, accounting, text
+from dptext.curves import sum_up
+from dptext.errors import ConfigError, IncomparableError
+from dptext.guarantee import ApproximateEvent, Guarantee, NoEvent, Relation, Unit
+from dptext.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, tokenized
+from dptext.randomness import Randomness, uniform_below
+from dptext.records import Record, Release
+
+#: Masks that `output_distribution` goes through at most.
+MOST_LISTED = 4096
+_LEVEL_BITS = 63
+_REASONS = {
+    "occurrences": "words that are not masked leave verbatim; their number is exact, so that one mask tells of others",
+    "types": "words that are not masked leave verbatim; one word more or less changes which others are masked",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RandomRedaction:
+    """Settings of random redaction: each word, mark or number is masked with the same probability, each for itself.
+
+    Guarantee:
+        Unit token, replace one: (0, 1 - level)-DP and no better, the number of tokens and the lines revealed. A delta
+        above 0.001 is no protection and is shown as that: with probability 1 - level the word leaves as it is. Nothing
+        is stated for a document, whose length has no bound: of k words one at least leaves with probability
+        1 - level^k.
+
+        A mask is drawn as an integer, with a probability that is never below the level. Masks are merged afterwards, so
+        the guarantee stays; the number of tokens stays in `reveals`, because texts of several lengths are not alike
+        even then.
+
+    Attributes:
+        level: probability with which a token is masked, from 0 (none) to 1 (all).
+        mask: what stands in the place of a token.
+        runs: "merge" writes one mask for all that stand side by side in a line.
+    """
+
+    level: float
+    mask: str = "[MASK]"
+    runs: Runs = "keep"
+    kind: Literal["random_redaction"] = field(default="random_redaction", init=False)
+
+    def __post_init__(self) -> None:
+        _validate.probability(level=self.level)
+        Mask(self.mask, self.runs)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """TOKEN."""
+        return (Unit.TOKEN,)
+
+    @property
+    def keeps_words(self) -> bool:
+        """Whether a word can leave as it is."""
+        return self.level < 1
+
+    @property
+    def event(self) -> ApproximateEvent:
+        """One token: it leaves with probability 1 - level, rounded up."""
+        return ApproximateEvent(0.0, sum_up([(1.0, 1), (-float(self.level), 1)]))
+
+    def events(self, unit: Unit) -> tuple[ApproximateEvent]:
+        """One token (else IncomparableError)."""
+        if unit is not Unit.TOKEN:
+            raise IncomparableError(
+                f"Expected unit token, found {unit.value}: the length of a text has no public bound. For at most k "
+                "words lift the event with dptext.accounting.lift([event], runs=k)."
+            )
+        return (self.event,)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """What one release guarantees, at the larger of delta and 1 - level.
+
+        Raises:
+            IncomparableError: the unit is not the token.
+        """
+        (event,) = self.events(unit or Unit.TOKEN)
+        return accounting.guarantee(
+            [event],
+            max(delta, event.delta),
+            unit=Unit.TOKEN,
+            relation=Relation.REPLACE_ONE,
+            reveals=(text.TOKEN_COUNT, text.LINE_STRUCTURE),
+        )
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> RandomRedaction:
+        """The spec with the smallest level that guarantees this delta, 1 - delta; epsilon is 0 at any level.
+
+        Raises:
+            ConfigError: epsilon is below 0, or delta is outside [0, 1].
+            IncomparableError: the unit is not the token.
+        """
+        _validate.not_negative(epsilon=epsilon)
+        _validate.probability(delta=delta)
+        self.events(unit or Unit.TOKEN)
+        return replace(self, level=sum_up([(1.0, 1), (-float(delta), 1)]))
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> RandomRedactionMechanism:
+        """Nothing is learnt; public records and a seed are not needed."""
+        return RandomRedactionMechanism(self)
+
+    def load(self, folder: Path) -> RandomRedactionMechanism:
+        """The mechanism of this spec; there is nothing to read."""
+        return RandomRedactionMechanism(self)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Half of the words, a third with masks merged, and all of them."""
+        return cls(0.5), cls(0.3, runs="merge"), cls(1.0)
+
+
+class RandomRedactionMechanism:
+    """A `RandomRedaction`. Immutable; it knows the probability of every output."""
+
+    __slots__ = ("_mask", "_threshold", "spec")
+
+    def __init__(self, spec: RandomRedaction) -> None:
+        self.spec = spec
+        self._mask = Mask(spec.mask, spec.runs)
+        self._threshold = math.ceil(Fraction(spec.level) * (1 << _LEVEL_BITS))  # up: never masked too seldom
+
+    def __repr__(self) -> str:
+        return f"RandomRedactionMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> ApproximateEvent:
+        """What happens to one token."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """None: nothing is fitted."""
+        return {}
+
+    def save(self, folder: Path) -> None:
+        """Nothing is written: the settings are all there is."""
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One text a record, of as many tokens a line as it has, or fewer where masks are merged."""
+        documents = tokenized(records)
+        hidden = randomness.rows([sum(map(len, lines)) for lines in documents], self._draw)
+        return masked(records, documents, hidden.tolist(), self._mask)
+
+    def _draw(self, source: Randomness, n: int) -> NDArray[np.bool_]:
+        return np.asarray(uniform_below(1 << _LEVEL_BITS, n, source) < np.uint64(self._threshold))
+
+    def output_distribution(self, record: Record) -> dict[str, float]:
+        """The probability of every output.
+
+        Raises:
+            ConfigError: more than 12 tokens.
+        """
+        lines = text.tokenize(record.text)
+        n = len(flat(lines))
+        if 2**n > MOST_LISTED:
+            raise ConfigError(f"Expected a text of at most {MOST_LISTED.bit_length() - 1} tokens to list its outputs.")
+        chance = self._threshold / (1 << _LEVEL_BITS)
+        found: dict[str, float] = {}
+        for hidden in itertools.product((False, True), repeat=n):
+            probability = chance ** sum(hidden) * (1 - chance) ** (n - sum(hidden))
+            if probability > 0:
+                output = self._mask.written(lines, iter(hidden))
+                found[output] = found.get(output, 0.0) + probability
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class CountRedaction:
+    """Settings of redaction by number: an exact share of the words of each text is masked, drawn uniformly.
+
+    Guarantee:
+        None (basis NONE). Running it needs `without_guarantee=True`. Texts that differ in one word can have no output
+        in common: of "a a a" and "a a b" at level 0.5, `types` masks nothing of the first and something of the second.
+
+    Attributes:
+        level: the share, from 0 to 1; floor(level * n) of n are masked, the level read as a decimal.
+        of: "occurrences" masks so many of the n tokens of a text; "types" so many of its n different tokens, each
+            wherever it occurs. Capitals make another token.
+        mask: what stands in the place of a token.
+        runs: "merge" writes one mask for all that stand side by side in a line.
+    """
+
+    level: float
+    of: Literal["occurrences", "types"] = "occurrences"
+    mask: str = "[MASK]"
+    runs: Runs = "keep"
+    kind: Literal["count_redaction"] = field(default="count_redaction", init=False)
+
+    def __post_init__(self) -> None:
+        _validate.probability(level=self.level)
+        if self.of not in ("occurrences", "types"):
+            raise ConfigError(f"Expected of={self.of!r} to be 'occurrences' or 'types'.")
+        Mask(self.mask, self.runs)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """TOKEN: the unit for which nothing is guaranteed."""
+        return (Unit.TOKEN,)
+
+    @property
+    def keeps_words(self) -> bool:
+        """Whether a word can leave as it is."""
+        return self.level < 1
+
+    @property
+    def event(self) -> NoEvent:
+        """Nothing that accounting could count."""
+        return NoEvent(_REASONS[self.of])
+
+    def events(self, unit: Unit) -> tuple[NoEvent]:
+        """Nothing that accounting could count, for any unit."""
+        return (self.event,)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """No guarantee, for any unit."""
+        return accounting.guarantee(
+            [self.event],
+            delta,
+            unit=unit or Unit.TOKEN,
+            relation=Relation.REPLACE_ONE,
+            reveals=(*((KEPT_WORDS,) if self.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE),
+        )
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> CountRedaction:
+        """Refused.
+
+        Raises:
+            ConfigError: always; no setting reaches any epsilon.
+        """
+        raise ConfigError(
+            f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {self.event.reason}."
+        )
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> CountRedactionMechanism:
+        """Nothing is learnt; public records and a seed are not needed."""
+        return CountRedactionMechanism(self)
+
+    def load(self, folder: Path) -> CountRedactionMechanism:
+        """The mechanism of this spec; there is nothing to read."""
+        return CountRedactionMechanism(self)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Half of the occurrences, half of the types with masks merged."""
+        return cls(0.5), cls(0.5, "types", runs="merge")
+
+
+class CountRedactionMechanism:
+    """A `CountRedaction`. Immutable; it knows the probability of every output."""
+
+    __slots__ = ("_mask", "spec")
+
+    def __init__(self, spec: CountRedaction) -> None:
+        self.spec = spec
+        self._mask = Mask(spec.mask, spec.runs)
+
+    def __repr__(self) -> str:
+        return f"CountRedactionMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> NoEvent:
+        """Nothing that accounting could count."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """None: nothing is fitted."""
+        return {}
+
+    def save(self, folder: Path) -> None:
+        """Nothing is written: the settings are all there is."""
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One text a record, of as many tokens a line as it has, or fewer where masks are merged."""
+        documents = tokenized(records)
+        groups = [self._groups(lines) for lines in documents]
+        # One integer for each that could be chosen; the smallest are. Two that are equal, of 2^64, go by their place.
+        drawn = randomness.rows([_different(found) for found in groups], lambda source, n: source.uint64(n))
+        hidden: list[bool] = []
+        start = 0
+        for found in groups:
+            n = _different(found)
+            order = np.argsort(drawn[start : start + n], kind="stable")
+            chosen = set(order[: share(self.spec.level, n)].tolist())
+            hidden += [group in chosen for group in found]
+            start += n
+        return masked(records, documents, hidden, self._mask)
+
+    def _groups(self, lines: Lines) -> list[int]:
+        """The number, from 0, of what each token is masked with: itself, or its like."""
+        tokens = flat(lines)
+        if self.spec.of == "occurrences":
+            return list(range(len(tokens)))
+        position: dict[str, int] = {}
+        return [position.setdefault(token, len(position)) for token in tokens]
+
+    def output_distribution(self, record: Record) -> dict[str, float]:
+        """The probability of every output.
+
+        Raises:
+            ConfigError: more than 4,096 ways to choose what is masked.
+        """
+        lines = text.tokenize(record.text)
+        groups = self._groups(lines)
+        n = _different(groups)
+        ways = math.comb(n, share(self.spec.level, n))
+        if ways > MOST_LISTED:
+            raise ConfigError(f"Expected a text with at most {MOST_LISTED} ways to mask it, to list its outputs.")
+        found: dict[str, int] = {}
+        for chosen in itertools.combinations(range(n), share(self.spec.level, n)):
+            output = self._mask.written(lines, iter([group in chosen for group in groups]))
+            found[output] = found.get(output, 0) + 1
+        return {output: count / ways for output, count in found.items()}
+
+
+def _different(groups: Sequence[int]) -> int:
+    return max(groups, default=-1) + 1

@@ -1,0 +1,246 @@
+"""Words masked in the order in which a public classifier weighs them. No protection.
+
+Gusain and Leith 2024 mask first the words that a logistic regression, trained to tell a sensitive kind of text from a
+safe one, weighs most. Their code for it is not known; what is free there is stated here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
+
+from dptext import _validate, accounting, text
+from dptext.errors import ConfigError, MissingExtraError
+from dptext.formats import string_fault
+from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
+from dptext.randomness import Randomness
+from dptext.records import Record, Release, records_digest
+from dptext.releases import create_private
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+REASON = "which words are masked follows from the text, with nothing drawn, and the others leave verbatim"
+_FILE = "weights.json"
+_AGAIN = "Fit and save the model again."
+#: Weights are rounded, so that the order of summation does not choose among equals.
+_DECIMALS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class SmartRedaction:
+    """Settings of smart redaction: the words that tell sensitive texts from safe ones most are masked first.
+
+    Guarantee:
+        None (basis NONE). Running it needs `without_guarantee=True`. The same text always leaves in the same way, and
+        whoever has public texts of both kinds can compute which words are gone.
+
+    Attributes:
+        level: the share of the tokens of each text that is masked, from 0 to 1: floor(level * n) of n, the level read
+            as a decimal.
+        sensitive: label of the public texts of the sensitive kind; those with any other label are safe. Empty where the
+            public texts have two labels: the kinds are then told apart alike whichever is sensitive.
+        n_words: the most frequent words that the classifier knows.
+        mask: what stands in the place of a token.
+        runs: "merge" writes one mask for all that stand side by side in a line.
+    """
+
+    level: float
+    sensitive: str = ""
+    n_words: int = 20_000
+    mask: str = "[MASK]"
+    runs: Runs = "keep"
+    kind: Literal["smart_redaction"] = field(default="smart_redaction", init=False)
+
+    def __post_init__(self) -> None:
+        _validate.probability(level=self.level)
+        _validate.count(n_words=self.n_words)
+        if not isinstance(self.sensitive, str):
+            raise ConfigError(f"Expected sensitive={self.sensitive!r} to be a label.")
+        Mask(self.mask, self.runs)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """TOKEN: the unit for which nothing is guaranteed."""
+        return (Unit.TOKEN,)
+
+    @property
+    def keeps_words(self) -> bool:
+        """Whether a word can leave as it is."""
+        return self.level < 1
+
+    @property
+    def learns_labels(self) -> bool:
+        """Always: the labels of public texts say of which kind they are."""
+        return True
+
+    @property
+    def event(self) -> NoEvent:
+        """Nothing that accounting could count."""
+        return NoEvent(REASON)
+
+    def events(self, unit: Unit) -> tuple[NoEvent]:
+        """Nothing that accounting could count, for any unit."""
+        return (self.event,)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """No guarantee, for any unit."""
+        return accounting.guarantee(
+            [self.event],
+            delta,
+            unit=unit or Unit.TOKEN,
+            relation=Relation.REPLACE_ONE,
+            reveals=(*((KEPT_WORDS,) if self.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE),
+        )
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> SmartRedaction:
+        """Refused.
+
+        Raises:
+            ConfigError: always; no setting reaches any epsilon.
+        """
+        raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {REASON}.")
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> SmartRedactionMechanism:
+        """Learn the weights of words from public texts of both kinds; nothing is drawn, so a seed is not needed.
+
+        TF-IDF of the lower-cased tokens, rows of norm 1; logistic regression with an L2 penalty (C = 1), by
+        scikit-learn. Public records without a label are left out.
+
+        Raises:
+            ConfigError: the public texts are not of two kinds, have no word, or cannot be written as UTF-8.
+            MissingExtraError: scikit-learn is absent.
+        """
+        records = [record for record in public if record.label is not None]
+        for number, record in enumerate(records, start=1):
+            if fault := string_fault(record.text):
+                raise ConfigError(f"Expected labelled public record {number} to hold text: its text {fault}.")
+        is_sensitive = self._kinds(records)
+        if not any(_words(record.text) for record in records):
+            raise ConfigError("Expected public texts with words: there is nothing to weigh in these.")
+        sklearn = _load_sklearn()
+        counter = sklearn.feature_extraction.text.TfidfVectorizer(analyzer=_words, max_features=self.n_words)
+        model = sklearn.linear_model.LogisticRegression(C=1.0, max_iter=1000)
+        model.fit(counter.fit_transform([record.text for record in records]), is_sensitive)
+        weights = model.coef_[0].round(_DECIMALS).tolist()
+        words = counter.get_feature_names_out().tolist()
+        return SmartRedactionMechanism(self, dict(zip(words, weights, strict=True)), records_digest(records))
+
+    def _kinds(self, records: Sequence[Record]) -> list[bool]:
+        """Whether each text is of the sensitive kind; with no label named, of the kind that sorts last."""
+        labels = sorted({record.label for record in records if record.label is not None})
+        if not self.sensitive and len(labels) != 2:
+            raise ConfigError(
+                f"Expected public texts of two labels, found {len(labels)}: name the sensitive one, sensitive=."
+            )
+        if self.sensitive and (self.sensitive not in labels or len(labels) < 2):
+            raise ConfigError(
+                f"Expected public texts labelled sensitive={self.sensitive!r}, and others with another label."
+            )
+        chosen = self.sensitive or labels[-1]
+        return [record.label == chosen for record in records]
+
+    def load(self, folder: Path) -> SmartRedactionMechanism:
+        """The mechanism that was saved into the folder under this spec.
+
+        Raises:
+            ConfigError: the file is absent, truncated or edited, or does not belong to this spec.
+        """
+        path = folder / _FILE
+        try:
+            described = json.loads(path.read_bytes())
+            sensitive, n_words, digest = (described[name] for name in ("sensitive", "n_words", "trained_on"))
+            weights = {str(word): float(weight) for word, weight in described["weights"].items()}
+            right = bool(weights) and all(map(math.isfinite, weights.values())) and isinstance(digest, str)
+        except OSError as error:
+            raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+            raise ConfigError(f"{path} was cut short or edited. {_AGAIN}") from error
+        if not right or (sensitive, n_words) != (self.sensitive, self.n_words) or len(weights) > self.n_words:
+            raise ConfigError(f"{path} was edited, or is of other settings. {_AGAIN}")
+        return SmartRedactionMechanism(self, weights, digest)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Health against the other labels of `dptext.samples.sample_records`."""
+        return (cls(0.5, sensitive="health", n_words=500),)
+
+
+class SmartRedactionMechanism:
+    """A `SmartRedaction` with the weights of its words. Immutable, and without any randomness."""
+
+    __slots__ = ("_mask", "_trained_on", "_weights", "spec")
+
+    def __init__(self, spec: SmartRedaction, weights: Mapping[str, float], trained_on: str) -> None:
+        self.spec = spec
+        self._mask = Mask(spec.mask, spec.runs)
+        self._weights = dict(weights)
+        self._trained_on = trained_on
+
+    def __repr__(self) -> str:
+        return f"SmartRedactionMechanism({self.spec!r})"
+
+    @property
+    def event(self) -> NoEvent:
+        """Nothing that accounting could count."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the weights and of the public texts that they were learnt from."""
+        written = json.dumps(self._weights, sort_keys=True).encode()
+        return {"weights": hashlib.sha256(written).hexdigest(), "public": self._trained_on}
+
+    def weight(self, word: str) -> float:
+        """The weight of a word in any case: above 0 where it speaks for the sensitive kind; 0 where it is unknown."""
+        return self._weights.get(word.lower(), 0.0)
+
+    def save(self, folder: Path) -> None:
+        """Write words and weights into an existing folder, for `SmartRedaction.load`.
+
+        Raises:
+            ConfigError: a file of a model is there already, or cannot be written.
+        """
+        described = {
+            "sensitive": self.spec.sensitive,
+            "n_words": self.spec.n_words,
+            "trained_on": self._trained_on,
+            "weights": self._weights,
+        }
+        with create_private(folder / _FILE) as file:
+            file.write(json.dumps(described).encode())
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One text a record: the tokens of the largest absolute weights masked, of equal ones the first.
+
+        Words that the classifier does not know weigh nothing and are masked last.
+        """
+        documents = tokenized(records)
+        hidden: list[bool] = []
+        for lines in documents:
+            tokens = flat(lines)
+            weights = (abs(self.weight(token)) for token in tokens)
+            chosen = largest(weights, share(self.spec.level, len(tokens)))
+            hidden += [place in chosen for place in range(len(tokens))]
+        return masked(records, documents, hidden, self._mask)
+
+
+def _words(document: str) -> list[str]:
+    return [token.lower() for token in flat(text.tokenize(document))]
+
+
+def _load_sklearn() -> ModuleType:
+    """scikit-learn, loaded when first needed."""
+    try:
+        import sklearn.feature_extraction.text  # noqa: PLC0415
+        import sklearn.linear_model  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("smart_redaction learns with scikit-learn. Run: pip install 'dptext[audit]'") from error
+    module: ModuleType = sklearn
+    return module
