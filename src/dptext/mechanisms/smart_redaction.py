@@ -111,7 +111,7 @@ class SmartRedaction:
         """Learn the weights of words from public texts of both kinds; nothing is drawn, so a seed is not needed.
 
         TF-IDF of the lower-cased tokens, rows of norm 1; logistic regression with an L2 penalty (C = 1), by
-        scikit-learn. Public records without a label are left out.
+        scikit-learn. A word weighs its coefficient times its inverse document frequency. Public records without a label are left out.
 
         Raises:
             ConfigError: the public texts are not of two kinds, have no word, or cannot be written as UTF-8.
@@ -128,7 +128,9 @@ class SmartRedaction:
         counter = sklearn.feature_extraction.text.TfidfVectorizer(analyzer=_words, max_features=self.n_words)
         model = sklearn.linear_model.LogisticRegression(C=1.0, max_iter=1000)
         model.fit(counter.fit_transform([record.text for record in records]), is_sensitive)
-        weights = model.coef_[0].round(_DECIMALS).tolist()
+        # What one occurrence adds to the decision, but for the norm of its text: the coefficient alone puts rare words,
+        # which are few in a text and heavy, behind frequent ones.
+        weights = (model.coef_[0] * counter.idf_).round(_DECIMALS).tolist()
         words = counter.get_feature_names_out().tolist()
         return SmartRedactionMechanism(self, dict(zip(words, weights, strict=True)), records_digest(records))
 

@@ -1,0 +1,381 @@
+"""The talk's redaction experiments: divergence, epsilon and attacks by level, random and smart redaction.
+
+    python experiments/redaction/grid.py --pair cancer                    # cells into build/redaction, resumable
+    python experiments/redaction/grid.py --pair cancer --parts transformer
+    python experiments/redaction/grid.py --pair cancer --table            # what is finished, as Markdown
+    python experiments/redaction/grid.py --figures docs/results/figures   # SVG, of all pairs that are finished
+
+`cancer` compares cancer sentences with other medical ones, `imdb` with sentences of film reviews. Corpora are found by
+DPTEXT_DATA (default ../shared/data beside the checkout). A cell is a pair, a way to redact, a level and a part: the
+attack, the divergence in one embedding, or the transformer. Releases are seeded, so parts may be made in several runs.
+What is measured is an estimate in one embedding, and what these attackers can do; neither is a guarantee.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from corpus import SEED, Corpus, Pair, Remembering, Sides, read_pair
+
+from dptext.audits.density_ratio import Model, certify
+from dptext.audits.divergence import DivergenceSettings, measure_vectors
+from dptext.audits.divergence_epsilon import DELTA, is_inconsistent
+from dptext.audits.divergence_report import CHEAPEST, DEFAULT, DIRECT, PAPER, PAPER_WHOLE, PUBLISHED
+from dptext.audits.public_space import COMPONENTS, Projection, fit_projection, fit_tfidf_svd
+from dptext.audits.sets import LINEAR, TFIDF, TextVectors, train_linear, train_tfidf
+from dptext.audits.trait import infer_trait_from_releases
+from dptext.bounds import accuracy_implies
+from dptext.embeddings import load_glove
+from dptext.estimates import Estimate, clopper_pearson
+from dptext.mechanism import Mechanism
+from dptext.mechanisms.redaction import RandomRedaction
+from dptext.mechanisms.smart_redaction import SmartRedaction, SmartRedactionMechanism
+from dptext.neural.fine_tuning import FineTuning, fine_tune, save_encoder, train_transformer
+from dptext.neural.sentence_encoder import load_sentence_encoder, load_word_mean
+from dptext.randomness import seeded
+from dptext.records import Record, Release
+
+Mode = Literal["random", "smart"]
+MODES: tuple[Mode, ...] = ("random", "smart")
+LEVELS = tuple(i / 10 for i in range(10))
+TRANSFORMER_LEVELS = (0.0, 0.3, 0.6, 0.9)
+PLANE_LEVELS = (0.0, 0.5, 0.9)
+#: Fewer orders than the library's: each is cheap, but the largest decides how many neighbours are looked for.
+ALPHAS = (1.1, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
+EMBEDDINGS = ("sentence", "glove", "medical", "tfidf")
+PARTS = ("attack", *EMBEDDINGS, "transformer")
+CONFIDENCE = 0.95
+#: Public texts of each kind that fix the space, a third each at these levels of random redaction: a space of originals
+#: alone would not know the directions in which masks take a text.
+SPACE, SPACE_LEVELS = 1500, (0.0, 0.5, 0.9)
+TOPICS_SCHEDULE = FineTuning(epochs=2, precision="bfloat16")
+ATTACK_SCHEDULE = FineTuning(epochs=2, precision="bfloat16")
+TRANSFORMER = "transformer, adaptive"
+TARGET = 0.65
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def write(path: Path, found: dict[str, Any]) -> None:
+    """Whole or not at all."""
+    draft = path.with_suffix(f".{os.getpid()}")
+    draft.write_text(json.dumps(found), "utf-8")
+    draft.replace(path)
+
+
+class Run:
+    """A pair, what was learned from its public part, and the cells that are finished."""
+
+    def __init__(self, pair: Pair, corpus: Corpus, out: Path, *, permutations: int) -> None:
+        self.corpus, self.out, self.pair = corpus, out, pair
+        confidence, resamples = (CONFIDENCE, 40) if permutations >= 19 else (0.8, 20)
+        self.settings = DivergenceSettings(
+            alphas=ALPHAS, folds=3, permutations=permutations, resamples=resamples, confidence=confidence, seed=SEED
+        )
+        self.public = [record for side in corpus.public for record in side]
+        self.embedders = {
+            "sentence": Remembering(lambda: load_sentence_encoder(precision="bfloat16"), "all-MiniLM-L6-v2", 384),
+            "glove": Remembering(lambda: load_word_mean(load_glove()), "GloVe mean", 50),
+            "medical": Remembering(self.medical, "all-MiniLM-L6-v2 on medical topics", 384),
+            "tfidf": Remembering(lambda: fit_tfidf_svd([r.text for r in self.public], seed=SEED), "TF-IDF-SVD", 128),
+        }
+        self._spaces: dict[str, Projection] = {}
+        self._weights: SmartRedactionMechanism | None = None
+
+    def medical(self) -> Any:
+        """MiniLM fine-tuned on the topics of public abstracts; trained once, and kept."""
+        folder = self.out.parent / f"medical-{len(self.corpus.abstracts)}"
+        if not folder.exists():
+            began = time.process_time()
+            texts, labels = zip(*((a.text, str(a.label)) for a in self.corpus.abstracts), strict=True)
+            model = fine_tune(
+                texts,
+                labels,
+                schedule=TOPICS_SCHEDULE,
+                seed=SEED,
+                on_epoch=lambda i, n, loss: print(f"medical MiniLM: epoch {i} of {n}, loss {loss:.3f}", flush=True),
+            )
+            draft = folder.with_suffix(f".{os.getpid()}")
+            save_encoder(model.encoder("medical"), draft)
+            draft.rename(folder)
+            print(f"medical MiniLM: {time.process_time() - began:.0f} s of processor time", flush=True)
+        return load_sentence_encoder(str(folder), precision="bfloat16")
+
+    def mechanism(self, mode: Mode, level: float) -> Mechanism[str]:
+        """Fitted on public text; the weights of smart redaction are learned once."""
+        if mode == "random":
+            return RandomRedaction(level).fit()
+        if self._weights is None:
+            self._weights = SmartRedaction(level, sensitive="cancer").fit(public=self.public)
+        known = self._weights
+        # The same weights serve every level.
+        return SmartRedactionMechanism(SmartRedaction(level, sensitive="cancer"), known._weights, known._trained_on)  # noqa: SLF001
+
+    def released(self, mode: Mode, level: float, sides: Sides, seed: int) -> tuple[list[Release[str]], ...]:
+        """Releases of both kinds. One seed for all levels: what is masked at a level is masked at a higher one."""
+        mechanism = self.mechanism(mode, level)
+        return tuple(list(mechanism.privatize(side, seeded(10 * seed + i))) for i, side in enumerate(sides))
+
+    def space(self, embedding: str) -> Projection:
+        """Fitted on public text only."""
+        if embedding not in self._spaces:
+            texts = []
+            for side in self.corpus.public:
+                for i, level in enumerate(SPACE_LEVELS):
+                    part: Sequence[Record] = side[:SPACE][i :: len(SPACE_LEVELS)]
+                    texts += [r.output for r in RandomRedaction(level).fit().privatize(part, seeded(SEED))]
+            vectors = TextVectors(self.embedders[embedding]).at(texts)
+            self._spaces[embedding] = fit_projection(vectors, components=COMPONENTS)
+        return self._spaces[embedding]
+
+    def cell(self, mode: Mode, level: float, part: str) -> None:
+        """One file, unless it is there."""
+        path = self.out / f"{mode}-{level:.1f}.{part}.json"
+        if path.exists():
+            return
+        began = time.process_time()
+        attacked = self.released(mode, level, self.corpus.attacked, 1)
+        if part in EMBEDDINGS:
+            found = self.divergence(attacked, part, level)
+        else:
+            training = self.released(mode, level, self.corpus.training, 2)
+            work: Callable[..., dict[str, Any]] = self.transformer if part == "transformer" else self.attack
+            found = work(attacked, training)
+        seconds = time.process_time() - began
+        write(path, {"pair": self.pair, "mode": mode, "level": level, "part": part, "seconds": seconds, **found})
+        print(f"{self.pair}, {mode} {level:.1f}, {part}: {seconds:.0f} s of processor time", flush=True)
+
+    def divergence(self, attacked: Sequence[list[Release[str]]], embedding: str, level: float) -> dict[str, Any]:
+        """The audit of two sets of vectors, and the bound certified at 95%."""
+        vectors = TextVectors(self.embedders[embedding])
+        first, second = (self.space(embedding).apply(vectors.at([r.output for r in side])) for side in attacked)
+        report = measure_vectors(first, second, settings=self.settings)
+        bound = certify(
+            first, second, ALPHAS, models=tuple(Model), delta=DELTA, confidence=CONFIDENCE, seed=self.settings.seed
+        )
+        plane = [rows.round(3).tolist() for rows in report.plane] if level in PLANE_LEVELS else None
+        return {"report": report.to_dict(), "certified": bound.to_dict(), "plane": plane}
+
+    def attack(self, attacked: Any, training: Any) -> dict[str, Any]:
+        """Static and adaptive: words, and sentence vectors, with a linear model each."""
+        report = infer_trait_from_releases(
+            self.corpus.split,
+            released=attacked,
+            training_released=training,
+            embedder=self.embedders["sentence"],
+            attackers={TFIDF: train_tfidf, LINEAR: train_linear},
+            seed=SEED,
+            delta=DELTA,
+        )
+        return {"report": report.to_dict()}
+
+    def transformer(self, attacked: Any, training: Any) -> dict[str, Any]:
+        """The fine-tuned encoder, adaptive."""
+        texts, is_first = labelled(training)
+        scores = train_transformer(ATTACK_SCHEDULE)(texts, is_first, None, SEED)
+        outputs, true = labelled(attacked)
+        right = clopper_pearson(int(((scores(outputs) > 0) == true).sum()), len(true), confidence=CONFIDENCE)
+        return {"accuracy": right.to_dict()}
+
+
+def labelled(sides: Sequence[Sequence[Release[str]]]) -> tuple[list[str], np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Texts of both sets, and which are of the first."""
+    return [r.output for side in sides for r in side], np.repeat([True, False], [len(side) for side in sides])
+
+
+# ------------------------------------------------------------------ reading cells
+
+
+def estimate(found: dict[str, Any]) -> Estimate:
+    """Of JSON."""
+    return Estimate(*(float(found[key]) for key in ("value", "low", "high", "confidence")))
+
+
+class Cells:
+    """What is finished of a pair. At level 0 both ways to redact do nothing, so they share the cells of random."""
+
+    def __init__(self, out: Path, pair: str) -> None:
+        self.folder, self.pair = out / pair, pair
+
+    def get(self, mode: Mode, level: float, part: str) -> dict[str, Any] | None:
+        """A cell, or None."""
+        path = self.folder / f"{mode if level else 'random'}-{level:.1f}.{part}.json"
+        found: dict[str, Any] | None = json.loads(path.read_text("utf-8")) if path.exists() else None
+        return found
+
+    def levels(self, mode: Mode, part: str) -> list[float]:
+        """Those that are finished."""
+        return [level for level in LEVELS if self.get(mode, level, part)]
+
+    def curve(self, mode: Mode, level: float, embedding: str, name: str, alpha: float = 2.0) -> dict[str, Any] | None:
+        """The divergence of an order by an estimator, the larger direction."""
+        cell = self.get(mode, level, embedding)
+        if cell is None:
+            return None
+        curves = {curve["name"]: curve for curve in cell["report"]["curves"]}
+        found: dict[str, Any] = curves[name]["larger"][cell["report"]["alphas"].index(alpha)]
+        return found
+
+    def certified(self, mode: Mode, level: float, embedding: str, alpha: float = 2.0) -> float:
+        """The lower bound at 95% on the divergence of an order."""
+        cell = self.get(mode, level, embedding)
+        assert cell is not None
+        bound, at = cell["certified"], cell["certified"]["alphas"].index(alpha)
+        return float(max(bound["forward"][at], bound["backward"][at]))
+
+    def accuracies(self, mode: Mode, level: float) -> dict[str, Estimate]:
+        """Of every attacker that is finished."""
+        found = {}
+        if cell := self.get(mode, level, "attack"):
+            found = {row["name"]: estimate(row["accuracy"]) for row in cell["report"]["attacks"]}
+        if cell := self.get(mode, level, "transformer"):
+            found[TRANSFORMER] = estimate(cell["accuracy"])
+        return found
+
+    def reached(self, mode: Mode, attacker: str, target: float = TARGET) -> float | None:
+        """The level at which the accuracy first falls to the target, interpolated."""
+        points = [(level, self.accuracies(mode, level).get(attacker)) for level in LEVELS]
+        shown = [(level, found.value) for level, found in points if found is not None]
+        for (a, high), (b, low) in itertools.pairwise(shown):
+            if high > target >= low:
+                return a + (b - a) * (high - target) / (high - low)
+        return None
+
+
+def number(value: Any) -> str:
+    """Two digits after the point."""
+    return "-" if value is None else f"{float(value):.2f}"
+
+
+def interval(found: dict[str, Any] | None) -> str:
+    """Value, interval and null."""
+    if found is None:
+        return "-"
+    ends = ", ".join(number(found[key]) for key in ("low", "high"))
+    return f"{number(found['value'])} [{ends}] ({number(found['null'])})"
+
+
+WAYS = (DIRECT, CHEAPEST, PAPER, PAPER_WHOLE)
+ATTACKERS = (f"{TFIDF}, static", f"{TFIDF}, adaptive", f"{LINEAR}, static", f"{LINEAR}, adaptive", TRANSFORMER)
+
+
+def flags(cells: Cells, mode: Mode, level: float, embedding: str) -> list[str]:
+    """Epsilons that the best attack refutes, by its accuracy; "!" where the low end of its interval does so, too."""
+    cell, accuracies = cells.get(mode, level, embedding), cells.accuracies(mode, level)
+    if cell is None or not accuracies:
+        return []
+    best = max(accuracies.values(), key=lambda found: found.value)
+    found = []
+    for way in WAYS:
+        epsilon = float(cell["report"]["epsilons"][way]["value"])
+        if is_inconsistent(epsilon, best.value, delta=DELTA):
+            found.append(way + "!" * is_inconsistent(epsilon, best.low, delta=DELTA))
+    return found
+
+
+def table(cells: Cells, embedding: str) -> str:
+    """Three tables: divergence and epsilon, attacks, and where attacks reach the target."""
+    head = ["mode", "level", "D_2 (null)", "D_2 published (null)", "D_2 at least", *WAYS, "epsilon at least"]
+    head += ["best attack needs", "too small"]
+    lines = [f"{cells.pair}, {embedding}:", "", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for mode in MODES:
+        for level in cells.levels(mode, embedding):
+            cell = cells.get(mode, level, embedding)
+            assert cell is not None
+            accuracies = cells.accuracies(mode, level)
+            best = max((found.value for found in accuracies.values()), default=None)
+            row = [
+                mode,
+                f"{level:g}",
+                *(interval(cells.curve(mode, level, embedding, name)) for name in (DEFAULT, PUBLISHED)),
+                number(cells.certified(mode, level, embedding)),
+                *(number(cell["report"]["epsilons"][way]["value"]) for way in WAYS),
+                number(cell["certified"]["epsilon"]),
+                "-" if best is None else number(accuracy_implies(best, delta=DELTA)),
+                "; ".join(flags(cells, mode, level, embedding)) or "-",
+            ]
+            lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines)
+
+
+def attack_table(cells: Cells) -> str:
+    """Accuracies by level, and the levels of the target."""
+    lines = [
+        f"{cells.pair}, accuracy:",
+        "",
+        f"| mode | level | {' | '.join(ATTACKERS)} | similarity |",
+        "|" + "---|" * (3 + len(ATTACKERS)),
+    ]
+    for mode in MODES:
+        for level in cells.levels(mode, "attack"):
+            cell, found = cells.get(mode, level, "attack"), cells.accuracies(mode, level)
+            assert cell is not None
+            shown = [
+                f"{found[a].value:.3f} [{found[a].low:.3f}, {found[a].high:.3f}]" if a in found else "-"
+                for a in ATTACKERS
+            ]
+            similarity = cell["report"]["attacks"][0]["similarity"]["value"]
+            lines.append(f"| {mode} | {level:g} | {' | '.join(shown)} | {similarity:.3f} |")
+    lines += ["", f"| accuracy {TARGET} is reached at level | random | smart |", "|---|---|---|"]
+    for attacker in ATTACKERS[1::2]:
+        at = [cells.reached(mode, attacker) for mode in MODES]
+        lines.append(f"| {attacker} | {' | '.join(number(level) for level in at)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pair", choices=("cancer", "imdb"), default="cancer")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=["attack", "sentence"])
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
+    parser.add_argument("--levels", type=float, nargs="+", default=LEVELS)
+    parser.add_argument("--transformer", type=float, nargs="+", default=TRANSFORMER_LEVELS, help="levels")
+    parser.add_argument("--public", type=int, default=5000, help="public sentences of each kind at most")
+    parser.add_argument("--training", type=int, default=2000, help="sentences of each kind that train attackers")
+    parser.add_argument("--attacked", type=int, default=2000, help="sentences of each kind that are attacked, measured")
+    parser.add_argument("--permutations", type=int, default=5, help="of the null; from 19 on intervals are at 95%%")
+    parser.add_argument("--out", type=Path, default=Path("build/redaction"))
+    parser.add_argument("--table", action="store_true", help="run nothing")
+    parser.add_argument("--figures", type=Path, help="a folder; run nothing")
+    given = parser.parse_args()
+    if given.figures:
+        import figures
+
+        given.figures.mkdir(parents=True, exist_ok=True)
+        figures.draw(given.out, given.figures)
+        return
+    if not given.table:
+        out = given.out / given.pair
+        out.mkdir(parents=True, exist_ok=True)
+        corpus = read_pair(given.pair, public=given.public, training=given.training, attacked=given.attacked)
+        parts = {name: [len(side) for side in getattr(corpus, name)] for name in ("public", "training", "attacked")}
+        print(f"{parts}, {len(corpus.abstracts)} public abstracts", flush=True)
+        run = Run(given.pair, corpus, out, permutations=given.permutations)
+        originals = corpus.originals
+        for mode in given.modes:
+            for level in given.levels:
+                if mode == "smart" and level == 0:
+                    continue
+                for part in given.parts:
+                    if part != "transformer" or level in given.transformer:
+                        run.cell(mode, level, part)
+                for embedder in run.embedders.values():
+                    embedder.forget(originals)
+    cells = Cells(given.out, given.pair)
+    for embedding in EMBEDDINGS:
+        if cells.levels("random", embedding):
+            print(table(cells, embedding), end="\n\n")
+    print(attack_table(cells))
+
+
+if __name__ == "__main__":
+    main()
