@@ -293,7 +293,7 @@ def shown(found: Any, digits: int = 3) -> str:
 def accuracy(report: Any, attacker: str) -> str:
     """Of one attacker."""
     found = {row["name"]: row for row in report["attacks"]}
-    return f"{found[attacker]['accuracy']['value']:.3f}" if attacker in found else "-"
+    return shown(found[attacker]["accuracy"]) if attacker in found else "-"
 
 
 def table(out: Path) -> str:

@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=400)
     parser.add_argument("--epsilon", type=float, nargs="+", default=(6.0, 9.0, 10.0, 12.0))
     given = parser.parse_args()
-    folder = given.out / given.corpus / f"network_{given.network}"
+    folder = given.out / given.corpus / f"network_{given.network.replace(' ', '_')}"
     if not folder.exists():
         sys.exit(f"Expected the network {folder}: run grid.py first.")
     trained: Any = load_model(folder)

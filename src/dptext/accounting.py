@@ -29,6 +29,7 @@ from scipy.optimize import brentq
 from dptext import _validate
 from dptext.curves import (
     approximate_delta,
+    dominating,
     exponential_epsilon,
     gaussian_epsilon,
     sum_up,
@@ -152,8 +153,7 @@ def _pld_epsilon(events: Sequence[Event], delta: float, relation: Relation) -> f
             total = total.compose(choice.self_compose(event.count))
     rho = sum_up((_zcdp_rho(e) or 0.0, e.count) for e in events if isinstance(e, GaussianEvent))
     if rho:
-        # Ours is relative to the sensitivity of the relation, theirs to the norm of one record: under
-        # REPLACE_ONE theirs moves the mean by two norms.
+        # Ours is relative to the sensitivity of the relation, theirs to a record's norm: REPLACE_ONE moves by two.
         moved = 2.0 if relation is Relation.REPLACE_ONE else 1.0
         total = total.compose(pld.from_gaussian_mechanism(moved / math.sqrt(2 * rho), neighboring_relation=theirs))
     return up(float(total.get_epsilon_for_delta(delta)))
@@ -174,7 +174,7 @@ def _approximate_epsilon(events: Sequence[Event], delta: float, relation: Relati
     if left < 0:
         return math.inf
     base = sum_up((e.epsilon, e.count) for e in added)
-    rest = [e for e in events if not isinstance(e, ApproximateEvent)]
+    rest = [dominating(e) for e in events if not isinstance(e, ApproximateEvent)]
     if not rest:
         return base
     pure = {e: _pure_epsilon(e) for e in rest}

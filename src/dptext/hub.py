@@ -89,10 +89,11 @@ class Hub:
         wanted = np.nan_to_num(private, nan=0.0, posinf=0.0, neginf=0.0).clip(0.0, 1e30)
         total = wanted.sum(axis=1, keepdims=True)
         wanted = np.where(total > 0, wanted / np.where(total > 0, total, 1.0), 1.0 / self.size)
-        # What the private text says nothing of shares what is left as the public probabilities do.
+        # What the private text says nothing of shares what is left as the public probabilities do: at each epsilon
+        # e^60 lifts 1e-9 of the least to the most.
         wanted = np.maximum(wanted * PARTS, 1e-9 * least)
         # As many rounds for every text: time says nothing.
-        low, high = np.full((len(wanted), 1), -30.0), np.full((len(wanted), 1), 30.0)
+        low, high = np.full((len(wanted), 1), -60.0), np.full((len(wanted), 1), 60.0)
         found = np.empty_like(wanted)
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
@@ -117,7 +118,7 @@ class Hub:
         total = known.sum(axis=1, keepdims=True)
         known = np.where(total > 0, known / np.where(total > 0, total, 1.0), 1.0 / self.size)
         hub = ((1 - _UNIFORM) * known + _UNIFORM / self.size) * PARTS
-        half = self.epsilon / 2 * (1 - 1e-12)  # what rounding of the next two lines could add
+        half = self.epsilon / 2 * (1 - 1e-12) - 2.0**-50  # what rounding of the next two lines could add
         least = np.ceil(hub * math.exp(-half))
         most = np.minimum(np.floor(hub * math.exp(half)), PARTS)
         return least, np.maximum(most, least)

@@ -2,6 +2,8 @@
 
 import math
 from dataclasses import replace
+from decimal import ROUND_FLOOR, Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ def rows(seed: int, n: int, size: int, alpha: float) -> np.ndarray:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.floats(1e-3, 24), st.integers(2, 300), st.integers(0, 1000), st.sampled_from([0.005, 0.1, 10.0]))
+@given(st.floats(1e-4, 24), st.integers(2, 300), st.integers(0, 1000), st.sampled_from([0.005, 0.1, 10.0]))
 def test_no_two_private_texts_differ_by_more_than_epsilon(epsilon: float, size: int, seed: int, alpha: float) -> None:
     hub = Hub(epsilon, size)
     public = np.repeat(rows(seed, 1, size, alpha), 12, axis=0)
@@ -31,9 +33,38 @@ def test_no_two_private_texts_differ_by_more_than_epsilon(epsilon: float, size: 
     parts = hub.parts(private, public)
     assert (parts.sum(axis=1) == PARTS).all()
     assert (parts == np.floor(parts)).all()
-    # exact: whole numbers are compared
+    # exact: fractions are compared, with an e^epsilon that is too small by less than 1e-60
     most, least = parts.max(axis=0), parts.min(axis=0)
-    assert all(int(a) <= int(b) * math.exp(epsilon) for a, b in zip(most, least, strict=True))
+    ratio = below_exp(epsilon)
+    assert all(int(a) <= int(b) * ratio for a, b in zip(most, least, strict=True))
+
+
+def below_exp(value: float) -> Fraction:
+    """A fraction a little below e^value."""
+    with localcontext() as context:
+        context.prec, context.rounding = 80, ROUND_FLOOR
+        return Fraction(Decimal(value).exp()) * (1 - Fraction(1, 10**70))
+
+
+def test_the_smallest_epsilons_keep_what_they_say() -> None:
+    """The rounding of e^h is absolute: slack in proportion to a small epsilon would not cover it."""
+    for epsilon in (1e-4, 1.7e-4):
+        public = np.random.default_rng(0).dirichlet(np.ones(2), 20_000)
+        least, most = Hub(epsilon, 2)._limits(public)
+        ratio = below_exp(epsilon)
+        assert all(int(a) <= int(b) * ratio for a, b in zip(most.ravel(), least.ravel(), strict=True))
+
+
+@pytest.mark.parametrize("epsilon", [18.0, 20.0, 24.0])
+def test_what_is_left_goes_to_others_in_proportion(epsilon: float) -> None:
+    """A text that suggests one rare word: nothing else is favoured for its place in the vocabulary."""
+    public = rows(5, 1, 1000, 1.0)
+    rare = int(np.argsort(public[0])[20])
+    private = np.zeros_like(public)
+    private[0, rare] = 1.0
+    hub = Hub(epsilon, 1000)
+    ratio = np.delete(hub.parts(private, public)[0] / hub._limits(public)[0][0], rare)
+    assert ratio.max() < 1.5 * np.median(ratio)
 
 
 def test_the_bound_is_attained() -> None:

@@ -11,7 +11,8 @@
 `distinguish` counts runs (black box), `whitebox` reads declared densities, `exact` sums over all outputs,
 `reconstruct` guesses inputs, `sensitivity` looks at norms, `broken_assumptions` compares what no box can show.
 `worst_pairs` and `worst_latents` propose neighbours. `shokri`, `lira` and `from_scores` ask a trained model who was in
-its training set; `attribute` asks who wrote a release.
+its training set. `attribute` asks who wrote a release, `infer_trait` which of two sets it comes from, and
+`measure` how far apart two sets of texts are.
 """
 
 from dptext.audits.authorship import (
@@ -25,6 +26,7 @@ from dptext.audits.authorship import (
 )
 from dptext.audits.density import whitebox
 from dptext.audits.distinguishing import distinguish
+from dptext.audits.divergence import DivergenceReport, DivergenceSettings, measure, measure_vectors
 from dptext.audits.enumeration import exact, exact_delta, exact_epsilon
 from dptext.audits.lira import LiraResult, lira
 from dptext.audits.members import MemberSplit, Scorer, Trainer, Transform, blind_scores, split_members, verbatim_share
@@ -37,6 +39,7 @@ from dptext.audits.report import Report
 from dptext.audits.roc import Roc
 from dptext.audits.sensitivity import Claim, simulate, violating_pairs
 from dptext.audits.subjects import Sampler, Subject, claim_of
+from dptext.audits.trait import TraitReport, infer_trait, infer_trait_from_releases
 
 __all__ = [
     "Attack",
@@ -44,6 +47,8 @@ __all__ = [
     "AuthorSplit",
     "AuthorshipReport",
     "Claim",
+    "DivergenceReport",
+    "DivergenceSettings",
     "LiraResult",
     "Measure",
     "MemberSplit",
@@ -56,6 +61,7 @@ __all__ = [
     "Scorer",
     "Subject",
     "Trainer",
+    "TraitReport",
     "Transform",
     "attribute",
     "attribute_releases",
@@ -69,7 +75,11 @@ __all__ = [
     "exact_epsilon",
     "feasible",
     "from_scores",
+    "infer_trait",
+    "infer_trait_from_releases",
     "lira",
+    "measure",
+    "measure_vectors",
     "random_candidates",
     "reconstruct",
     "records_digest",

@@ -39,6 +39,8 @@ def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
     print(certificate.explain())
     if isinstance(spec, WordMetric):
         print(_unchanged_line(spec, _unchanged_where_possible(spec)))
+    if isinstance(spec, ErAe):
+        print(_per_word(spec))
     paid = "; its charge is in the books" if ledger is not None else ""
     print(
         "\nVerified: the file has the bytes and the number of records that were certified, and the guarantees follow "
@@ -147,8 +149,8 @@ def _per_word(spec: ErAe) -> str:
     """What the epsilon of a text is made of, and what it is worth."""
     whole = format_epsilon(spec.guarantee().epsilon)
     return (
-        f"Each of {spec.max_tokens} words costs {format_epsilon(spec.epsilon)}, all of them {whole}. Useful texts need "
-        "some 8 to 12 a word (docs/results/erae.md), 160 to 240 for 20 words. At such an epsilon the worst case is no "
+        f"Each of {spec.max_tokens} words costs {format_epsilon(spec.epsilon)}, all of them {whole} without a delta. "
+        "Useful texts need some 9 to 12 a word, 180 to 240 for 20 words. At such an epsilon the worst case is no "
         "protection at all: whoever can list the texts that you may have written can tell which one it was. What "
         "remains is what attacks measure, such as `dptext audit authorship`; a guarantee it is not."
     )

@@ -111,7 +111,8 @@ class SmartRedaction:
         """Learn the weights of words from public texts of both kinds; nothing is drawn, so a seed is not needed.
 
         TF-IDF of the lower-cased tokens, rows of norm 1; logistic regression with an L2 penalty (C = 1), by
-        scikit-learn. A word weighs its coefficient times its inverse document frequency. Public records without a label are left out.
+        scikit-learn. A word weighs its coefficient times its inverse document frequency. Public records without a label
+        are left out.
 
         Raises:
             ConfigError: the public texts are not of two kinds, have no word, or cannot be written as UTF-8.

@@ -211,7 +211,9 @@ def train(
     optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate)
     size = min(schedule.batch_size, len(targets))
     steps = schedule.epochs * (len(targets) // size)
-    slower = torch.optim.lr_scheduler.OneCycleLR(optimizer, schedule.learning_rate, total_steps=steps, pct_start=0.1)
+    slower = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, schedule.learning_rate, total_steps=max(steps, 11), pct_start=0.1
+    )  # of 10, a tenth is none
     network.train()
     sums, since = np.zeros(2), 0
     order: Ids = np.empty(0, np.int64)
