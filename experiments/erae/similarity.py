@@ -9,6 +9,7 @@ python experiments/erae/similarity.py --out build/erae --corpus blogs --network 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from dataclasses import replace
@@ -23,6 +24,7 @@ from dptext.config import load_model
 from dptext.neural.sentence_encoder import load_sentence_encoder
 from dptext.randomness import secure, seeded
 from dptext.records import Record, Release
+from dptext.report import LINES, drawing
 from dptext.text import tokenize
 from dptext.utility.fidelity import fidelity
 
@@ -46,6 +48,54 @@ PAIRS = (
 )
 
 
+def figure(found: list[dict[str, Any]], path: Path) -> None:
+    """Similarity against the epsilon of a word, a line for each choice."""
+    lines = {(row["choice"], row["k"]) for row in found if row["epsilon"]}
+    with drawing(path, title="Similarity of ER-AE by the choice of a word") as page:
+        axes = page.add_subplot()
+        for i, (choice, k) in enumerate(sorted(lines)):
+            rows = sorted((r for r in found if (r["choice"], r["k"]) == (choice, k)), key=lambda r: r["epsilon"])
+            colour, dashes = LINES[i % len(LINES)]
+            middle = [r["value"] for r in rows]
+            spread = [[r["value"] - r["low"] for r in rows], [r["high"] - r["value"] for r in rows]]
+            style = {"color": colour, "linestyle": dashes, "marker": "os^D"[i // len(LINES)], "markersize": 4}
+            name = choice + (f", k = {k}" if k else "")
+            axes.errorbar([r["epsilon"] for r in rows], middle, yerr=spread, label=name, **style)
+        for row in found:
+            if not row["epsilon"] and row["choice"] == "public-only":
+                axes.axhline(row["value"], color="#555555", linewidth=1)
+                axes.annotate("public-only", (6, row["value"]), xytext=(0, -11), textcoords="offset points")
+        axes.set_xlabel("epsilon of a word")
+        axes.set_ylabel("cosine to the own original")
+        axes.set_ylim(0, 1)
+        axes.legend(loc="upper left")
+
+
+class Rows:
+    """The table, as it grows."""
+
+    def __init__(self, records: list[Record], encoder: Any, *, tokens: int, kept: Path) -> None:
+        self._records, self._encoder, self._tokens, self._kept = records, encoder, tokens, kept
+        self._found: list[dict[str, Any]] = []
+
+    def __call__(self, name: str, k: int, epsilon: float, released: list[Release[str]], seconds: float) -> None:
+        """Measure and print one row, and keep it for the figure."""
+        found = fidelity(self._records, released, embedder=self._encoder, seed=SEED)
+        kept = "-" if found.tokens_kept is None else f"{found.tokens_kept.value:.3f}"
+        speed = f"{len(released) / seconds:.0f}" if seconds else "-"
+        shown = (f"{epsilon:g}", f"{epsilon * self._tokens:g}") if epsilon else ("-", "-")
+        low, high = found.cosine.low, found.cosine.high
+        self._found.append(
+            {"choice": name, "k": k, "epsilon": epsilon, "value": found.cosine.value, "low": low, "high": high}
+        )
+        self._kept.write_text(json.dumps(self._found), "utf-8")
+        print(
+            f"| {name} | {k or '-'} | {' | '.join(shown)} | {found.cosine.value:.3f} [{low:.3f}, {high:.3f}] "
+            f"| {kept} | {found.own_first.value:.3f} | {speed} |",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Print a table as it grows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -54,7 +104,12 @@ def main() -> None:
     parser.add_argument("--network", default="reward")
     parser.add_argument("--texts", type=int, default=400)
     parser.add_argument("--epsilon", type=float, nargs="+", default=(6.0, 9.0, 10.0, 12.0))
+    parser.add_argument("--figure", type=Path, help="draw what an earlier run found; run nothing")
     given = parser.parse_args()
+    kept = given.out / given.corpus / f"similarity_{given.network.replace(' ', '_')}.json"
+    if given.figure:
+        figure(json.loads(kept.read_text("utf-8")), given.figure)
+        return
     folder = given.out / given.corpus / f"network_{given.network.replace(' ', '_')}"
     if not folder.exists():
         sys.exit(f"Expected the network {folder}: run grid.py first.")
@@ -66,18 +121,7 @@ def main() -> None:
     print("| choice | k | epsilon a word | a text | cosine | tokens kept | own first of 100 | texts a second |")
     print("|" + "---|" * 8)
 
-    def row(name: str, k: int, epsilon: float, released: list[Release[str]], seconds: float) -> None:
-        found = fidelity(records, released, embedder=encoder, seed=SEED)
-        kept = "-" if found.tokens_kept is None else f"{found.tokens_kept.value:.3f}"
-        speed = f"{len(released) / seconds:.0f}" if seconds else "-"
-        shown = (f"{epsilon:g}", f"{epsilon * trained.spec.max_tokens:g}") if epsilon else ("-", "-")
-        low, high = found.cosine.low, found.cosine.high
-        print(
-            f"| {name} | {k or '-'} | {' | '.join(shown)} | {found.cosine.value:.3f} [{low:.3f}, {high:.3f}] "
-            f"| {kept} | {found.own_first.value:.3f} | {speed} |",
-            flush=True,
-        )
-
+    row = Rows(records, encoder, tokens=trained.spec.max_tokens, kept=kept)
     public = [corpus.public[i].text for i in source.integers(0, len(corpus.public), len(records))]
     words = sorted({word for text in public for line in tokenize(text) for word in line})
     noise = [
