@@ -240,8 +240,11 @@ def best(cell: dict[str, Any]) -> float:
     return max(float(row["value"]) for name, row in cell["attacks"].items() if name.endswith("adaptive"))
 
 
+NEAR = 0.02
+
+
 def table(out: Path, *, nearest: bool) -> str:
-    """All settings, or of each mechanism the one whose attack accuracy is nearest to the target."""
+    """All settings, or of each mechanism the one whose attack is nearest to the target; beyond .02 with a mark."""
     cells: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(out.glob("*.json")):
         cell = json.loads(path.read_text("utf-8"))
@@ -255,7 +258,10 @@ def table(out: Path, *, nearest: bool) -> str:
         for cell in own:
             attacks = [cell["attacks"][f"{a}, adaptive"] for a in (TFIDF, LINEAR)]
             shown = [f"{a['value']:.3f} [{a['low']:.3f}, {a['high']:.3f}]" for a in (*attacks, cell["similarity"])]
-            lines.append(f"| {name} | {cell['setting']} | {' | '.join(shown)} | {cell['topics']['macro_f1']:.3f} |")
+            away = " (!)" if nearest and name not in REFERENCES and abs(best(cell) - TARGET) > NEAR else ""
+            lines.append(
+                f"| {name}{away} | {cell['setting']} | {' | '.join(shown)} | {cell['topics']['macro_f1']:.3f} |"
+            )
     return "\n".join(lines)
 
 

@@ -352,7 +352,9 @@ def divergence_figure(found: DivergenceReport, path: str | os.PathLike[str]) -> 
 
 
 def plane_figure(sets: Mapping[str, NDArray[np.float64]], path: str | os.PathLike[str]) -> None:
-    """Sets of vectors in the first two main directions of public text: points, and nothing of their texts.
+    """Sets of vectors in the first two main directions of public text: a point a record.
+
+    As private as the sets: where space and embedder are public, who has a candidate text can look for its point.
 
     Args:
         sets: `(n, 2)` by name, at most four.
@@ -371,6 +373,7 @@ def plane_figure(sets: Mapping[str, NDArray[np.float64]], path: str | os.PathLik
             axes.plot(
                 rows[:, 0], rows[:, 1], marker, color=color, markersize=2.5, alpha=0.4, markeredgewidth=0, label=name
             )
+        axes.set_title("One embedding: texts can differ where points do not")
         axes.set_xlabel("first component")
         axes.set_ylabel("second component")
         _legend_below(figure, columns=2)
@@ -390,7 +393,9 @@ def divergence_levels_figure(curves: Sequence[Levels], path: str | os.PathLike[s
     """
     _check_levels(curves)
     with drawing(path, title=f"Renyi divergence of order {alpha:g} against the redaction level") as figure:
-        _levels(figure.subplots(), curves, f"divergence of order {alpha:g} (nats)").set_xlabel("redaction level (%)")
+        axes = _levels(figure.subplots(), curves, f"divergence of order {alpha:g} (nats)")
+        axes.set_xlabel("redaction level (%)")
+        axes.set_title("No upper bound: estimates in one embedding")
         _legend_below(figure, columns=2)
 
 
@@ -437,8 +442,11 @@ def _levels(axes: Axes, curves: Sequence[Levels], label: str) -> Axes:
 def _interval(
     axes: Axes, xs: NDArray[np.float64], values: Sequence[Estimate], color: str, dashes: str, name: str
 ) -> None:
-    """A curve with its intervals; an infinite end is an arrow, an infinite value is left out."""
+    """A curve with its intervals; an infinite end is an arrow, an infinite value a star at the top."""
     shown = [(x, found) for x, found in zip(xs, values, strict=True) if math.isfinite(found.value)]
+    if beyond := [x for x, found in zip(xs, values, strict=True) if not math.isfinite(found.value)]:
+        top = axes.get_xaxis_transform()
+        axes.plot(beyond, [0.99] * len(beyond), "*", color=color, transform=top, label=f"{name}: infinite")
     middle = [found.value for _, found in shown]
     down = [found.value - found.low if math.isfinite(found.low) else 0.0 for _, found in shown]
     up = [found.high - found.value if math.isfinite(found.high) else 0.0 for _, found in shown]

@@ -236,6 +236,12 @@ def measure(
     notes = []
     if shared:
         notes.append(f"{shared:,} public texts were left out: they are in one of the sets.")
+    for name, found in zip(("first", "second"), texts, strict=True):
+        if repeated := len(found) - len({*found}):
+            notes.append(
+                f"{repeated:,} records of the {name} set repeat a text: copies are not independent, neither the null "
+                "nor the certified bound holds as stated. Remove them where they are one record twice."
+            )
     if common:
         notes.append(f"{common:,} distinct texts are in both sets.")
     return measure_vectors(
@@ -282,7 +288,12 @@ def measure_vectors(
     settings = DivergenceSettings() if settings is None else settings
     # Halves must still have the neighbours that the largest order asks for.
     most = max(settings.neighbours, math.floor(settings.alphas[-1]))
-    check_samples(first, second, least=max(LEAST_ROWS, 2 * settings.folds, 2 * (most + 1)))
+    check_samples(first, second, least=max(LEAST_ROWS, 2 * settings.folds))
+    if min(len(first), len(second)) < 2 * (most + 1):
+        raise ConfigError(
+            f"Expected at least {2 * (most + 1)} records in each set, found {len(first)} and {len(second)}: the "
+            f"largest order, {settings.alphas[-1]:g}, asks for so many neighbours. Give more, or end alphas at a smaller one."
+        )
     if (len(first) + len(second)) // 2 - 4 <= first.shape[1] + 1:
         raise ConfigError(
             f"Expected more records than {len(first)} and {len(second)} for {first.shape[1]} coordinates: half of them "
@@ -376,7 +387,7 @@ def _halves(
     for i in range(settings.resamples):
         one, two = half(first), half(second)
         drawn = _learned(first[one], second[two], {name: r.at(one, two) for name, r in ratios.items()}, settings).flat()
-        if i < _NEAREST_HALVES:
+        if i < max(_NEAREST_HALVES, math.ceil(2 / bonferroni(settings.confidence, 1) - 1e-9) - 1):
             drawn.update(_nearest(first[one], second[two], settings).flat())
         for key, value in drawn.items():
             found.setdefault(key, []).append(value)

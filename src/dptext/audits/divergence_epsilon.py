@@ -111,8 +111,8 @@ def line_epsilon(intercept: float, slope: float, *, delta: float) -> float:
 def direct(alphas: Sequence[float], divergences: Sequence[float], *, delta: float) -> Direct:
     """min over tested orders of D + ln((a-1)/a) - (ln delta + ln a)/(a-1), at least 0.
 
-    (Canonne, Kamath and Steinke 2020; MATHS 3.3.) A divergence of 0 at any order means two equal
-    distributions, hence epsilon 0; divergences estimated below 0 count as 0.
+    (Canonne, Kamath and Steinke 2020; MATHS 3.3.) Divergences estimated below 0 count as 0. A true divergence of 0 at
+    any order means two equal distributions, but an estimated one does not: epsilon is 0 only where all are.
 
     Args:
         alphas: rising orders above 1.
@@ -123,8 +123,10 @@ def direct(alphas: Sequence[float], divergences: Sequence[float], *, delta: floa
         ConfigError: an argument out of its range.
     """
     orders, curve = _checked(alphas, divergences, delta)
-    found = curve + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
-    found = np.where(curve <= 0, 0.0, np.maximum(found, 0.0))
+    if (curve <= 0).all():
+        return Direct(0.0, float(orders[0]))
+    found = np.maximum(curve, 0.0) + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
+    found = np.maximum(found, 0.0)
     at = int(found.argmin())
     return Direct(float(found[at]), float(orders[at]))
 

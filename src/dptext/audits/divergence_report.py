@@ -147,7 +147,8 @@ class DivergenceReport:
         delta: of all epsilons.
         is_separated: whether a model told all unseen records apart: then no number is more than a lower value.
         records: of either set.
-        plane: the first two components of either set, for a figure; never written as numbers.
+        plane: the first two components of either set, for a figure, which is as private as the sets:
+            a point a record, so that who has a candidate text can look whether its point is there. Not in the JSON.
         notes: what a reader must know.
         signature: the settings that made the numbers.
     """

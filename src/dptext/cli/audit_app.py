@@ -377,7 +377,8 @@ def trait(
     top_layers: Annotated[int, typer.Option("--top-layers", help="Layers of the transformer that learn.")] = 2,
     delta: DeltaOption = 0.0,
     claim: Annotated[
-        float | None, typer.Option("--claim", help="Try this epsilon of the two sets, as a divergence gave it.")
+        float | None,
+        typer.Option("--claim", help="Try this epsilon of the two sets at --delta (a divergence speaks of 8e-5)."),
     ] = None,
     seed: SeedOption = None,
     without_guarantee: Annotated[
@@ -411,7 +412,10 @@ def divergence(
     first: Annotated[Path, typer.Argument(metavar="A", help="Texts of one set, such as a sensitive one.")],
     second: Annotated[Path, typer.Argument(metavar="B", help="Texts of the other, such as a safe one.")],
     public: Annotated[
-        Path, typer.Option("--public", help="Other texts, none of A or B, that fix the space of the comparison.")
+        Path,
+        typer.Option(
+            "--public", help="Other texts, redacted as A and B are, none of their originals: they fix the space."
+        ),
     ],
     text_field: TextFieldOption = "text",
     embedding: Annotated[

@@ -125,6 +125,7 @@ def _folder(out: Path) -> None:
 def _write(found: DivergenceReport, text: str, out: Path) -> None:
     report.divergence_figure(found, out / "divergence.svg")
     if all(rows.shape[1] == 2 for rows in found.plane):
+        say("plane.svg holds a point for each record: it is as private as the sets.")
         report.plane_figure(dict(zip(("first set", "second set"), found.plane, strict=True)), out / "plane.svg")
     path = out / "divergence.json"
     try:

@@ -132,7 +132,7 @@ def run(
     else:
         print(found.to_markdown())
         if settings.claim is not None:
-            print(_verdict(settings.claim, refuted))
+            print(_verdict(settings.claim, settings.delta, refuted))
         print(f"{split.duplicates:,} duplicates removed first.")
     return REFUTED if refuted else 0
 
@@ -234,8 +234,8 @@ def _trained(done: int, total: int) -> None:
     say(f"attackers: {done} of {total} trained")
 
 
-def _verdict(claim: float, refuted: bool) -> str:
-    stated = f"the claim of epsilon {claim:.6g} for the two sets"
+def _verdict(claim: float, delta: float, refuted: bool) -> str:
+    stated = f"the claim of epsilon {claim:.6g} at delta {delta:g} for the two sets"
     return f"REFUTED: {stated} is false." if refuted else f"Not refuted: {stated} survives, which proves nothing more."
 
 

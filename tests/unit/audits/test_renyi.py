@@ -356,3 +356,12 @@ def test_a_falling_curve_is_seen() -> None:
 def test_what_cannot_be_used_is_refused(wrong: Callable[[np.ndarray, np.ndarray], object]) -> None:
     with pytest.raises(ConfigError, match="Expected"):
         wrong(*shifted(4, 50, 1.0))
+
+
+def test_one_order_at_zero_does_not_make_epsilon_zero() -> None:
+    """An estimate a little below 0 at the smallest order says nothing of the others."""
+    alphas, curve = (1.1, 2.0, 10.0, 50.0), [-1e-6, 0.5, 3.0, 6.0]
+    found = direct(alphas, curve, delta=8e-5)
+    assert found.epsilon == pytest.approx(direct(alphas, [1e-6, *curve[1:]], delta=8e-5).epsilon, abs=1e-3)
+    assert found.epsilon > 3
+    assert direct(alphas, [-1.0, -0.1, 0.0, 0.0], delta=8e-5).epsilon == 0
