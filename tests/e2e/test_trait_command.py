@@ -109,7 +109,7 @@ def test_a_claim_is_refuted_with_1(two: tuple[Path, Path]) -> None:
     quick = [*FEW, *redacting(0.0), "--attacker", "tfidf"]
     code, out, err = dptext("audit", "trait", *two, *quick, "--claim", 0.2)
     assert code == 1, err
-    assert "REFUTED: the claim of epsilon 0.2 for the two sets is false." in out
+    assert "REFUTED: the claim of epsilon 0.2 at delta 0 for the two sets is false." in out
     code, out, _ = dptext("audit", "trait", *two, *quick, "--claim", 50, "--json")
     assert code == 0
     assert (json.loads(out)["claim"], json.loads(out)["refuted"]) == (50, False)

@@ -291,8 +291,8 @@ def measure_vectors(
     check_samples(first, second, least=max(LEAST_ROWS, 2 * settings.folds))
     if min(len(first), len(second)) < 2 * (most + 1):
         raise ConfigError(
-            f"Expected at least {2 * (most + 1)} records in each set, found {len(first)} and {len(second)}: the "
-            f"largest order, {settings.alphas[-1]:g}, asks for so many neighbours. Give more, or end alphas at a smaller one."
+            f"Expected at least {2 * (most + 1)} records in each set, found {len(first)} and {len(second)}: "
+            f"order {settings.alphas[-1]:g} asks for so many neighbours. Give more, or end alphas at a smaller one."
         )
     if (len(first) + len(second)) // 2 - 4 <= first.shape[1] + 1:
         raise ConfigError(
