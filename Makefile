@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .venv/stamps
-SOURCES := $(shell find src tests benchmarks experiments -name '*.py' 2>/dev/null)
+SOURCES := $(shell find src tests benchmarks experiments docs -name '*.py' 2>/dev/null)
 
 .PHONY: install demo format lint type imports dependencies test test-all bench docs constraints check clean
 
@@ -63,20 +63,14 @@ $(STAMPS)/dependencies: $(STAMPS)/dev $(SOURCES)
 	$(BIN)/deptry src
 	@touch $@
 
-# README and docs are run as tests
+# the pages, in build/docs, any warning being an error; README and docs are run as tests
 docs: $(STAMPS)/dev
+	$(BIN)/python -m sphinx -b html -n -W --keep-going -q -d build/doctrees docs build/docs
 	$(BIN)/python -m pytest README.md docs tests/docs
 
+# every ratio against a named alternative; the last result is kept in build/bench
 bench: $(STAMPS)/dev
-	$(BIN)/python benchmarks/nearest.py
-	$(BIN)/python benchmarks/samplers.py
-	$(BIN)/python benchmarks/audits.py
-	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/ledger.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/adept.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sentence_encoder.py --threads 1
-	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/depth.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/erae.py
+	$(BIN)/python benchmarks
 
 check: lint type imports dependencies test
 

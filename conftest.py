@@ -5,7 +5,9 @@ from sybil.document import PythonDocStringDocument
 from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.rest import DocTestParser
 
-documents = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/concepts/*.md", "docs/guides/*.md"])
+# CONTRIBUTING.md has a test of its own, which puts its code into a file outside the package.
+PAGES = ["README.md", *(f"docs/{folder}/*.md" for folder in ("tutorials", "guides", "concepts", "reference"))]
+documents = Sybil(parsers=[PythonCodeBlockParser()], patterns=PAGES)
 docstrings = Sybil(
     parsers=[DocTestParser()],
     patterns=["src/dptext/*.py", "src/dptext/**/*.py"],

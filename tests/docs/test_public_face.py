@@ -1,13 +1,18 @@
 """What strangers see first: names, imports, README, Makefile."""
 
+import ast
+import importlib
+import pkgutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import dptext
+from dptext.config import SPECS
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,6 +23,32 @@ def test_exported_names_exist_and_are_sorted() -> None:
         assert getattr(dptext, name) is not None
     assert dir(dptext) == dptext.__all__
     assert callable(dptext.privatize)
+
+
+def test_all_names_what_is_there() -> None:
+    """The lazy names, those that type checkers see, and `__all__` are one list; every mechanism is on it."""
+    tree = ast.parse((ROOT / "src" / "dptext" / "__init__.py").read_text("utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    imported = [node for node in block.body if isinstance(node, ast.ImportFrom) and node.module != "types"]
+    assert sorted(alias.name for node in imported for alias in node.names) == dptext.__all__
+    assert set(dptext._HOMES) <= set(dptext.__all__)
+    for node in imported:
+        for alias in node.names:
+            home = dptext._HOMES.get(alias.name)
+            assert node.module == ("dptext" if home is None else f"dptext.{home}"), alias.name
+    assert {cls.__name__ for cls in SPECS.values()} <= set(dptext.__all__)
+
+
+@pytest.mark.parametrize("name", ["audits", "utility"])
+def test_packages_export_what_they_import(name: str) -> None:
+    package = importlib.import_module(f"dptext.{name}")
+    submodules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    there = {
+        key
+        for key, value in vars(package).items()
+        if not key.startswith("_") and not (key in submodules and isinstance(value, ModuleType))
+    }
+    assert package.__all__ == sorted(there)
 
 
 def test_import_order_cannot_replace_a_function_by_a_module() -> None:
@@ -41,15 +72,20 @@ def test_every_command_and_option_has_help() -> None:
     import typer.main
 
     group = typer.main.get_command(dptext_app())
-    assert sorted(group.commands) == ["audit", "budget", "demo", "explain", "fit", "mechanisms", "privatize", "utility"]
+    assert sorted(group.commands) == [
+        *("audit", "budget", "compare", "demo", "explain", "fit", "mechanisms", "privatize", "recommend", "report"),
+        "utility",
+    ]
     audits = group.commands["audit"].commands
     assert sorted(audits) == [
         "authorship",
         "distinguish",
+        "divergence",
         "exact",
         "membership",
         "reconstruction",
         "sensitivity",
+        "trait",
         "whitebox",
     ]
     budgets = group.commands["budget"].commands

@@ -200,6 +200,82 @@ def privatize(
 
 
 @app.command()
+def compare(
+    experiment: Annotated[
+        Path, typer.Argument(metavar="EXPERIMENT.toml", help="Corpora, mechanisms, what to measure.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder of cells and table; gone on with if there.")
+    ],
+    workers: Annotated[int, typer.Option("--workers", help="Processes at once; 0 is one a core.")] = 0,
+    memory: Annotated[
+        float, typer.Option("--memory", metavar="GIB", help="What a process may take; 0 is an equal share.")
+    ] = 0.0,
+    keep_private_samples: Annotated[
+        bool, typer.Option("--keep-private-samples", help="Keep some private originals in DIR, for the report.")
+    ] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Run cells again that failed.")] = False,
+    accept_changes: Annotated[
+        bool, typer.Option("--accept-changes", help="Go on in DIR with another experiment; equal cells are kept.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a grid of mechanisms over corpora into one table. Exit code 1: a claim was refuted; 5: cells failed."""
+    from dptext.cli import compare as command
+
+    raise typer.Exit(
+        command.run(
+            experiment,
+            out,
+            workers=workers,
+            memory=memory,
+            keep_private_samples=keep_private_samples,
+            retry=retry,
+            accept_changes=accept_changes,
+            as_json=as_json,
+        )
+    )
+
+
+@app.command()
+def recommend(
+    unit: Annotated[str, typer.Option("--unit", help="token, sentence, document or author.")] = "document",
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The most that a release may cost.")] = 10.0,
+    task: Annotated[
+        str, typer.Option("--task", help="classification, meaning, or authorship (that it stays hidden).")
+    ] = "classification",
+    delta: Annotated[float, typer.Option("--delta", help="At most; above 1e-3 nothing is protected.")] = 1e-3,
+    table: Annotated[
+        Path | None,
+        typer.Option("--table", help="Folder of `dptext compare`, or a file of --reduce; not our own table."),
+    ] = None,
+    reduce: Annotated[
+        Path | None, typer.Option("--reduce", metavar="FILE", help="Also write the rows that are read of --table.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Name the mechanism that measured best under a guarantee, with the rows behind it; or say "none"."""
+    from dptext.cli import recommend as command
+
+    command.run(unit, epsilon, task, delta=delta, table=table, reduce=reduce, as_json=as_json)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `dptext compare` wrote.")],
+    target: Annotated[Path | None, typer.Option("--out", help="The page; default: DIR/report.html.")] = None,
+    show_private: Annotated[
+        bool, typer.Option("--show-private", help="Also show samples of private records, where they were kept.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write what `dptext compare` measured as one HTML page, which needs no network and no JavaScript."""
+    from dptext.cli import report as command
+
+    command.run(folder, target, show_private=show_private, as_json=as_json)
+
+
+@app.command()
 def demo(as_json: JsonOption = False) -> None:
     """Fit ADePT on built-in sample texts, privatize others, and show what was guaranteed, kept and leaked."""
     from dptext.cli import demo as command

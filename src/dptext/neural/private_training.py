@@ -187,6 +187,11 @@ def train_privately(
 ) -> None:
     """DP-SGD in place. The number of records is used as it is: it is no secret when a record is replaced.
 
+    What else is drawn in a step, hidden words and noise on latents, is drawn for the taken records in the order of the
+    input, for the whole public length, and in amounts that no text decides: replacing one record changes neither which
+    others are taken nor what is drawn for them. So the sums of gradients of two neighbouring inputs differ, for equal
+    draws, by two clipped gradients at most.
+
     Args:
         model: with public weights.
         inputs: of the private records, left-padded tokens or features, `(n, ...)`.
@@ -194,11 +199,6 @@ def train_privately(
         schedule: see there.
         randomness: of the sampling and of the gradient noise; secure() for real texts.
         noise: the mechanism's own noise on latents, as in `training.train`; it costs and protects nothing here.
-
-    What else is drawn in a step, hidden words and noise on latents, is drawn for the taken records in the order of the
-    input, for the whole public length, and in amounts that no text decides: replacing one record changes neither which
-    others are taken nor what is drawn for them. So the sums of gradients of two neighbouring inputs differ, for equal
-    draws, by two clipped gradients at most.
         device: where the model is.
         on_step: called with the steps done and all steps. (A loss would be private.)
     """

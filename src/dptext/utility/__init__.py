@@ -9,3 +9,40 @@
 Everything here looks at private originals: these are experiments on public corpora in the place of private ones, and
 what they print is not covered by any guarantee. Classifiers need the extra `[audit]`, the neural one `[neural]`.
 """
+
+from dptext.utility.balance import (
+    balance_behind,
+    balance_error,
+    confusion_matrix,
+    debiased_balance,
+    observed_balance,
+    shifted_split,
+)
+from dptext.utility.classification import Accuracy, Classifier, Trainer, evaluate, macro_f1, train_named, train_tfidf
+from dptext.utility.fidelity import Fidelity, fidelity
+from dptext.utility.stylometry import StyleSpace
+from dptext.utility.tables import UtilityRow, UtilityTable, baselines, required_rows, utility_table
+
+__all__ = [
+    "Accuracy",
+    "Classifier",
+    "Fidelity",
+    "StyleSpace",
+    "Trainer",
+    "UtilityRow",
+    "UtilityTable",
+    "balance_behind",
+    "balance_error",
+    "baselines",
+    "confusion_matrix",
+    "debiased_balance",
+    "evaluate",
+    "fidelity",
+    "macro_f1",
+    "observed_balance",
+    "required_rows",
+    "shifted_split",
+    "train_named",
+    "train_tfidf",
+    "utility_table",
+]

@@ -1,0 +1,129 @@
+"""`dptext recommend`: the mechanism to take, with the measured rows behind it, or none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from dptext.cli.progress import say
+from dptext.compare.recommend import (
+    FIDELITY,
+    MADE_BY,
+    Asked,
+    MeasuredTable,
+    Recommendation,
+    Verdict,
+    read_measured,
+    recommend,
+    reduced,
+)
+from dptext.compare.table import write_json
+from dptext.errors import ConfigError
+from dptext.guarantee import Json, Unit
+
+_SHOWN: Final = 5
+_SCOPE: Final = (
+    "Measured on these corpora and no others: run `dptext compare` with your own before you rely on it. A guarantee "
+    "that is conditional holds as long as its assumptions do: `dptext explain` says which."
+)
+
+
+def run(
+    unit: str, epsilon: float, task: str, *, delta: float, table: Path | None, reduce: Path | None, as_json: bool
+) -> None:
+    """Print the answer for every corpus of the table, or write the small table that recommendations read.
+
+    Raises:
+        ConfigError: a setting, or the table, cannot be used.
+    """
+    measured = read_measured(table)
+    if reduce is not None:
+        if table is None:
+            raise ConfigError("Expected --table DIR with --reduce: the folder of a finished `dptext compare`.")
+        write_json(reduce, reduced(measured.about, measured.rows))
+        say(f"Written: {reduce}")
+    asked = Asked(_unit(unit), epsilon, delta, task)
+    answers = recommend(measured.rows, asked)
+    if as_json:
+        print(json.dumps(_data(measured, asked, answers), indent=2))
+        return
+    print(_head(measured, asked))
+    for answer in answers:
+        print()
+        print("\n".join(_lines(answer)))
+    if not answers:
+        print("\nnone: the table has no row.")
+    print(f"\n{_SCOPE}")
+
+
+def _unit(name: str) -> Unit:
+    try:
+        return Unit(name)
+    except ValueError:
+        raise ConfigError(f"Expected --unit {name!r} to be one of {', '.join(Unit)}.") from None
+
+
+def _head(measured: MeasuredTable, asked: Asked) -> str:
+    about = measured.about
+    source = f"Table: {about.get('name', '?')}, written {about.get('written', '?')} by {about.get('command', '?')}"
+    return (
+        f"Asked: epsilon at most {asked.epsilon:g} and delta at most {asked.largest_delta:g} per {asked.unit}, for "
+        f"{asked.task}.\n{source} (dptext {about.get('version', '?')}).\nTo measure it anew: {MADE_BY}"
+    )
+
+
+def _lines(answer: Recommendation) -> list[str]:
+    lines = []
+    if answer.qualified:
+        best = answer.qualified[0]
+        lines += [f"{answer.corpus}: {best.row.row}", *_behind(best, answer.metric)]
+        others = answer.qualified[1:]
+        if others:
+            lines.append(f"  also good enough, in this order ({answer.metric}):")
+            lines += [f"    {other.row.row}: {other.row.numbers[answer.metric]}" for other in others[:_SHOWN]]
+    else:
+        lines.append(f"{answer.corpus}: none")
+    if answer.rejected:
+        lines.append("  not recommended:")
+        lines += [f"    {verdict.row.row}: {'; '.join(verdict.reasons)}" for verdict in answer.rejected]
+    return lines
+
+
+def _behind(best: Verdict, metric: str) -> list[str]:
+    row = best.row
+    lines = [f"  {row.guaranteed()}"]
+    lines += [f"  {name} {row.numbers[name]}" for name in dict.fromkeys((metric, FIDELITY))]
+    for other in best.beaten:
+        shown = "; ".join(
+            f"{name} {other.numbers[name]}" for name in dict.fromkeys((metric, FIDELITY)) if name in other.numbers
+        )
+        cost = f" at epsilon {other.epsilon:g}" if other.epsilon else ""
+        lines.append(f"  beside {other.row}{cost}: {shown}")
+    settings = json.dumps(row.to_dict()["settings"])
+    lines.append(f"  settings: kind {row.kind}, {settings}")
+    return lines
+
+
+def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendation]) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for answer in answers:
+        best = answer.qualified[0].row if answer.qualified else None
+        found[answer.corpus] = {
+            "answer": "none" if best is None else best.row,
+            "metric": answer.metric,
+            "qualified": [verdict.row.to_dict() for verdict in answer.qualified],
+            "references": [row.to_dict() for row in answer.qualified[0].beaten] if answer.qualified else [],
+            "rejected": [{**verdict.row.to_dict(), "reasons": list(verdict.reasons)} for verdict in answer.rejected],
+        }
+    return {
+        "asked": {
+            "unit": str(asked.unit),
+            "epsilon": asked.epsilon,
+            "delta": asked.largest_delta,
+            "task": asked.task,
+        },
+        "table": dict(measured.about),
+        "corpora": found,
+    }

@@ -1,0 +1,44 @@
+"""`dptext report`: what `dptext compare` measured, as one HTML page."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from dptext.pages import Written, write_page, write_private_page
+
+PAGE = "report.html"
+
+
+def run(folder: Path, target: Path | None, *, show_private: bool, as_json: bool) -> None:
+    """Write the page of a comparison, at `target` or in its folder, and tell what is in it."""
+    path = target or folder / PAGE
+    written = write_private_page(folder, path) if show_private else write_page(folder, path)
+    if show_private:
+        told = (
+            f"Warning: {path} shows {written.private} private texts and what was made of them; do not hand it on."
+            if written.private
+            else "No private samples were kept: `dptext compare --keep-private-samples` keeps them."
+        )
+        print(told, file=sys.stderr, flush=True)
+    if as_json:
+        print(json.dumps({"path": str(path), **asdict(written)}, indent=2, ensure_ascii=False))
+        return
+    print(_line(path, written))
+
+
+def _line(path: Path, written: Written) -> str:
+    open_cells = written.total - written.done - written.failed
+    counts = [
+        f"{written.done} of {written.total} cells",
+        *([f"{written.failed} failed"] if written.failed else []),
+        *([f"{open_cells} not done yet"] if open_cells > 0 else []),
+        f"corpora {written.corpora}",
+        f"rows {written.rows}",
+        f"metrics {written.metrics}",
+        f"figures {written.figures}",
+        f"warnings {written.warnings}",
+    ]
+    return f"{path}: {', '.join(counts)}."

@@ -1,0 +1,160 @@
+"""The folder of an experiment: what was asked, which cells are finished, and that nothing has changed since.
+
+DIR/experiment.json        what was asked, of which records, on what machine, and how far it is
+DIR/cells/SIGNATURE.json   one finished cell each, of files that appear whole or not at all
+DIR/table.parquet, .json   all rows
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from dptext.compare.experiment import Experiment
+from dptext.compare.table import read_json, write_json, write_table
+from dptext.compare.worker import CELLS
+from dptext.errors import ConfigError
+from dptext.formats import file_error
+from dptext.guarantee import Json
+
+EXPERIMENT: Final = "experiment.json"
+
+_LOCK: Final = ".lock"
+_AGAIN: Final = "Choose another --out, or keep the cells that are as they were with --accept-changes."
+
+
+class Folder:
+    """The folder of one experiment, held by one run at a time.
+
+    Attributes:
+        path: of the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Make the folder where it is absent, and keep other runs out of it.
+
+        Raises:
+            ConfigError: another run is at work, the folder holds other things, or the disk refuses.
+        """
+        import fcntl  # noqa: PLC0415 (not on every system)
+
+        known = (self.path / EXPERIMENT).exists()
+        try:
+            if self.path.is_dir() and not known and any(child.name != _LOCK for child in self.path.iterdir()):
+                raise ConfigError(
+                    f"Expected --out {str(self.path)!r} to be absent, empty, or the folder of this experiment. Choose "
+                    "another folder."
+                )
+            (self.path / CELLS).mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise file_error(self.path, "write", error) from error
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ConfigError(
+                    f"Expected no other run to be at work in {str(self.path)!r}: wait for it, or choose another --out."
+                ) from None
+            for draft in [*self.path.glob(".*.partial"), *(self.path / CELLS).glob(".*.partial")]:
+                draft.unlink(missing_ok=True)  # of a run that was killed
+            yield
+        finally:
+            os.close(lock)
+
+    def check(self, experiment: Experiment, corpora: Mapping[str, Json]) -> None:
+        """Refuse a folder whose cells were made from something else.
+
+        Raises:
+            ConfigError: the experiment or a corpus has changed; it says which.
+        """
+        if not (self.path / EXPERIMENT).exists():
+            return
+        before = read_json(self.path / EXPERIMENT)
+        if not isinstance(before, dict) or not isinstance(before.get("corpora"), dict):
+            raise ConfigError(f"{self.path / EXPERIMENT} was not written by dptext: choose another --out.")
+        if before.get("toml") != dict(experiment.toml):
+            keys = _changed(before.get("toml"), dict(experiment.toml))
+            raise ConfigError(
+                f"Expected the experiment to be the one that {str(self.path)!r} was begun with: its {keys} changed "
+                f"since. {_AGAIN}"
+            )
+        if before["corpora"] != dict(corpora):
+            names = _changed(before["corpora"], dict(corpora))
+            raise ConfigError(
+                f"Expected the corpora to be those that {str(self.path)!r} was begun with: a file of {names} changed "
+                f"since. {_AGAIN}"
+            )
+
+    def finished(self, signature: str) -> dict[str, Json] | None:
+        """The finished cell of this signature; None where there is none, or a file that is no cell."""
+        path = self.path / CELLS / f"{signature}.json"
+        if not path.exists():
+            return None
+        try:
+            found = read_json(path)
+        except ConfigError:
+            return None  # cut short by something else than a run: it is made again
+        return found if isinstance(found, dict) and found.get("signature") == signature else None
+
+    def write(self, signature: str, data: Mapping[str, Json]) -> None:
+        """Keep a finished cell."""
+        write_json(self.path / CELLS / f"{signature}.json", dict(data))
+
+    def forget(self, signature: str) -> None:
+        """Remove a cell, so that it is run again."""
+        (self.path / CELLS / f"{signature}.json").unlink(missing_ok=True)
+
+    def describe(
+        self, experiment: Experiment, corpora: Mapping[str, Json], *, command: str, cells: Mapping[str, int]
+    ) -> None:
+        """Write `experiment.json`."""
+        write_json(
+            self.path / EXPERIMENT,
+            {
+                "name": experiment.name,
+                "written": datetime.now(UTC).date().isoformat(),
+                "version": version("dptext"),
+                "machine": {"cores": cores(), "memory_gib": round(memory_mib() / 1024, 1)},
+                "command": command,
+                "toml": dict(experiment.toml),
+                "corpora": dict(corpora),
+                "cells": dict(cells),
+            },
+        )
+
+    def tabulate(self, signatures: Sequence[str]) -> None:
+        """Write the table of all finished cells, in the order of the grid."""
+        rows: list[dict[str, Json]] = []
+        for signature in signatures:
+            found = (self.finished(signature) or {}).get("rows")
+            rows += [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+        write_table(self.path, rows)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory_mib() -> int:
+    """Memory of the machine, or of the container where that is less."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):  # no container, or one without a limit ("max")
+        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
+    return found >> 20
+
+
+def _changed(before: Json, now: Mapping[str, Json]) -> str:
+    """The names of what is not the same."""
+    known = before if isinstance(before, dict) else {}
+    return ", ".join(repr(key) for key in sorted({*known, *now}) if known.get(key) != now.get(key))

@@ -1,0 +1,82 @@
+"""The tidy table, one row a cell and number: Parquet and JSON, readable by their owner only until they are shared."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from dptext.compare.rows import COLUMNS
+from dptext.errors import ConfigError
+from dptext.formats import load_pyarrow
+from dptext.guarantee import Json
+from dptext.releases import create_private, publish
+
+PARQUET: Final = "table.parquet"
+JSON_FILE: Final = "table.json"
+
+_WHOLE: Final = ("trial",)
+_NUMBERS: Final = (
+    "epsilon", "delta", "document_epsilon", "value", "low", "high", "confidence", "seconds", "peak_mib",
+)  # fmt: skip
+
+Row = Mapping[str, Json]
+
+
+def write_json(path: Path, data: Json) -> None:
+    """Write JSON so that a kill leaves the old file or the new one.
+
+    Raises:
+        ConfigError: the disk refuses.
+    """
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    file = create_private(partial)
+    try:
+        file.write((json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+        publish(file, partial, path, force=True)
+    finally:
+        file.close()
+        partial.unlink(missing_ok=True)
+
+
+def read_json(path: Path) -> Json:
+    """What `write_json` wrote.
+
+    Raises:
+        ConfigError: there is no such file, or it holds something else.
+    """
+    try:
+        found: Json = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"Cannot read {path}: {error.strerror}. Give the path of an existing file.") from error
+    except ValueError:
+        raise ConfigError(f"{path} is not a JSON file: it was cut short or edited. Remove it and run again.") from None
+    return found
+
+
+def write_table(folder: Path, rows: Sequence[Row]) -> None:
+    """Write the rows as `table.parquet` and `table.json` into the folder.
+
+    Raises:
+        ConfigError: the disk refuses.
+        MissingExtraError: pyarrow is not installed.
+    """
+    arrow, parquet = load_pyarrow()
+    types = {name: arrow.int64() if name in _WHOLE else arrow.string() for name in COLUMNS}
+    types |= {name: arrow.float64() for name in _NUMBERS}
+    table = arrow.table(
+        {name: arrow.array([row[name] for row in rows], types[name]) for name in COLUMNS},
+        schema=arrow.schema([(name, types[name]) for name in COLUMNS]),
+    )
+    path = folder / PARQUET
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    file = create_private(partial)
+    try:
+        parquet.write_table(table, file)
+        publish(file, partial, path, force=True)
+    finally:
+        file.close()
+        partial.unlink(missing_ok=True)
+    write_json(folder / JSON_FILE, [dict(row) for row in rows])

@@ -1,0 +1,180 @@
+"""The process that runs cells: `python -m dptext.compare.worker`, spoken to in lines of JSON.
+
+The first line opens an experiment, each other one names a cell. Each cell is written to its file before its line is
+answered. A deliberate error is a failed cell; any other one ends the process, which says where it was and withholds the
+message, because that might hold private text. The process ends with its parent, however that ends.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Final
+
+from dptext.compare.cells import Cell
+from dptext.compare.corpora import Corpus, load_corpus
+from dptext.compare.experiment import Experiment, parse_experiment
+from dptext.compare.measure import Lens
+from dptext.compare.rows import Outcome, cell_data, run_cell
+from dptext.compare.table import write_json
+from dptext.errors import ConfigError, DPTextError
+from dptext.guarantee import Json
+
+INTERNAL_ERROR: Final = 70
+OUT_OF_MEMORY: Final = 71
+CELLS: Final = "cells"
+#: How a message says that there was no room for a cell.
+NO_ROOM: Final = "MemoryError: the cell needs more memory than a worker may take. Give it more with --memory."
+
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a worker must know before its first cell.
+
+    Attributes:
+        toml: the experiment, parsed.
+        folder: where finished cells go.
+        memory_mib: that the process may take; 0 for as much as there is.
+        private_samples: keep some private originals in the cells.
+        corpora: numbers and digests of the records, by name; others are refused.
+    """
+
+    toml: Mapping[str, Json]
+    folder: str
+    memory_mib: int
+    private_samples: bool
+    corpora: Mapping[str, Json]
+
+
+class Worker:
+    """One experiment in one process, one corpus in memory at a time."""
+
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
+        self._experiment: Experiment = parse_experiment(opening.toml)
+        self._lens = Lens(self._experiment.measures)
+        self._corpus: Corpus | None = None
+
+    def run(self, cell: Cell, signature: str) -> dict[str, Json]:
+        """Run the cell, write it, and say how it went.
+
+        Raises:
+            MemoryError: there is not enough.
+        """
+        began = time.monotonic()
+        _forget_peak()
+        outcome: Outcome | str
+        try:
+            if cell.fault:
+                raise ConfigError(cell.fault)
+            outcome = run_cell(
+                cell,
+                self._experiment,
+                self._loaded(cell.corpus),
+                self._lens,
+                private_samples=self._opening.private_samples,
+            )
+        except DPTextError as error:
+            outcome = f"{type(error).__name__}: {error}"
+        data = cell_data(cell, outcome, signature=signature, seconds=time.monotonic() - began, peak_mib=peak_mib())
+        write_json(Path(self._opening.folder) / CELLS / f"{signature}.json", data)
+        del outcome
+        gc.collect()  # networks stand in cycles: the next cell needs the room
+        return {"done": signature}
+
+    def _loaded(self, name: str) -> Corpus:
+        if self._corpus is None or self._corpus.name != name:
+            self._corpus = None  # two at once would need twice the memory
+            found = load_corpus(self._experiment.corpus(name), seed=self._experiment.seed)
+            if found.described() != self._opening.corpora[name]:
+                raise ConfigError(
+                    f"Expected the corpus {name!r} to be as it was when the run began: a file has changed since. Put "
+                    "it back and run again with --retry, or begin anew in another folder."
+                )
+            self._corpus = found
+        return self._corpus
+
+
+def peak_mib() -> float:
+    """The most memory that this process held since `_forget_peak` (since its start, but on Linux), in MiB."""
+    try:
+        for line in Path("/proc/self/status").read_text("ascii", "replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    except OSError:
+        pass  # not Linux
+    import resource  # noqa: PLC0415 (not on every system)
+
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found / (1024 if sys.platform != "darwin" else _MIB)
+
+
+def _forget_peak() -> None:
+    try:
+        Path("/proc/self/clear_refs").write_text("5", "ascii")
+    except OSError:
+        return  # the peak is then of the whole process
+
+
+def _bound_memory(mib: int) -> None:
+    """Refuse allocations beyond so much data; address space that is only reserved does not count on Linux."""
+    if not mib:
+        return
+    import resource  # noqa: PLC0415 (not on every system)
+
+    kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+    _, hard = resource.getrlimit(kind)
+    wanted = mib * _MIB
+    resource.setrlimit(kind, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+
+
+def main() -> None:
+    """Serve the parent until it closes the pipe."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever prints must not be taken for an answer
+    lines: queue.Queue[bytes] = queue.Queue()
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, lines), daemon=True).start()
+
+    def withhold(kind: type[BaseException], _: BaseException, trace: TracebackType | None) -> None:
+        frame = trace
+        while frame is not None and frame.tb_next is not None:
+            frame = frame.tb_next
+        where = f" at {Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" if frame else ""
+        memory = issubclass(kind, MemoryError)
+        _answer(answers, {"broken": NO_ROOM if memory else f"{kind.__name__}{where}; its message is withheld."})
+        os._exit(OUT_OF_MEMORY if memory else INTERNAL_ERROR)
+
+    sys.excepthook = withhold
+    opening = Opening(**json.loads(lines.get()))
+    _bound_memory(opening.memory_mib)
+    worker = Worker(opening)
+    while True:
+        asked = json.loads(lines.get())
+        _answer(answers, worker.run(Cell(**asked["cell"]), str(asked["signature"])))
+
+
+def _listen(source: BinaryIO, lines: queue.Queue[bytes]) -> None:
+    """Hand lines on; at the end of the pipe the parent is gone, and so is the reason to go on."""
+    for line in source:
+        lines.put(line)
+    os._exit(0)
+
+
+def _answer(target: BinaryIO, data: Mapping[str, Json]) -> None:
+    target.write(json.dumps(dict(data)).encode() + b"\n")
+    target.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""What a reader must know before any number: the warnings that stand first on the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, Trust, Unit, format_delta, format_epsilon
+from dptext.pages.results import PUBLIC_ONLY, Results, Row
+from dptext.pages.summary import (
+    REFUTED,
+    Key,
+    Measured,
+    first_rows,
+    is_bound,
+    listed,
+    measured,
+    names,
+    short,
+    without_folders,
+)
+
+#: How near an output is to its own original; the first that was measured decides, as in `dptext recommend`.
+FIDELITY: Final = ("fidelity.cosine", "fidelity.own_first", "fidelity.tokens_kept")
+_ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """One kind of warning.
+
+    Attributes:
+        name: short, for links.
+        title: what is wrong.
+        why: what that means.
+        items: where it is so.
+    """
+
+    name: str
+    title: str
+    why: str
+    items: tuple[str, ...]
+
+
+def cautions(results: Results) -> list[Caution]:
+    """The warnings of a comparison, gravest first; only those that something is to be said of."""
+    numbers = measured(results.rows)
+    kinds = (
+        Caution(
+            "refuted",
+            "Refuted claims",
+            "An attack shows that the true epsilon is larger than what is stated. Do not use these.",
+            tuple(_refuted(results.rows)),
+        ),
+        Caution(
+            "none",
+            "No guarantee",
+            "The basis is NONE: treat the output as if it were the private text itself.",
+            tuple(_without(results)),
+        ),
+        Caution(
+            "claimed",
+            "Claimed, not checked",
+            "The epsilon is somebody else's statement.",
+            tuple(_by_row(row for row in _mechanisms(results.rows) if row.basis == Basis.CLAIMED)),
+        ),
+        Caution(
+            "central",
+            "Trained on private text",
+            "Whoever trains the model sees the private text and must be trusted. What the model learnt by heart may "
+            "come out in the release of anybody, as far as no guarantee of the training bounds that.",
+            tuple(_by_row(row for row in _mechanisms(results.rows) if _trained_on_private(results, row))),
+        ),
+        Caution(
+            "fidelity",
+            "Fidelity not above public-only and label_only",
+            "The lower end of its interval is not above the upper end of public text drawn at random, or of public "
+            "text with the private label, at no larger an epsilon for a document. Good accuracy is then public "
+            "knowledge written out again.",
+            tuple(_unfaithful(results.rows, numbers)),
+        ),
+        Caution(
+            "failed",
+            "Failed or missing cells",
+            "These have no numbers; where some trials failed, the numbers are those of the others.",
+            tuple(_failed(results)),
+        ),
+        Caution(
+            "delta",
+            f"Delta above {MAX_MEANINGFUL_DELTA:g}",
+            "With probability delta anything may leak: this is counted as no protection.",
+            tuple(
+                _by_row(
+                    (row for row in _mechanisms(results.rows) if (row.delta or 0.0) > MAX_MEANINGFUL_DELTA),
+                    lambda row: f"delta {format_delta(row.delta or 0.0)}",
+                )
+            ),
+        ),
+    )
+    return [caution for caution in kinds if caution.items]
+
+
+def _mechanisms(rows: Iterable[Row]) -> list[Row]:
+    """One line for each corpus and row that is no baseline."""
+    return [row for row in first_rows(rows).values() if not row.baseline]
+
+
+def _by_row(rows: Iterable[Row], what: Callable[[Row], str] | None = None) -> list[str]:
+    """A line for each row, with its corpora."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        said = f" ({what(row)})" if what else ""
+        found.setdefault(row.row + said, []).append(row.corpus)
+    return [f"{name} on {listed(names(corpora))}" for name, corpora in found.items()]
+
+
+def _refuted(rows: Iterable[Row]) -> list[str]:
+    """What an audit says that it refutes; and published claims below what an attack showed.
+
+    An audit of a guarantee knows whether it speaks of the same neighbours; only where the table holds no verdict of it
+    is the bound compared here, and never that of authorship, which swaps whole documents.
+    """
+    rows = [row for row in rows if row.kind and row.value is not None]
+    verdicts = {(row.signature, row.metric.removesuffix(REFUTED)) for row in rows if row.metric.endswith(REFUTED)}
+    found = []
+    for row in rows:
+        value, audit = row.value or 0.0, row.metric.split(".")[0]
+        where = f"{row.row} on {row.corpus}"
+        if row.metric.endswith(REFUTED) and value == 1:
+            found.append(f"{where}: {audit} refutes epsilon {format_epsilon(row.epsilon or 0.0)}")
+        elif is_bound(row.metric):
+            claims = [("its authors claim", row.settings.get("claimed_epsilon"))]
+            if (row.signature, audit) not in verdicts and audit != "authorship":
+                claims.append(("it states", row.epsilon))
+            found += [
+                f"{where}: {who} epsilon {format_epsilon(epsilon)}, {row.metric} is {short(value)}"
+                for who, epsilon in claims
+                if isinstance(epsilon, int | float) and value > epsilon
+            ]
+    return names(found)
+
+
+def _without(results: Results) -> list[str]:
+    def reason(row: Row) -> str:
+        cell = results.cells.get(row.signature)
+        stated = cell.guarantee.reason if cell and cell.guarantee else ""
+        return without_folders(stated) or "the reason is not in the folder"
+
+    return _by_row((row for row in _mechanisms(results.rows) if row.basis == Basis.NONE), reason)
+
+
+def _trained_on_private(results: Results, row: Row) -> bool:
+    """By its certificate, or because the experiment handed private records to its `fit`."""
+    cell = results.cells.get(row.signature)
+    central = cell is not None and cell.guarantee is not None and cell.guarantee.trust is Trust.CENTRAL
+    return central or any(f"{row.row} ".startswith(f"{name} ") for name in results.experiment.trained_on_private)
+
+
+def _unfaithful(rows: Sequence[Row], numbers: Mapping[Key, Measured]) -> list[str]:
+    lines = first_rows(rows)
+    found = []
+    for row in _mechanisms(rows):
+        metric = next((name for name in FIDELITY if (row.corpus, row.row, name) in numbers), None)
+        if metric is None:
+            continue
+        own = numbers[row.corpus, row.row, metric]
+        baselines = [PUBLIC_ONLY, *_label_only(row, lines)]
+        not_below = {
+            name: numbers[key]
+            for name in baselines
+            if (key := (row.corpus, name, metric)) in numbers and own.at_least <= numbers[key].at_most
+        }
+        if not_below:
+            hardest = max(not_below, key=lambda name: not_below[name].at_most)
+            found.append(f"{row.row} on {row.corpus}: {metric} {own}, {hardest} {not_below[hardest]}")
+    return found
+
+
+def _label_only(row: Row, lines: Mapping[tuple[str, str], Row]) -> list[str]:
+    """The rows that spend a budget on the label and cost a document no more; all, where no such cost is known."""
+    document = row.epsilon if row.unit == Unit.DOCUMENT and not row.metric_privacy else row.document_epsilon
+    most = math.inf if document is None else document * (1 + _ROUNDING)
+    return [
+        line.row
+        for (corpus, _), line in lines.items()
+        if corpus == row.corpus and line.label_only and line.epsilon is not None and line.epsilon <= most
+    ]
+
+
+def _failed(results: Results) -> list[str]:
+    experiment = results.experiment
+    found = [
+        f"{row.row} on {row.corpus}, trial {row.trial}: {without_folders(row.error or '')}"
+        for row in results.rows
+        if row.failed
+    ]
+    open_cells = experiment.total - experiment.done - experiment.failed
+    if open_cells > 0:
+        found.append(f"{open_cells} of {experiment.total} cells are not done yet: run `dptext compare` again to go on")
+    absent = {row.signature for row in results.rows if not row.failed} - set(results.cells)
+    if absent:
+        found.append(f"{len(absent)} finished cells have no file: their certificates and samples are missing here")
+    return found

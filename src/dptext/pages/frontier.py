@@ -1,0 +1,248 @@
+"""The privacy-utility frontier: which points stand on one pair of axes, and which must not.
+
+Epsilons of different unit, relation or distance mean different things, so that each such meaning has figures of its
+own. Rows without a guarantee stand beside the axis, never on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dptext.guarantee import Basis, Unit, format_delta, format_epsilon
+from dptext.pages.results import ORIGINAL, PUBLIC_ONLY, RANDOM, Row
+from dptext.pages.summary import (
+    Key,
+    Measured,
+    first_rows,
+    is_bound,
+    less_is_better,
+    listed,
+    measured,
+    names,
+    protects,
+    series_name,
+    without_folders,
+)
+
+#: Metrics that are drawn, where there are; all are in the tables.
+DRAWN: Final = (
+    "classification.accuracy",
+    "embedding.accuracy",
+    "fidelity.label_kept",
+    "fidelity.own_first",
+    "fidelity.cosine",
+    "authorship.adaptive",
+)
+#: Rows that no epsilon moves: horizontal lines.
+LINES: Final = (ORIGINAL, PUBLIC_ONLY, RANDOM)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One row in one figure: `epsilon` is None where nothing is guaranteed; `checked` is false for a mere claim."""
+
+    row: str
+    epsilon: float | None
+    measured: Measured
+    checked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Rows that only epsilon tells apart; `style` picks colour and marker, below 0 for baselines (label_only)."""
+
+    name: str
+    style: int
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes: one metric on one corpus. `lines` are the rows that no epsilon moves."""
+
+    corpus: str
+    metric: str
+    series: tuple[Series, ...]
+    lines: tuple[tuple[str, Measured], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """All figures of one meaning of epsilon.
+
+    Attributes:
+        title: unit, relation and distance.
+        axis: what stands below the axis.
+        legend: each series, with its style.
+        panels: by metric.
+        epsilons: smallest and largest on the axis, which all panels share.
+        ranges: of each metric's values, which its panels share.
+        beside: whether any row stands beside the axis.
+        notes: what the figures leave out.
+    """
+
+    title: str
+    axis: str
+    legend: tuple[tuple[str, int], ...]
+    panels: Mapping[str, tuple[Panel, ...]]
+    epsilons: tuple[float, float]
+    ranges: Mapping[str, tuple[float, float]]
+    beside: bool
+    notes: tuple[str, ...]
+
+
+def frontiers(rows: Sequence[Row]) -> list[Frontier]:
+    """The figures of each meaning of epsilon that a mechanism has; whole documents first."""
+    numbers = measured(rows)
+    lines = [row for row in first_rows(rows).values() if not row.failed]
+    meanings = names(row.meaning for row in lines if not row.baseline and _drawable(row))
+    meanings.sort(key=lambda meaning: (meaning[2] is not None, meaning[0] != Unit.DOCUMENT))
+    metrics = _metrics(rows)
+    return [_frontier(meaning, lines, numbers, metrics) for meaning in meanings]
+
+
+def undrawn(rows: Sequence[Row]) -> list[str]:
+    """Mechanisms that stand in no figure at all."""
+    lines = [row for row in first_rows(rows).values() if not row.baseline and not row.failed]
+    units = {row.unit for row in lines if _drawable(row)}
+    return names(row.row for row in lines if not _drawable(row) and row.unit not in units)
+
+
+def _drawable(row: Row) -> bool:
+    """Whether the row has a place on a logarithmic axis."""
+    return protects(row) and bool(row.epsilon)
+
+
+def _metrics(rows: Sequence[Row]) -> list[str]:
+    there = names(row.metric for row in rows if row.value is not None)
+    return [metric for metric in DRAWN if metric in there] or [name for name in there if not is_bound(name)][:1]
+
+
+def _frontier(
+    meaning: tuple[str, str, str | None], lines: Sequence[Row], numbers: Mapping[Key, Measured], metrics: Sequence[str]
+) -> Frontier:
+    unit, relation, distance = meaning
+    on = [row for row in lines if row.meaning == meaning and _drawable(row)]
+    # Without a guarantee there is no relation and no distance that could be mixed up.
+    beside = [row for row in lines if not row.baseline and row.unit == unit and not protects(row)]
+    shown = [*on, *beside]
+    own = names(series_name(row.row) for row in shown if not row.baseline)
+    given = names(series_name(row.row) for row in on if row.label_only)
+    legend = [*((name, i) for i, name in enumerate(own)), *((name, -i) for i, name in enumerate(given, start=1))]
+    panels: dict[str, tuple[Panel, ...]] = {}
+    for metric in metrics:
+        drawn = tuple(
+            panel
+            for corpus in names(row.corpus for row in shown)
+            if (panel := _panel(corpus, metric, shown, numbers, legend)).series
+        )
+        if drawn:
+            panels[metric] = drawn
+    epsilons = [row.epsilon for row in on if row.epsilon is not None]
+    per = f"unit of distance, {unit}" if distance else unit or "unit that is not stated"
+    changed = f" ({relation.replace('_', ' ')})" if relation else ""
+    return Frontier(
+        title=f"Epsilon per unit of {distance}, {unit}{changed}" if distance else f"Epsilon per {per}{changed}",
+        axis=f"epsilon per {per} (log scale)",
+        legend=tuple(legend),
+        panels=panels,
+        epsilons=(min(epsilons), max(epsilons)),
+        ranges={metric: _range(found) for metric, found in panels.items()},
+        beside=bool(beside),
+        notes=tuple(_notes(meaning, lines, on, beside)),
+    )
+
+
+def _panel(
+    corpus: str,
+    metric: str,
+    rows: Sequence[Row],
+    numbers: Mapping[Key, Measured],
+    styles: Sequence[tuple[str, int]],
+) -> Panel:
+    series = []
+    for name, style in styles:
+        points = [
+            Point(row.row, row.epsilon if protects(row) else None, numbers[key], row.basis != Basis.CLAIMED)
+            for row in rows
+            if row.corpus == corpus and series_name(row.row) == name and (key := (corpus, row.row, metric)) in numbers
+        ]
+        points.sort(key=lambda point: float("inf") if point.epsilon is None else point.epsilon)
+        if points:
+            series.append(Series(name, style, tuple(points)))
+    return Panel(
+        corpus,
+        metric,
+        tuple(series),
+        tuple((name, numbers[key]) for name in LINES if (key := (corpus, name, metric)) in numbers),
+    )
+
+
+def _range(panels: Sequence[Panel]) -> tuple[float, float]:
+    """0 to 1 where everything lies there, so that no axis is cut to make a difference look large."""
+    found = [point.measured for panel in panels for series in panel.series for point in series.points]
+    found += [line for panel in panels for _, line in panel.lines]
+    low = min(number.at_least for number in found)
+    high = max(number.at_most for number in found)
+    return min(low, 0.0), max(high, 1.0 if low >= -1 and high <= 1 else high, 1e-9)
+
+
+def _notes(
+    meaning: tuple[str, str, str | None], lines: Sequence[Row], on: Sequence[Row], beside: Sequence[Row]
+) -> list[str]:
+    notes = []
+    deltas = sorted({row.delta or 0.0 for row in on})
+    if len(deltas) > 1:
+        stated = listed([format_delta(delta) for delta in deltas])
+        notes.append(f"The epsilons on this axis hold at different deltas ({stated}); the tables name each.")
+    if beside:
+        notes.append(
+            "Beside the axis, hollow, because nothing is guaranteed: "
+            f"{without_folders(listed(names(row.row for row in beside)))}."
+        )
+    zero = names(row.row for row in lines if row.meaning == meaning and not row.baseline and row.epsilon == 0)
+    if zero:
+        notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(listed(zero))}.")
+    other = [row for row in lines if row.label_only and row.meaning != meaning and protects(row)]
+    if other and not any(row.label_only for row in on):
+        notes.append(
+            f"label_only is not drawn: its epsilon is per {other[0].unit}, which is another thing. See the tables."
+        )
+    if any(row.basis == Basis.CLAIMED for row in on):
+        notes.append("Hollow points on the axis are claims that dptext did not check.")
+    return notes
+
+
+def in_words(panel: Panel) -> str:
+    """What a panel shows, for those who do not see it."""
+    lines = [f"{name} {line}" for name, line in panel.lines]
+    said = [f"Lines: {'; '.join(lines)}."] if lines else []
+    for series in panel.series:
+        points = [
+            f"{number} {'without a guarantee' if epsilon is None else f'at epsilon {format_epsilon(epsilon)}'}"
+            for epsilon, number in ((point.epsilon, point.measured) for point in series.points)
+        ]
+        said.append(f"{series.name}: {'; '.join(points)}.")
+    return without_folders(" ".join(said))
+
+
+def in_brief(panel: Panel) -> str:
+    """The best point with a guarantee and what it is to be held against, in one sentence."""
+    points = [
+        point for series in panel.series if series.style >= 0 for point in series.points if point.epsilon is not None
+    ]
+    against = listed([f"{name} {line}" for name, line in panel.lines])
+    if not points:
+        return f"No mechanism with a guarantee has a number here. Lines: {against or 'none'}."
+    if less_is_better(panel.metric):
+        least = min(points, key=lambda point: point.measured.value)
+        return without_folders(f"Lowest with a guarantee: {least.row}, {least.measured}. Lines: {against or 'none'}.")
+    most = max(points, key=lambda point: point.measured.value)
+    lines = dict(panel.lines)
+    above = ""
+    if PUBLIC_ONLY in lines:
+        count = sum(point.measured.at_least > lines[PUBLIC_ONLY].at_most for point in points)
+        above = f" {count} of {len(points)} points with a guarantee lie above public-only with their whole interval."
+    return without_folders(f"Highest with a guarantee: {most.row}, {most.measured}. Lines: {against or 'none'}.{above}")

@@ -1,0 +1,182 @@
+"""The table of a comparison, trials put together: what stands in one cell of a page, and in which words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, format_delta, format_epsilon
+from dptext.pages.results import ORIGINAL, Row
+
+#: What the metrics mean, and where more is worse for privacy. A metric that is not here is shown without words.
+MEANINGS: Final[Mapping[str, str]] = {
+    "classification.accuracy": "Share of real test records that a classifier trained on the releases labels rightly.",
+    "classification.macro_f1": "F1 of the same classifier, each class counting the same.",
+    "fidelity.cosine": "Mean cosine between the embeddings of an output and of its own original.",
+    "fidelity.own_first": "Share of outputs that are nearer to their own original than to the other candidates.",
+    "fidelity.label_kept": "Share of releases that still carry the label of their original.",
+    "fidelity.tokens_kept": "Mean share of the words of an original that its output still has.",
+    "fidelity.distinct_texts": "Distinct outputs as a share of all outputs.",
+    "fidelity.distinct_1": "Distinct words as a share of all words of the outputs.",
+    "fidelity.distinct_2": "Distinct pairs of neighbouring words as a share of all.",
+    "fidelity.repetition": "Share of outputs that repeat three neighbouring words; less is better.",
+    "authorship.static": "Share of outputs ascribed to their true author by attackers who know originals; "
+    "less is more private.",
+    "authorship.adaptive": "The same by attackers who know what the mechanism makes of texts; less is more private.",
+    "authorship.chance": "What guessing the author gives.",
+    "authorship.similarity": "Mean cosine between the attacked outputs and their originals.",
+    "membership.auc": "How well an attack tells texts that a classifier was trained on from others; 0.5 is guessing.",
+    "membership.control": "The same attack where there is nothing to find: it should be near 0.5.",
+    "embedding.accuracy": "Share of real test records that a classifier trained on released vectors labels rightly.",
+    "embedding.macro_f1": "F1 of the same classifier, each class counting the same.",
+    "balance.l1_error": "How far the class shares in the releases are from the true ones, 0 to 2; less is better.",
+    "stylometry.distance": "How far the style of an output is from its original's.",
+}
+#: How the name of a metric ends whose 1 says that an audit refutes the guarantee.
+REFUTED: Final = ".refuted"
+_ATTACKS: Final = ("authorship.", "membership.", "distinguish.")
+_ERRORS: Final = ("fidelity.repetition", "balance.l1_error")
+_BOUND: Final = "epsilon_lower_bound"
+_BOUND_MEANING: Final = "No smaller epsilon can be true, by what an attack achieved; 0 says nothing."
+
+_SWEPT_EPSILON: Final = re.compile(r"\s+\w*epsilon\w*=\S+")
+# an absolute path of any system; only its last part may be shown
+_FOLDERS: Final = re.compile(r"(?<![\w.~/\\-])(?:~?/|[A-Za-z]:[\\/]|\\\\)(?:[^\s/\\'\"]+[/\\])+(?=[^\s/\\'\"])")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One metric of one row on one corpus, over its trials.
+
+    Attributes:
+        value: mean of the trials' values.
+        low, high: from the lowest end of any trial's interval to the highest; None where there is none.
+        trials: how many were put together.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    trials: int
+
+    @property
+    def at_least(self) -> float:
+        """The lower end, or the value where there is no interval."""
+        return self.value if self.low is None else self.low
+
+    @property
+    def at_most(self) -> float:
+        """The upper end, or the value where there is no interval."""
+        return self.value if self.high is None else self.high
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return short(self.value)
+        return f"{short(self.value)} [{short(self.low)}, {short(self.high)}]"
+
+
+T = TypeVar("T", bound=Hashable)
+
+#: corpus, row, metric
+Key = tuple[str, str, str]
+
+
+def measured(rows: Iterable[Row]) -> dict[Key, Measured]:
+    """All numbers of the table by corpus, row and metric, trials put together; failed cells and gaps left out."""
+    found: dict[Key, list[Row]] = {}
+    for row in rows:
+        if row.value is not None:
+            found.setdefault((row.corpus, row.row, row.metric), []).append(row)
+    return {key: _together(trials) for key, trials in found.items()}
+
+
+def _together(trials: Sequence[Row]) -> Measured:
+    values = [row.value for row in trials if row.value is not None]
+    lows = [row.low for row in trials if row.low is not None]
+    highs = [row.high for row in trials if row.high is not None]
+    complete = len(lows) == len(highs) == len(trials)
+    return Measured(
+        sum(values) / len(values), min(lows) if complete else None, max(highs) if complete else None, len(values)
+    )
+
+
+def first_rows(rows: Iterable[Row]) -> dict[tuple[str, str], Row]:
+    """One line for each corpus and row, which tells its settings and its guarantee; of a finished cell if any is."""
+    found: dict[tuple[str, str], Row] = {}
+    for row in sorted(rows, key=lambda row: row.failed):  # stable: the order of the table else
+        found.setdefault((row.corpus, row.row), row)
+    return found
+
+
+def names(values: Iterable[T]) -> list[T]:
+    """The distinct values in the order in which they come."""
+    return list(dict.fromkeys(values))
+
+
+def row_names(rows: Sequence[Row]) -> list[str]:
+    """Baselines first, then the mechanisms in the order of the table; rows that epsilon tells apart by epsilon."""
+    series = names((not row.baseline, series_name(row.row)) for row in rows)
+    order = {name: (name[0], i) for i, name in enumerate(series)}
+    ordered = sorted(rows, key=lambda row: (*order[not row.baseline, series_name(row.row)], row.epsilon or 0.0))
+    return names(row.row for row in ordered)
+
+
+def series_name(row: str) -> str:
+    """The row without its epsilon: rows of one such name make one line of a figure."""
+    return _SWEPT_EPSILON.sub("", row)
+
+
+def without_folders(text: str) -> str:
+    """The text with each absolute path cut to its last part: a page tells nothing of the machine."""
+    return _FOLDERS.sub("", text)
+
+
+def meaning_of(metric: str) -> str:
+    """The metric in words; empty where it has none here."""
+    if metric.endswith(REFUTED):
+        return "1 where the audit refutes the guarantee; 0 is no proof of it."
+    return _BOUND_MEANING if is_bound(metric) else MEANINGS.get(metric, "")
+
+
+def is_bound(metric: str) -> bool:
+    """Whether the metric is a lower bound on epsilon, which can refute a claim."""
+    return metric.rsplit(".", 1)[-1].endswith(_BOUND)
+
+
+def less_is_better(metric: str) -> bool:
+    """Whether a smaller number is what a reader hopes for: success of an attack, an error."""
+    return metric.startswith(_ATTACKS) or metric in _ERRORS
+
+
+def protects(row: Row) -> bool:
+    """Whether the row has a place on an axis of epsilon: stated, believed, and with a delta that means something."""
+    return row.epsilon is not None and row.basis not in ("", Basis.NONE) and (row.delta or 0.0) <= MAX_MEANINGFUL_DELTA
+
+
+def privacy(row: Row) -> str:
+    """The guarantee of a row in one line."""
+    if row.failed:
+        return "failed"
+    if row.basis == Basis.NONE:
+        return "no guarantee"
+    if row.epsilon is None:
+        return "the texts as they are" if row.row == ORIGINAL else "no guarantee"
+    if row.kind == "":
+        return "reads nothing private"
+    per = f" per {row.unit}" if row.unit else ""
+    if row.metric_privacy:
+        per = f" per unit of {row.metric_privacy}{', ' + row.unit if row.unit else ''}"
+    delta = f", δ = {format_delta(row.delta)}" if row.delta else ""
+    return f"ε = {format_epsilon(row.epsilon)}{delta}{per}, {row.basis}"
+
+
+def short(value: float) -> str:
+    """A number for a table: three decimals, or four digits where it is large."""
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def listed(values: Sequence[str]) -> str:
+    """Some values as one text."""
+    return ", ".join(values)

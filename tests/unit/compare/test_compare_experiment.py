@@ -1,0 +1,225 @@
+"""Experiments as TOML: errors that name the key, the grid with its references, signatures, corpora."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compared import LABELS, experiment, replacement, words, write_texts
+from dptext.compare.cells import plan_cells, signature
+from dptext.compare.corpora import load_corpus
+from dptext.compare.experiment import expanded, parse_experiment, read_experiment
+from dptext.errors import ConfigError, DataError
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    return write_texts(tmp_path / "texts.jsonl")
+
+
+LABELLED = {"label": "class", "author": "who"}
+
+
+def broken(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    *parts, last = path.split("/")
+    inner: Any = data
+    for part in parts:
+        inner = inner[int(part)] if part.isdigit() else inner.setdefault(part, {})
+    if value is None:
+        del inner[last]
+    else:
+        inner[last] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("utilitys", [], "did you mean 'utilities'"),
+        ("name", None, "'name' of the experiment to be a text"),
+        ("seed", -1, "'seed'"),
+        ("trials", 0, "'trials'"),
+        ("seeded", 1, "true or false"),
+        ("utilities", ["fidelty"], "did you mean 'fidelity'"),
+        ("audits", ["authors"], "'authors'"),
+        ("settings/classifier", "svm", "tfidf, bilstm"),
+        ("settings/embedder", "no/such/file", "word vectors that exists"),
+        ("settings/authorship", {"training": 2, "attacked": 1, "bundle": 2}, "bundle=2 <= attacked=1"),
+        ("settings/distinguish", {"trials": 5}, "at least 200"),
+        ("corpora/made/path", "no/such.jsonl", "DPTEXT_DATA"),
+        ("corpora/made/pth", "x", "did you mean 'path'"),
+        ("corpora/made/shares", {"public": 0.5, "private": 0.5}, "'test'"),
+        ("corpora/made/shares", {"public": 0.9, "private": 0.5, "test": 0.1}, "sum to 1"),
+        ("corpora/made/sample", 10, "one of the two"),
+        ("corpora/made/labels", ["a", "b"], "label = FIELD"),
+        ("corpora/made/pieces", "words", "documents, sentences"),
+        ("corpora/made/on_error", "warn", "stop, skip"),
+        ("corpora", {}, r"\[corpora.NAME\]"),
+        ("mechanisms/0/kind", "random_replacment", "did you mean 'random_replacement'"),
+        ("mechanisms/0/name", "original", "in every table"),
+        ("mechanisms/0/set/rat", 0.5, "rat"),
+        ("mechanisms/0/sweep", {"rate": 0.5}, "list of different values"),
+        ("mechanisms/0/sweep", {"rate": [0.5]}, "not in both"),
+        ("mechanisms/0/sweep", {"n_words": []}, "at least one value"),
+        ("mechanisms/0/document_epsilon", [-1], "document_epsilon"),
+        ("mechanisms/0/document_epsilon", [1, 1], "different numbers"),
+        ("mechanisms/0/corpora", ["other"], "'other'"),
+        ("mechanisms/0/trains_on", "private", "public text alone"),
+        ("mechanisms/0/delta", 2, "delta"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_by_the_name_of_its_key(
+    texts: Path, vectors: Path, path: str, value: Any, said: str
+) -> None:
+    data = broken(experiment(texts, vectors), path, value)
+    with pytest.raises(ConfigError, match=said):
+        plan_cells(parse_experiment(data), {"made": ()})
+
+
+def test_two_mechanisms_of_one_name_or_row_are_refused(texts: Path, vectors: Path) -> None:
+    twice = [replacement(vectors), replacement(vectors)]
+    with pytest.raises(ConfigError, match="one mechanism"):
+        parse_experiment(experiment(texts, vectors, mechanisms=twice))
+
+
+def test_a_file_is_read_and_a_broken_one_refused(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text('name = "x"\n[corpora.s]\nsample = 30\nlabel = "label"\n', "utf-8")
+    assert read_experiment(path).corpus("s").labels == ()
+    path.write_text("name =", "utf-8")
+    with pytest.raises(ConfigError, match="not a TOML file"):
+        read_experiment(path)
+    with pytest.raises(ConfigError, match="Cannot read"):
+        read_experiment(tmp_path / "none.toml")
+
+
+def test_the_folder_of_the_corpora_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPTEXT_DATA", "/data")
+    assert expanded("$DPTEXT_DATA/a") == expanded("${DPTEXT_DATA}/a") == "/data/a"
+    monkeypatch.delenv("DPTEXT_DATA")
+    assert expanded("$DPTEXT_DATA/a") == "../shared/data/a"
+
+
+def test_references_stand_in_every_corpus_at_the_same_epsilons(texts: Path, vectors: Path) -> None:
+    calibrated = words(vectors, set={"diameter": 60.0, "max_tokens": 20}, document_epsilon=[5, 2])
+    own = words(vectors, name="near", sweep={"epsilon": [1.0, 3.0]})
+    data = experiment(
+        texts, vectors, mechanisms=[calibrated, own, replacement(vectors, document_epsilon=[2])], trials=2
+    )
+    data["corpora"]["other"] = {"sample": 30, "label": "label"}
+    found = parse_experiment(data)
+    cells = plan_cells(found, {"made": (), "other": LABELS})
+    rows = {corpus: [c.row for c in cells if c.corpus == corpus and c.trial == 1] for corpus in ("made", "other")}
+    assert rows["made"] == [
+        "original", "public-only", "random", "words epsilon=5", "words epsilon=2", "near epsilon=1", "near epsilon=3",
+        "replaced",
+    ]  # fmt: skip
+    labelled = [c for c in cells if c.corpus == "other" and c.trial == 0 and c.kind == "label_only"]
+    shown = [(c.row, c.settings["epsilon"], c.settings["labels"]) for c in labelled]
+    names = ("label_only", "label_only (medoid)")
+    assert shown == [(name, epsilon, list(LABELS)) for epsilon in (2.0, 5.0) for name in names]
+    units = {c.row: c.unit for c in cells}
+    assert (units["words epsilon=5"], units["near epsilon=1"], units["original"]) == ("document", "token", "")
+    none = parse_experiment(experiment(texts, vectors))
+    epsilons = [c.settings["epsilon"] for c in plan_cells(none, {"made": LABELS}) if c.row == "label_only"]
+    assert epsilons == [2.0, 5.0, 10.0, 20.0]
+
+
+def test_labels_of_the_corpus_are_put_into_specs_also_within_another(texts: Path, vectors: Path) -> None:
+    plain = {"name": "c", "kind": "candidates", "set": {"epsilon": 2.0}}
+    without = {"name": "d", "kind": "candidates", "set": {"epsilon": 2.0, "labels": []}}
+    inside = {"name": "e", "kind": "embedded", "set": {"mechanism": {"kind": "candidates", "epsilon": 2.0}}}
+    data = experiment(texts, vectors, mechanisms=[plain, without, inside])
+    cells = {c.row: c.settings for c in plan_cells(parse_experiment(data), {"made": LABELS})}
+    assert cells["c"]["labels"] == list(LABELS)
+    assert cells["d"]["labels"] == []
+    assert cells["e"]["mechanism"]["labels"] == list(LABELS)
+
+
+def test_an_epsilon_that_cannot_be_reached_is_a_cell_with_its_reason(texts: Path, vectors: Path) -> None:
+    few = words(vectors, set={"noise": "multivariate", "diameter": 60.0, "max_tokens": 5000}, document_epsilon=[2])
+    few["delta"] = 1e-30
+    (cell,) = plan_cells(parse_experiment(experiment(texts, vectors, mechanisms=[few])), {"made": ()})[3:]
+    assert "slack" in cell.fault
+    assert cell.row == "words epsilon=2"
+
+
+def test_a_signature_changes_with_everything_that_makes_a_cell(texts: Path, vectors: Path) -> None:
+    def signed(**changes: Any) -> str:
+        data = experiment(texts, vectors, **changes)
+        found = parse_experiment(data)
+        corpus = load_corpus(found.corpora[0], seed=found.seed)
+        return signature(plan_cells(found, {"made": ()})[-1], found, corpus.described())
+
+    base = signed()
+    assert base == signed()
+    assert base == signed(settings={"embedder": str(vectors), "authorship": {"training": 3}})  # no such audit
+    changed = [
+        signed(seed=2),
+        signed(seeded=True),
+        signed(trials=2),
+        signed(utilities=["fidelity", "stylometry"]),
+        signed(settings={"embedder": "sentence"}),
+        signed(mechanisms=[replacement(vectors, set={"rate": 0.5})]),
+        signed(mechanisms=[replacement(vectors, name="other")]),
+        signed(mechanisms=[replacement(vectors, delta=1e-6)]),
+        signed(corpus={"limit": 100}),
+        signed(corpus={"author": "who"}),
+    ]
+    texts.write_text(texts.read_text("utf-8").replace("writer", "author", 1), "utf-8")
+    assert signed() == base  # authors are not read
+    texts.write_text(texts.read_text("utf-8").replace('"body": "', '"body": "new ', 1), "utf-8")
+    changed.append(signed())
+    assert len({base, *changed}) == len(changed) + 1
+
+
+def test_parts_are_disjoint_the_same_again_and_as_large_as_asked(texts: Path, vectors: Path) -> None:
+    def loaded(**corpus: Any) -> Any:
+        plan = parse_experiment(experiment(texts, vectors, corpus=LABELLED | corpus)).corpora[0]
+        return load_corpus(plan, seed=1)
+
+    found = loaded()
+    parts = [[record.text for record in part] for part in found.parts().values()]
+    assert [len(part) for part in parts] == [48, 48, 24]
+    assert len(set().union(*parts)) == 120
+    assert found.described() == loaded().described()
+    assert found.labels == tuple(sorted(LABELS))
+    assert "canary" not in repr(found)
+    assert [len(part) for part in loaded(limit=50).parts().values()] == [20, 20, 10]
+    assert {r.author for r in loaded(where={"who": ["writer 0", "writer 1"]}).private} == {"writer 0", "writer 1"}
+    short = loaded(max_tokens=3).private
+    assert {len(record.text.split()) for record in short} == {3}
+    few = [[record.text for record in part] for part in loaded(max_tokens=1).parts().values()]
+    assert len(set().union(*few)) == sum(map(len, few))  # cut texts that are equal are one
+    with pytest.raises(ConfigError, match="every public record"):
+        loaded(labels=["red", "blue"], where={"class": "green"})
+
+
+def test_a_part_with_a_file_of_its_own_holds_no_text_of_an_earlier_part(texts: Path, vectors: Path) -> None:
+    data = experiment(texts, vectors)
+    own = {part: {"path": str(texts), "where": {"split": "a"}} for part in ("public", "private")}
+    test = {"path": str(texts), "where": {"split": "b"}, "limit": 7}
+    data["corpora"]["made"] = {"text": "body", **own, "test": test}
+    plan = parse_experiment(data).corpora[0]
+    with pytest.raises(ConfigError, match="'private'"):  # all of it is public
+        load_corpus(plan, seed=1)
+    data["corpora"]["made"]["private"] = {"path": str(texts), "limit": 10}
+    found = load_corpus(parse_experiment(data).corpora[0], seed=1)
+    assert [len(part) for part in found.parts().values()] == [90, 10, 7]
+
+
+def test_a_record_that_cannot_be_read_ends_the_reading_or_is_left_out(texts: Path, vectors: Path) -> None:
+    with texts.open("a", encoding="utf-8") as file:
+        file.write('{"body": "one \\u0000 two", "class": "red"}\n')
+    with pytest.raises(DataError, match="NUL"):
+        load_corpus(parse_experiment(experiment(texts, vectors)).corpus("made"), seed=1)
+    told = parse_experiment(experiment(texts, vectors, corpus={"on_error": "skip"})).corpus("made")
+    assert sum(map(len, load_corpus(told, seed=1).parts().values())) == 120
+
+
+def test_sentences_can_be_the_records(tmp_path: Path, vectors: Path) -> None:
+    path = tmp_path / "two.jsonl"
+    path.write_text("".join(f'{{"body": "First {i}. Then {i} more."}}\n' for i in range(10)), "utf-8")
+    data = experiment(path, vectors, corpus={"pieces": "sentences"})
+    found = load_corpus(parse_experiment(data).corpora[0], seed=1)
+    assert [len(part) for part in found.parts().values()] == [8, 8, 4]

@@ -1,0 +1,185 @@
+"""Runs in real processes: what fails or dies is recorded and the rest goes on; kills are survived; changes refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from compared import CANARY, as_toml, experiment, plant, replacement, words, write_texts
+from dptext.compare.experiment import parse_experiment
+from dptext.compare.folder import Folder
+from dptext.compare.rows import COLUMNS
+from dptext.compare.runner import Options, run_experiment
+from dptext.errors import ConfigError
+from dptext.formats import load_pyarrow
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    return write_texts(tmp_path / "texts.jsonl")
+
+
+@pytest.fixture
+def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [plant(tmp_path / "faults"), str(Path(__file__).parents[3] / "src"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, found)))
+
+
+def within(seconds: float, wanted: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while not wanted():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def gone(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text("ascii", "replace").rpartition(")")[2].split()[0] == "Z"
+
+
+def everything(folder: Path) -> str:
+    return "".join(path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.usefixtures("faults")
+def test_what_fails_or_dies_is_recorded_and_the_rest_goes_on(texts: Path, vectors: Path, tmp_path: Path) -> None:
+    absent = words(vectors, name="absent", set={"vectors": "no/such/vectors.txt", "epsilon": 1.0})
+    unreachable = words(
+        vectors,
+        name="unreachable",
+        set={"noise": "multivariate", "diameter": 60.0, "max_tokens": 5000},
+        document_epsilon=[2],
+        delta=1e-30,
+    )
+    swept = replacement(vectors)
+    del swept["set"]["rate"]
+    swept["sweep"] = {"rate": [0.1, 0.2, 0.3, 1.0]}
+    data = experiment(texts, vectors, mechanisms=[absent, unreachable, swept])
+    out, told = tmp_path / "out", []
+    summary = run_experiment(
+        parse_experiment(data),
+        Folder(out),
+        Options(workers=1, memory_mib=4096),
+        command="dptext compare",
+        on_progress=lambda done, total, what: told.append((done, total)),
+    )
+    assert (summary.total, summary.done, summary.failed, summary.refuted) == (9, 4, 5, ())
+    rows = json.loads((out / "table.json").read_text("utf-8"))
+    errors = {row["row"]: row["error"] for row in rows}
+    assert errors["absent"].startswith("ConfigError: ")
+    assert "slack" in errors["unreachable epsilon=2"]
+    assert errors["replaced rate=0.1"].startswith("ValueError at ")
+    assert "SIGKILL" in errors["replaced rate=0.2"]
+    assert errors["replaced rate=0.3"].startswith("MemoryError: ")
+    assert errors["replaced rate=1"] is None
+    assert [name for name, error in errors.items() if error is None][:3] == ["original", "public-only", "random"]
+    assert told[-1] == (9, 9)
+
+    # the schema, the same in both files
+    assert all(tuple(row) == COLUMNS for row in rows)
+    assert [row["metric"] for row in rows if row["error"]] == [""] * 5
+    assert all(row["seconds"] >= 0 and (row["peak_mib"] > 0) for row in rows)
+    _, parquet = load_pyarrow()
+    assert parquet.read_table(out / "table.parquet").to_pylist() == rows
+    stated = {row["row"]: (row["epsilon"], row["basis"], row["unit"], row["kind"]) for row in rows}
+    assert stated["original"] == (None, "", "", "")
+    assert stated["public-only"] == stated["random"] == (0.0, "", "", "")
+    assert stated["replaced rate=1"] == (None, "none", "token", "random_replacement")
+    found = json.loads((out / "experiment.json").read_text("utf-8"))
+    assert found["cells"] == {"done": 4, "failed": 5, "total": 9}
+    assert found["corpora"]["made"]["private"]["records"] == 48
+    assert {path.stem for path in (out / "cells").iterdir()} == {row["signature"] for row in rows}
+    assert {path.stat().st_mode & 0o777 for path in out.rglob("*") if path.is_file()} == {0o600}
+
+    # no private text: of the samples every one is public
+    private = {
+        record.split('"body": "')[1].split('"')[0].split()[-1] for record in texts.read_text("utf-8").splitlines()
+    }
+    samples = [
+        sample["original"]
+        for path in (out / "cells").iterdir()
+        for sample in json.loads(path.read_text("utf-8"))["samples"]
+    ]
+    from dptext.compare.corpora import load_corpus
+
+    corpus = load_corpus(parse_experiment(data).corpora[0], seed=1)
+    assert {r.text for r in corpus.public[:4]} == set(samples)
+    secret = {record.text.split()[-1] for record in (*corpus.private, *corpus.test)}
+    assert secret < private
+    assert not [word for word in secret if f"{word} " in (seen := everything(out)) or f'{word}"' in seen]
+    assert CANARY not in (out / "table.json").read_text("utf-8")
+
+    # nothing is run twice; --retry runs what failed, and a changed experiment is refused
+    again = run_experiment(parse_experiment(data), Folder(out), Options(workers=1), command="")
+    assert (again.run, again.done, again.failed) == (0, 4, 5)
+    changed = parse_experiment({**data, "seed": 2})
+    with pytest.raises(ConfigError, match="its 'seed' changed"):
+        run_experiment(changed, Folder(out), Options(), command="")
+    with pytest.raises(ConfigError, match="absent, empty, or the folder"):
+        run_experiment(changed, Folder(texts.parent), Options(), command="")
+
+
+@pytest.mark.usefixtures("faults")
+def test_a_killed_run_takes_its_workers_with_it_and_goes_on(
+    texts: Path, vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = replacement(vectors, name="hangs", set={"rate": 0.4})
+    data = experiment(texts, vectors, mechanisms=[replacement(vectors), hangs])
+    toml, out, hanging = tmp_path / "e.toml", tmp_path / "out", tmp_path / "hanging"
+    toml.write_text(as_toml(data), "utf-8")
+    monkeypatch.setenv("HANG", str(hanging))
+    line = ["compare", str(toml), "--out", str(out), "--workers", "1", "--keep-private-samples"]
+    run = [sys.executable, "-c", "from dptext.cli.app import main; main()", *line]
+    process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert within(120, lambda: hanging.exists() and hanging.read_text() != "")
+    with pytest.raises(ConfigError, match="no other run"):
+        run_experiment(parse_experiment(data), Folder(out), Options(), command="")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert within(20, lambda: gone(int(hanging.read_text())))
+    before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in (out / "cells").glob("*.json")}
+    assert len(before) == 4
+    (out / "cells" / ".abc.partial").write_text("cut sho", "utf-8")
+
+    monkeypatch.delenv("HANG")
+    done = subprocess.run([*run, "--json"], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) | {"out": ""} == {
+        "out": "", "total": 5, "done": 5, "failed": 0, "run_now": 1, "refuted": [],
+    }  # fmt: skip
+    after = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in (out / "cells").iterdir()}
+    assert len(after) == 5
+    assert {name: after[name] for name in before} == before
+    assert all("private_samples" in json.loads(content) for _, content in after.values())
+
+    # another corpus under the same name is refused, and accepted only where that is said
+    texts.write_text(texts.read_text("utf-8").replace('"body": "', '"body": "other ', 1), "utf-8")
+    with pytest.raises(ConfigError, match="a file of 'made' changed"):
+        run_experiment(parse_experiment(data), Folder(out), Options(), command="")
+
+
+@pytest.mark.usefixtures("faults")
+def test_a_claim_that_an_audit_refutes_ends_the_command_with_1(
+    texts: Path, vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from dptext.cli.compare import run
+
+    lies = words(vectors, name="lies", set={"epsilon": 0.0625})
+    data = experiment(texts, vectors, mechanisms=[lies], audits=["distinguish"])
+    data["settings"]["distinguish"] = {"trials": 200}
+    toml, out = tmp_path / "e.toml", tmp_path / "out"
+    toml.write_text(as_toml(data), "utf-8")
+    settings = {"workers": 1, "memory": 0.0, "keep_private_samples": False, "retry": False, "accept_changes": False}
+    assert run(toml, out, **settings, as_json=False) == 1
+    assert "REFUTED: made: lies" in capsys.readouterr().out
+    found = {row["metric"]: row for row in json.loads((out / "table.json").read_text("utf-8")) if row["kind"]}
+    assert found["distinguish.refuted"]["value"] == 1
+    assert found["fidelity.tokens_kept"]["value"] == 1

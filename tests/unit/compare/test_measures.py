@@ -1,0 +1,75 @@
+"""Single cells in this process: what is measured where, and what a seeded experiment is worth."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compared import experiment, words, write_texts
+from dptext.compare.cells import plan_cells
+from dptext.compare.corpora import load_corpus
+from dptext.compare.experiment import parse_experiment
+from dptext.compare.measure import Lens
+from dptext.compare.rows import Outcome, run_cell
+from dptext.errors import ConfigError
+
+LABELLED = {"label": "class", "author": "who"}
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    return write_texts(tmp_path / "texts.jsonl", 200)
+
+
+def outcome(texts: Path, vectors: Path, row: str, **changes: Any) -> Outcome:
+    found = parse_experiment(experiment(texts, vectors, **{"corpus": LABELLED} | changes))
+    corpus = load_corpus(found.corpora[0], seed=found.seed)
+    cell = next(c for c in plan_cells(found, {"made": corpus.labels}) if c.row == row)
+    return run_cell(cell, found, corpus, Lens(found.measures), private_samples=False)
+
+
+def test_a_classifier_of_the_originals_gives_members_away_and_its_control_does_not(texts: Path, vectors: Path) -> None:
+    changes = {"utilities": ["classification"], "audits": ["membership"]}
+    numbers = {n.metric: n for n in outcome(texts, vectors, "original", **changes).numbers}
+    control = numbers["membership.control"]
+    assert control.low is not None
+    assert control.high is not None
+    assert control.low <= 0.5 <= control.high
+    assert numbers["membership.auc"].value == pytest.approx(numbers["membership.loss_threshold"].value, abs=0.5)
+    assert numbers["classification.accuracy"].value == 1.0  # each label has words of its own
+    public = {n.metric: n for n in outcome(texts, vectors, "public-only", **changes).numbers}
+    assert public["membership.auc"].low is not None
+    assert public["membership.auc"].low <= 0.5
+
+
+def test_authors_of_the_originals_are_named_more_often_than_chance(texts: Path, vectors: Path) -> None:
+    settings = {"embedder": str(vectors), "authorship": {"training": 6, "attacked": 4, "authors": 2}}
+    found = outcome(texts, vectors, "original", audits=["authorship"], settings=settings)
+    numbers = {n.metric: n for n in found.numbers}
+    assert numbers["authorship.chance"].value == 0.5
+    best, each = numbers["authorship.static"], [numbers[f"authorship.{name}_static"] for name in ("ngrams", "encoder")]
+    assert best.value == max(n.value or 0.0 for n in each)
+    wider = next(n for n in each if n.value == best.value)
+    assert (best.low or 0.0) < (wider.low or 0.0) or best.low == wider.low == 0.0
+    settings["authorship"] = {"training": 60, "attacked": 40}
+    with pytest.raises(ConfigError, match="at least 2 authors"):
+        outcome(texts, vectors, "original", audits=["authorship"], settings=settings)
+
+
+def test_seeded_releases_void_every_guarantee_and_come_again(texts: Path, vectors: Path) -> None:
+    mechanisms = [words(vectors, set={"diameter": 60.0, "max_tokens": 20}, document_epsilon=[20])]
+    changes = {"mechanisms": mechanisms, "seeded": True}
+    first, second = (outcome(texts, vectors, "words epsilon=20", **changes) for _ in range(2))
+    assert first.guarantee is not None
+    assert (first.guarantee.basis, first.document) == ("none", None)
+    assert "seeded" in first.guarantee.reason
+    assert (first.numbers, first.samples) == (second.numbers, second.samples)
+    secure = outcome(texts, vectors, "words epsilon=20", mechanisms=mechanisms)
+    assert secure.guarantee is not None
+    assert secure.document == secure.guarantee.epsilon <= 20
+    assert secure.samples != first.samples
+
+
+def test_a_corpus_without_anything_to_measure_is_an_error(texts: Path, vectors: Path) -> None:
+    with pytest.raises(ConfigError, match="something to measure"):
+        outcome(texts, vectors, "original", corpus={}, utilities=["classification"])

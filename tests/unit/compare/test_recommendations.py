@@ -1,0 +1,174 @@
+"""Recommendations read off made-up tables: every number here is invented to try the rules, and measured nowhere."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dptext.compare.recommend import TASKS, Asked, Recommendation, read_measured, recommend, reduced
+from dptext.errors import ConfigError
+from dptext.guarantee import Unit
+
+ASKED = Asked(Unit.DOCUMENT, 10.0, 1e-3, "classification")
+
+
+def rows(
+    name: str, fidelity: tuple[float, float], accuracy: float | None = 0.8, **changes: Any
+) -> list[dict[str, Any]]:
+    """The lines of one row, with fidelity from low to high."""
+    common: dict[str, Any] = {
+        "corpus": "made up",
+        "row": name,
+        "kind": "candidates",
+        "settings": json.dumps({"name": name}),
+        "trial": 0,
+        "unit": "document",
+        "relation": "replace_one",
+        "epsilon": 10.0,
+        "delta": 0.0,
+        "metric_privacy": None,
+        "basis": "conditional",
+        "document_epsilon": 10.0,
+        "error": None,
+    } | changes
+    low, high = fidelity
+    found = [{"metric": "fidelity.cosine", "value": (low + high) / 2, "low": low, "high": high}]
+    if accuracy is not None:
+        found.append({"metric": "classification.accuracy", "value": accuracy, "low": accuracy - 0.1, "high": accuracy})
+    return [{**common, **line} for line in found]
+
+
+REFERENCES = [
+    *rows("original", (1.0, 1.0), 0.99, kind="", epsilon=None, delta=None, unit="", basis=""),
+    *rows("public-only", (0.1, 0.2), 0.9, kind="", epsilon=0.0, unit="", basis=""),
+    *rows("random", (0.0, 0.1), 0.2, kind="", epsilon=0.0, unit="", basis=""),
+    *rows("label_only", (0.2, 0.3), kind="label_only", epsilon=2.0, settings='{"epsilon": 2}'),
+    *rows("label_only (medoid)", (0.3, 0.4), kind="label_only", settings='{"epsilon": 10}'),
+    *rows("label_only (medoid)", (0.6, 0.7), kind="label_only", epsilon=20.0, settings='{"epsilon": 20}'),
+]
+
+
+def answer(*lines: dict[str, Any], asked: Asked = ASKED) -> Recommendation:
+    (found,) = recommend([*REFERENCES, *lines], asked)
+    return found
+
+
+def names(found: Recommendation) -> list[str]:
+    return [verdict.row.row for verdict in found.qualified]
+
+
+def why(found: Recommendation) -> str:
+    (verdict,) = found.rejected
+    return "; ".join(verdict.reasons)
+
+
+def test_the_best_of_those_that_keep_more_than_their_references() -> None:
+    good, better = rows("good", (0.41, 0.5), 0.7), rows("better", (0.45, 0.5), 0.75)
+    found = answer(*good, *better)
+    assert names(found) == ["better", "good"]
+    assert [row.row for row in found.qualified[0].beaten] == ["public-only", "label_only", "label_only (medoid)"]
+    assert names(answer()) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (rows("x", (0.4, 0.5)), "not above that of label_only (medoid) at epsilon 10"),  # a tie is not above
+        (rows("x", (0.5, 0.6), basis="none", epsilon=None, delta=None), "nothing is guaranteed"),
+        (rows("x", (0.5, 0.6), basis="claimed"), "its basis is claimed"),
+        (rows("x", (0.5, 0.6), epsilon=10.1), "10.1 is above 10"),
+        (rows("x", (0.5, 0.6), delta=2e-3), "its delta 0.002 is above 0.001"),
+        (
+            rows("x", (0.5, 0.6), unit="token", document_epsilon=40.0),
+            "per token, not per document; read for a document",
+        ),
+        (rows("x", (0.5, 0.6), unit="token", metric_privacy="distance", document_epsilon=None), "per unit of distance"),
+        (rows("x", (0.5, 0.6), None), "nothing was measured for the task"),
+        (rows("x", (0.5, 0.6))[1:], "fidelity (fidelity.cosine) was not measured"),
+    ],
+)
+def test_what_does_not_qualify_is_rejected_with_its_reason(lines: list[dict[str, Any]], reason: str) -> None:
+    found = answer(*lines)
+    assert names(found) == []
+    assert reason in why(found)
+
+
+def test_a_delta_above_a_thousandth_protects_nobody_whatever_is_asked() -> None:
+    found = answer(*rows("x", (0.5, 0.6), delta=0.01), asked=Asked(Unit.DOCUMENT, 10.0, 0.5, "classification"))
+    assert "its delta 0.01 is above 0.001" in why(found)
+    strict = answer(*rows("x", (0.5, 0.6), delta=1e-5), asked=Asked(Unit.DOCUMENT, 10.0, 1e-6, "classification"))
+    assert "above 1e-06" in why(strict)
+
+
+def test_another_unit_is_judged_by_its_own_rows() -> None:
+    line = rows("x", (0.5, 0.6), unit="sentence", epsilon=3.0)
+    assert names(answer(*line, asked=Asked(Unit.SENTENCE, 3.0, 0.0, "meaning"))) == ["x"]
+
+
+def test_dearer_references_do_not_count_and_other_corpora_neither() -> None:
+    found = answer(*rows("x", (0.5, 0.6)), asked=Asked(Unit.DOCUMENT, 20.0, 0.0, "meaning"))
+    assert "label_only (medoid) at epsilon 20" in why(found)
+    elsewhere = rows("x", (0.5, 0.6), corpus="elsewhere")
+    first, second = recommend([*REFERENCES, *elsewhere], ASKED)
+    assert (names(first), names(second)) == ([], [])
+    assert "no fidelity.cosine of public-only" in why(second)
+
+
+def test_every_trial_must_pass() -> None:
+    twice = [*rows("x", (0.5, 0.6)), *rows("x", (0.35, 0.6), trial=1)]
+    assert "[0.350, 0.600]" in why(answer(*twice))
+    failed = [
+        *rows("y", (0.5, 0.6)),
+        {**rows("y", (0, 0))[0], "trial": 1, "metric": "", "value": None, "error": "E: no"},
+    ]
+    assert "it failed: E: no" in why(answer(*failed))
+    only = {**rows("z", (0, 0))[0], "metric": "", "value": None, "error": "E: no", "epsilon": None, "basis": ""}
+    assert why(answer(only)).startswith("it failed: E: no")
+
+
+def test_authors_are_hidden_best_where_fewest_are_found() -> None:
+    hidden, found = rows("hidden", (0.5, 0.6), 0.5), rows("found", (0.5, 0.6), 0.9)
+    for line in (*hidden, *found):
+        line["metric"] = line["metric"].replace("classification.accuracy", "authorship.adaptive")
+    asked = Asked(Unit.DOCUMENT, 10.0, 0.0, "authorship")
+    assert names(answer(*hidden, *found, asked=asked)) == ["hidden", "found"]
+
+
+def test_settings_that_make_no_question() -> None:
+    for wrong in ({"epsilon": 0.0}, {"delta": 2.0}, {"task": "poetry"}):
+        with pytest.raises(ConfigError):
+            Asked(**{"unit": Unit.DOCUMENT, "epsilon": 1.0, "delta": 0.0, "task": "meaning"} | wrong)
+
+
+def test_the_small_table_gives_the_same_answer(tmp_path: Path) -> None:
+    lines = [*REFERENCES, *rows("x", (0.5, 0.6)), {**rows("x", (0, 0))[0], "metric": "fidelity.own_first"}]
+    small = reduced({"name": "made up", "toml": {}}, lines)
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(small), "utf-8")
+    read = read_measured(path)
+    assert read.about["name"] == "made up"
+    assert len(read.rows) == len(lines) - 1
+    (found,) = recommend(read.rows, ASKED)
+    assert names(found) == ["x"]
+    for broken in ("{}", "[1]", "no"):
+        path.write_text(broken, "utf-8")
+        with pytest.raises(ConfigError):
+            read_measured(path)
+    with pytest.raises(ConfigError, match="lacks a column"):
+        recommend([{"corpus": "x"}], ASKED)
+
+
+def test_the_table_of_the_package_is_measured_and_answers() -> None:
+    found = read_measured(None)
+    assert {"name", "written", "version", "command"} <= set(found.about)
+    for task in TASKS:
+        for each in recommend(found.rows, Asked(Unit.DOCUMENT, 10.0, 1e-3, task)):
+            for verdict in each.qualified:
+                row = verdict.row
+                assert row.basis in ("proven", "conditional")
+                assert row.epsilon is not None
+                assert row.epsilon <= 10 * (1 + 1e-9)
+                own = row.numbers["fidelity.cosine"].low
+                assert verdict.beaten
+                assert all(own > other.numbers["fidelity.cosine"].high for other in verdict.beaten)
