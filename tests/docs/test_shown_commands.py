@@ -1,6 +1,7 @@
 """Every command that a page of the documentation shows runs, in its order; README and budgets are tried elsewhere."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ SLOW = (
     "docs/guides/rewriting.md",
     "docs/guides/documents.md",
     "docs/guides/authorship.md",
+    "docs/guides/redaction.md",
+    "docs/guides/compare.md",
     "docs/concepts/audits.md",
 )
 BEGIN = f"""
@@ -59,6 +62,12 @@ def prepare(page: str, folder: Path) -> None:
         words = [word for word in load_word_vectors("glove", 12_000).words if word.isalpha()]
         public = [Record(str(i), " ".join(words[i : i + 15])) for i in range(0, len(words), 15)] * 2
         private = records[500:]
+    if page.endswith("redaction.md"):
+        public = [Record(r.id, r.text, ("cancer", "other")[i % 2]) for i, r in enumerate(public)]
+        write(folder / "in.jsonl", private)
+    if page.endswith("compare.md"):
+        (folder / "experiments").mkdir()
+        shutil.copy(ROOT / "experiments" / "quick.toml", folder / "experiments")
     write(folder / "public.jsonl", public)
     write(folder / "private.jsonl", private)
     write(folder / "test.jsonl", test)
