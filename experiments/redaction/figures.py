@@ -169,6 +169,7 @@ def divergence_and_accuracy(cells: Cells, path: Path) -> None:
     with drawing(path, title="Divergence and attack accuracy against the redaction level") as figure:
         figure.set_size_inches(6.4, 6.0)
         top, bottom = figure.subplots(2, 1, sharex=True)
+        top.set_title("No upper bound: estimates in one embedding")
         for axes, curves in ((top, above), (bottom, below)):
             for curve, (color, dashes) in zip(curves, LINES, strict=False):
                 values = np.array([[v.value, v.value - v.low, v.high - v.value] for v in curve.values]).T

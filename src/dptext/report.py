@@ -346,7 +346,7 @@ def divergence_figure(found: DivergenceReport, path: str | os.PathLike[str]) -> 
         axes.set_yscale("symlog", linthresh=1.0)
         axes.set_ylim(bottom=0)
         axes.set_xlabel("order alpha")
-        axes.set_ylabel("divergence (nats, larger direction; linear to 1, then log)")
+        axes.set_ylabel("divergence (nats, larger direction)")
         axes.set_title("No upper bound: estimates in one embedding")
         _legend_below(figure, columns=2)
 

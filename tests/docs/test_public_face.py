@@ -152,7 +152,7 @@ def shell_blocks(text: str) -> list[str]:
     return [line for block in text.split("```sh\n")[1:] for line in block.partition("```")[0].splitlines()]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guides/budgets.md"])
+@pytest.mark.parametrize("page", ["README.md", pytest.param("docs/guides/budgets.md", marks=pytest.mark.slow)])
 def test_the_ledger_lines_run(page: str, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("I have asthma.\nCall Maria at 5.\n", "utf-8")
     (tmp_path / "in.jsonl").write_text('{"text": "I have asthma."}\n', "utf-8")
@@ -168,6 +168,7 @@ def test_the_ledger_lines_run(page: str, tmp_path: Path) -> None:
     assert ("its charge is in the books" in done.stdout) == (page != "README.md")
 
 
+@pytest.mark.slow
 def test_the_audits_of_the_readme_end_as_it_says(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     block = readme.partition("## Attack it")[2].partition("```sh\n")[2].partition("```")[0]

@@ -100,6 +100,7 @@ def test_the_books_in_a_file(tmp_path: Path, source: Path, spec: Path) -> None:
     assert "did not pay for this release" in forged.stderr
 
 
+@pytest.mark.slow
 def test_the_books_in_postgresql(tmp_path: Path, source: Path, spec: Path, postgres) -> None:
     url = postgres.create_database()
     books(url, tmp_path, source, spec)
