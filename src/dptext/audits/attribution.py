@@ -19,9 +19,9 @@ between the texts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,39 @@ class AttributionRow:
             "similarity": {**self.similarity.to_dict()},
             "attributed": self.attributed,
         }
+
+
+class _Row(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def cells(self) -> Mapping[str, Estimate]: ...
+
+
+def table(rows: Sequence[_Row]) -> list[str]:
+    """Rows of attacks as lines of Markdown: the attacker, then each number with its interval."""
+    head = ["attacker", *rows[0].cells()]
+    lines = [
+        [row.name, *(f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]" for found in row.cells().values())]
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
+    return [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
+        for line in (head, ["-" * width for width in widths], *lines)
+    ]
+
+
+def at_chance(controls: Sequence[tuple[Estimate, int]], chance: float) -> bool:
+    """Whether chance is in the interval of every control, as in at least 95 of 100 honest audits.
+
+    Args:
+        controls: accuracy of each, and how many texts it is of.
+        chance: accuracy of a guess at random.
+    """
+    confidence = 1 - bonferroni(0.95, len(controls))
+    intervals = [clopper_pearson(round(found.value * n), n, confidence=confidence) for found, n in controls]
+    return all(found.low <= chance <= found.high for found in intervals)
 
 
 def epsilon_from_attribution(

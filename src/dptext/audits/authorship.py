@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.audits.attribution import AttributionRow, Judge, bundles, epsilon_from_attribution
+from dptext.audits.attribution import AttributionRow, Judge, at_chance, bundles, epsilon_from_attribution, table
 from dptext.audits.authors import (
     ENCODER,
     NGRAMS,
@@ -42,7 +42,6 @@ from dptext.audits.report import Report
 from dptext.audits.subjects import Progress
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
-from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.guarantee import Json
 from dptext.mechanism import Mechanism, releases_text
 from dptext.randomness import Randomness, seeded
@@ -111,12 +110,7 @@ class AuthorshipReport:
     @property
     def control_holds(self) -> bool:
         """Whether chance is in the interval of every control, as in at least 95 of 100 honest audits."""
-        confidence = 1 - bonferroni(0.95, len(self.controls))
-        intervals = [
-            clopper_pearson(round(row.accuracy.value * row.attributed), row.attributed, confidence=confidence)
-            for row in self.controls
-        ]
-        return all(found.low <= 1 / self.authors <= found.high for found in intervals)
+        return at_chance([(row.accuracy, row.attributed) for row in self.controls], 1 / self.authors)
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data, without anything of the records."""
@@ -137,13 +131,6 @@ class AuthorshipReport:
 
     def to_markdown(self) -> str:
         """A table in Markdown between its settings and what to know when reading it."""
-        head = ["attacker", *self.rows[0].cells()]
-        lines = [[row.name, *map(_shown, row.cells().values())] for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
-        table = [
-            "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
-            for line in (head, ["-" * width for width in widths], *lines)
-        ]
         together = "" if self.bundle == 1 else f", {self.bundle} texts of one author at a time"
         settings = (
             f"{self.authors:,} authors, {self.training_texts:,} training texts, {self.attacked_texts:,} attacked "
@@ -156,11 +143,7 @@ class AuthorshipReport:
         )
         fault = () if self.control_holds else ("A control is not at chance: do not rely on these numbers.",)
         signed = "[" + "|".join(f"{key}:{json.dumps(value)}" for key, value in self.signature.items()) + "]"
-        return "\n".join([settings, "", *table, "", found, *fault, *self.notes, signed]) + "\n"
-
-
-def _shown(value: Estimate) -> str:
-    return f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
+        return "\n".join([settings, "", *table(self.rows), "", found, *fault, *self.notes, signed]) + "\n"
 
 
 # ------------------------------------------------------------------ the audit

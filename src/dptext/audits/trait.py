@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.audits.attribution import epsilon_from_attribution
+from dptext.audits.attribution import at_chance, epsilon_from_attribution, table
 from dptext.audits.authors import AuthorSplit
 from dptext.audits.authorship import release_split
 from dptext.audits.members import shared_texts
@@ -41,7 +41,7 @@ from dptext.audits.subjects import Progress
 from dptext.bounds import EpsilonLowerBound, accuracy_implies, bootstrap
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
-from dptext.estimates import Estimate, bonferroni, clopper_pearson
+from dptext.estimates import Estimate, clopper_pearson
 from dptext.guarantee import Json
 from dptext.mechanism import Mechanism
 from dptext.randomness import Randomness, seeded
@@ -156,12 +156,7 @@ class TraitReport:
     @property
     def control_holds(self) -> bool:
         """Whether chance is in the interval of every control's accuracy, as in at least 95 of 100 honest audits."""
-        confidence = 1 - bonferroni(0.95, len(self.controls))
-        found = [
-            clopper_pearson(round(row.accuracy.value * row.attacked), row.attacked, confidence=confidence)
-            for row in self.controls
-        ]
-        return all(each.low <= 0.5 <= each.high for each in found)
+        return at_chance([(row.accuracy, row.attacked) for row in self.controls], 0.5)
 
     def refutes(self, epsilon: float) -> bool:
         """Whether the two sets cannot be indistinguishable at this epsilon and the report's delta.
@@ -195,13 +190,6 @@ class TraitReport:
 
     def to_markdown(self) -> str:
         """A table in Markdown between its settings and what to know when reading it."""
-        head = ["attacker", *self.rows[0].cells()]
-        lines = [[row.name, *map(_shown, row.cells().values())] for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
-        table = [
-            "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
-            for line in (head, ["-" * width for width in widths], *lines)
-        ]
         settings = (
             f"Two sets, {self.training_texts:,} training texts and {self.attacked_texts:,} attacked texts of each; "
             f"similarity by {self.embedder}; intervals at {100 * self.bound.confidence:.6g}%."
@@ -212,11 +200,7 @@ class TraitReport:
         )
         fault = () if self.control_holds else ("A control is not at chance: do not rely on these numbers.",)
         signed = "[" + "|".join(f"{key}:{json.dumps(value)}" for key, value in self.signature.items()) + "]"
-        return "\n".join([settings, "", *table, "", found, *fault, *self.notes, signed]) + "\n"
-
-
-def _shown(value: Estimate) -> str:
-    return f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
+        return "\n".join([settings, "", *table(self.rows), "", found, *fault, *self.notes, signed]) + "\n"
 
 
 def _number(value: float) -> float | str:
