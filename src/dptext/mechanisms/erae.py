@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Steps = NDArray[np.int32]
 
-PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its reward were made from public text only"
+PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
 ALONE = "the network computes a text as if it were alone in its block, but for what rounding logits hides"
 _CHOICES: dict[str, tuple[str, ...]] = {
     "choice": ("hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp"),

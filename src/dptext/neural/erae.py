@@ -130,7 +130,7 @@ class Schedule:
         learning_rate: of Adam.
     """
 
-    epochs: int = 4
+    epochs: int = 1
     reward_from: float = 0.5
     reward: float = 10.0
     reward_words: int = 5
