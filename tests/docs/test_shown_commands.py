@@ -65,6 +65,9 @@ def prepare(page: str, folder: Path) -> None:
     if page.endswith("redaction.md"):
         public = [Record(r.id, r.text, ("cancer", "other")[i % 2]) for i, r in enumerate(public)]
         write(folder / "in.jsonl", private)
+        kinds = sorted({r.label for r in records if r.label})
+        for name, mine in (("sensitive", kinds[: len(kinds) // 2]), ("safe", kinds[len(kinds) // 2 :])):
+            write(folder / f"{name}.jsonl", [r for r in records if r.label in mine])
     if page.endswith("compare.md"):
         (folder / "experiments").mkdir()
         shutil.copy(ROOT / "experiments" / "quick.toml", folder / "experiments")

@@ -17,7 +17,7 @@ from dptext.guarantee import Basis, Trust, Unit
 from dptext.pages import frontier, page, read_results, summary, write_page, write_private_page
 from dptext.pages.cautions import cautions
 from dptext.pages.figures import MARKERS, panel_svg
-from pages_folder import CORPORA, METRICS, Folder, everything, guarantee
+from pages_folder import CORPORA, METRICS, ORIGINALS, Folder, everything, guarantee
 
 CANARY = "zq9canaryxv"
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -529,3 +529,37 @@ def test_the_page_needs_no_matplotlib() -> None:
     assert not any(
         "matplotlib" in re.sub(r'""".*?"""', "", path.read_text("utf-8"), flags=re.S) for path in source.glob("*.py")
     )
+
+
+def test_markdown_has_a_table_for_each_corpus_and_no_text(tmp_path) -> None:
+    path = everything(tmp_path / "results").write()
+    told = run(path, "--markdown")
+    assert told.exit_code == 0
+    assert re.findall("^### (.+)$", told.stdout, re.MULTILINE) == list(CORPORA)
+    lines = [line for line in told.stdout.splitlines() if line.startswith("|")]
+    head = "| row | guarantee | ε of a document | fidelity.cosine | classification.accuracy | authorship.adaptive |"
+    assert lines.count(head) == len(CORPORA)
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
+    results = read_results(path)
+    assert len(lines) == len(CORPORA) * 2 + len({(row.corpus, row.row) for row in results.rows})
+    found = next(line for line in lines if line.startswith("| erae epsilon=8 |"))
+    assert "| ε = 8, δ = 1e-05 per token, conditional | 160 | 0.509 [0.479, 0.539] | 0.760 [0.730, 0.790] |" in found
+    assert CANARY not in told.stdout
+    assert not any(text in told.stdout for text in ORIGINALS)
+    assert not (path / "report.html").exists()
+
+
+def test_markdown_takes_the_metrics_asked_for_and_refuses_others(folder) -> None:
+    folder.good("a|b <c>", 5.0)
+    path = folder.write()
+    told = run(path, "--markdown", "--metric", "fidelity.own_first")
+    assert "| row | guarantee | ε of a document | fidelity.own_first |" in told.stdout
+    assert r"a\|b &lt;c> epsilon=5" in told.stdout
+    for arguments, expected in (
+        (("--markdown", "--metric", "nothing.here"), "found nothing.here; it has .*fidelity.cosine"),
+        (("--markdown", "--json"), "without --out, --show-private or --json"),
+        (("--metric", "fidelity.cosine"), "--metric with --markdown"),
+    ):
+        refused = run(path, *arguments)
+        assert isinstance(refused.exception, ConfigError)
+        assert re.search(expected, str(refused.exception))

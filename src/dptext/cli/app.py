@@ -267,11 +267,22 @@ def report(
     show_private: Annotated[
         bool, typer.Option("--show-private", help="Also show samples of private records, where they were kept.")
     ] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a table for each corpus instead of the page.")
+    ] = False,
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", help="A column of --markdown, such as fidelity.cosine. Repeatable.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write what `dptext compare` measured as one HTML page, which needs no network and no JavaScript."""
     from dptext.cli import report as command
 
+    if as_markdown or metric:
+        if not as_markdown:
+            raise ConfigError("Expected --metric with --markdown: the page shows every metric.")
+        command.show_markdown(folder, metric or [], others=target is not None or show_private or as_json)
+        return
     command.run(folder, target, show_private=show_private, as_json=as_json)
 
 

@@ -1,13 +1,15 @@
-"""`dptext report`: what `dptext compare` measured, as one HTML page."""
+"""`dptext report`: what `dptext compare` measured, as one HTML page or as Markdown."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from dptext.pages import Written, write_page, write_private_page
+from dptext.errors import ConfigError
+from dptext.pages import Written, markdown, read_results, write_page, write_private_page
 
 PAGE = "report.html"
 
@@ -27,6 +29,13 @@ def run(folder: Path, target: Path | None, *, show_private: bool, as_json: bool)
         print(json.dumps({"path": str(path), **asdict(written)}, indent=2, ensure_ascii=False))
         return
     print(_line(path, written))
+
+
+def show_markdown(folder: Path, metrics: Sequence[str], *, others: bool) -> None:
+    """Print the table, one for each corpus; `others` says that options of the page were given, too."""
+    if others:
+        raise ConfigError("Expected --markdown without --out, --show-private or --json: it prints a table and no text.")
+    print(markdown(read_results(folder), metrics), end="")
 
 
 def _line(path: Path, written: Written) -> str:

@@ -22,13 +22,13 @@ from dptext.pages.figures import marker_svg, panel_svg
 from dptext.pages.frontier import Frontier, frontiers, in_brief, undrawn
 from dptext.pages.results import Results, Row, Sample, private_samples, read_results
 from dptext.pages.summary import (
+    document_epsilon,
     first_rows,
     listed,
     meaning_of,
     measured,
     names,
     privacy,
-    protects,
     row_names,
     without_folders,
 )
@@ -202,7 +202,7 @@ def _compared(rows: Sequence[Row]) -> list[Compared]:
                 own[0].kind,
                 without_folders(listed(settings)),
                 tuple(names(privacy(line) for line in own)),
-                tuple(names(_document(line) for line in own)),
+                tuple(names(document_epsilon(line) for line in own)),
             )
         )
     return found
@@ -211,13 +211,6 @@ def _compared(rows: Sequence[Row]) -> list[Compared]:
 def _setting(value: Json) -> str:
     shown = json.dumps(value, ensure_ascii=False)
     return shown if len(shown) <= 80 else f"{shown[:76]} ..."
-
-
-def _document(row: Row) -> str:
-    """Epsilon of one whole document, which rows of any unit can be compared by."""
-    if row.unit == Unit.DOCUMENT and not row.metric_privacy and protects(row):
-        return format_epsilon(row.epsilon or 0.0)
-    return "-" if row.document_epsilon is None or row.basis == Basis.NONE else format_epsilon(row.document_epsilon)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, format_delta, format_epsilon
+from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, Unit, format_delta, format_epsilon
 from dptext.pages.results import ORIGINAL, Row
 
 #: What the metrics mean, and where more is worse for privacy. A metric that is not here is shown without words.
@@ -170,6 +170,13 @@ def privacy(row: Row) -> str:
         per = f" per unit of {row.metric_privacy}{', ' + row.unit if row.unit else ''}"
     delta = f", δ = {format_delta(row.delta)}" if row.delta else ""
     return f"ε = {format_epsilon(row.epsilon)}{delta}{per}, {row.basis}"
+
+
+def document_epsilon(row: Row) -> str:
+    """Epsilon of one whole document, which rows of any unit can be compared by."""
+    if row.unit == Unit.DOCUMENT and not row.metric_privacy and protects(row):
+        return format_epsilon(row.epsilon or 0.0)
+    return "-" if row.document_epsilon is None or row.basis == Basis.NONE else format_epsilon(row.document_epsilon)
 
 
 def short(value: float) -> str:

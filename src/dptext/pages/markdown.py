@@ -1,0 +1,56 @@
+"""The table of a comparison as Markdown, for a README or a page of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from dptext.errors import ConfigError
+from dptext.pages.results import Results, Row
+from dptext.pages.summary import document_epsilon, first_rows, measured, names, privacy, row_names
+
+#: Shown where none are asked for: what is kept, what a task gets, what an attacker gets.
+METRICS: Final = ("fidelity.cosine", "fidelity.label_kept", "classification.accuracy", "authorship.adaptive")
+
+
+def markdown(results: Results, metrics: Sequence[str] = ()) -> str:
+    """One table for each corpus, a line a row and a column a metric, intervals in brackets.
+
+    Args:
+        results: of `read_results`.
+        metrics: columns; those of `METRICS` that were measured, where none are given.
+
+    Raises:
+        ConfigError: a metric that no row has.
+    """
+    known = names(row.metric for row in results.rows if row.metric)
+    if missing := [metric for metric in metrics if metric not in known]:
+        raise ConfigError(
+            f"Expected metrics of the table, found {', '.join(missing)}; it has {', '.join(sorted(known)) or 'none'}."
+        )
+    chosen = list(metrics) or [metric for metric in METRICS if metric in known]
+    corpora = names(row.corpus for row in results.rows)
+    tables = [_table([row for row in results.rows if row.corpus == corpus], chosen) for corpus in corpora]
+    return "\n".join(f"### {_plain(corpus)}\n\n{table}" for corpus, table in zip(corpora, tables, strict=True))
+
+
+def _table(rows: Sequence[Row], metrics: Sequence[str]) -> str:
+    numbers = measured(rows)
+    lines = {row: line for (_, row), line in first_rows(rows).items()}
+    here = [metric for metric in metrics if any(key[2] == metric for key in numbers)]
+    body = [
+        [name, privacy(lines[name]), document_epsilon(lines[name])]
+        + [str(numbers.get((lines[name].corpus, name, metric), "-")) for metric in here]
+        for name in row_names(rows)
+    ]
+    head = ["row", "guarantee", "ε of a document", *here]
+    return "".join(_line(cells) for cells in (head, ["---"] * len(head), *body))
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(map(_plain, cells))} |\n"
+
+
+def _plain(words: str) -> str:
+    """On one line, and without what Markdown would take for its own."""
+    return " ".join(words.split()).replace("|", r"\|").replace("<", "&lt;")
