@@ -114,12 +114,14 @@ def test_the_answer_comes_with_its_rows_or_is_none(folder: Path, tmp_path: Path)
     assert code == 0
     assert "sample: nearest epsilon=20" in out
     assert "beside public-only: fidelity.cosine" in out
-    assert "words: its epsilon is per unit of" in out
+    assert "more rows do not have the guarantee that is asked for" in out
     assert dptext("recommend", "--table", small, "--task", "meaning", "--epsilon", 20)[1] == out
     code, out, _ = dptext(*asked, "classification", "--epsilon", 10, "--json")
     found = json.loads(out)["corpora"]["sample"]
     assert (code, found["answer"], found["qualified"]) == (0, "none", [])
-    assert any("is above 10" in reason for row in found["rejected"] for reason in row["reasons"])
+    reasons = [reason for row in found["rejected"] for reason in row["reasons"]]
+    assert any("is above 10" in reason for reason in reasons)
+    assert any("its epsilon is per unit of" in reason for reason in reasons)
     assert dptext("recommend", "--unit", "word")[0] == 2
     assert dptext("recommend", "--task", "poetry")[0] == 2
     assert dptext("recommend", "--reduce", small)[0] == 2

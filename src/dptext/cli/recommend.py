@@ -11,6 +11,7 @@ from dptext.cli.progress import say
 from dptext.compare.recommend import (
     FIDELITY,
     MADE_BY,
+    TASKS,
     Asked,
     MeasuredTable,
     Recommendation,
@@ -78,16 +79,19 @@ def _lines(answer: Recommendation) -> list[str]:
     lines = []
     if answer.qualified:
         best = answer.qualified[0]
-        lines += [f"{answer.corpus}: {best.row.row}", *_behind(best, answer.metric)]
+        lines += [f"{answer.corpus}: {best.row.row}", *_behind(best, answer.metric), *_no_better(best, answer)]
         others = answer.qualified[1:]
         if others:
             lines.append(f"  also good enough, in this order ({answer.metric}):")
             lines += [f"    {other.row.row}: {other.row.numbers[answer.metric]}" for other in others[:_SHOWN]]
     else:
         lines.append(f"{answer.corpus}: none")
-    if answer.rejected:
+    near = [verdict for verdict in answer.rejected if verdict.eligible]
+    if near:
         lines.append("  not recommended:")
-        lines += [f"    {verdict.row.row}: {'; '.join(verdict.reasons)}" for verdict in answer.rejected]
+        lines += [f"    {verdict.row.row}: {'; '.join(verdict.reasons)}" for verdict in near]
+    if rest := len(answer.rejected) - len(near):
+        lines.append(f"  {rest} more rows do not have the guarantee that is asked for (--json names them).")
     return lines
 
 
@@ -106,6 +110,14 @@ def _behind(best: Verdict, metric: str) -> list[str]:
     return lines
 
 
+def _no_better(best: Verdict, answer: Recommendation) -> list[str]:
+    """What must be said where text that nobody wrote serves the task as well."""
+    own, public = best.row.numbers[answer.metric], answer.public
+    if public is None or answer.metric not in TASKS["classification"][0] or own.low > public.high:
+        return []
+    return [f"  For {answer.metric} alone public text does no worse that this shows ({public}): it costs nothing."]
+
+
 def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendation]) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for answer in answers:
@@ -113,6 +125,9 @@ def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendatio
         found[answer.corpus] = {
             "answer": "none" if best is None else best.row,
             "metric": answer.metric,
+            "public_only": None
+            if answer.public is None
+            else [answer.public.value, answer.public.low, answer.public.high],
             "qualified": [verdict.row.to_dict() for verdict in answer.qualified],
             "references": [row.to_dict() for row in answer.qualified[0].beaten] if answer.qualified else [],
             "rejected": [{**verdict.row.to_dict(), "reasons": list(verdict.reasons)} for verdict in answer.rejected],

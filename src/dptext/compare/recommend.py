@@ -3,7 +3,11 @@
 A row is in question where its guarantee is proven or conditional, speaks of the unit asked for and of no distance, and
 costs at most the epsilon and the delta asked for (a delta above 1e-3 protects nobody). It is recommended only where the
 outputs say more of their own originals than those that read no text: the low end of its `fidelity.cosine` must be above
-the high ends of *public-only* and of every *label_only* at most as expensive, on the same corpus. Trials must all pass.
+the high ends of *public-only* and of every *label_only* at most as expensive, on the same corpus. Trials must all pass,
+and no audit may refute the claim.
+
+The number of the task decides between those that qualify, but only where its intervals are apart: texts made of
+public text alone are often classified as well as any. Where they overlap, what keeps more of the originals comes first.
 
 The table that comes with the package is measured, by `dptext compare`, and cut down by `reduced`.
 """
@@ -42,6 +46,7 @@ _KEPT: Final = (
     "document_epsilon", "metric", "value", "low", "high", "error",
 )  # fmt: skip
 _METRICS: Final = (FIDELITY, *(metric for metrics, _ in TASKS.values() for metric in metrics))
+_REFUTED: Final = ".refuted"  # how the metrics end whose 1 says that an audit refutes the claim
 _ROUNDING: Final = 1e-9
 
 
@@ -96,6 +101,7 @@ class Measured:
         document_epsilon: lifted to a document; None likewise.
         numbers: by metric; those that every trial has.
         error: why a trial failed; empty where none did.
+        refuted: the audits that refute its claim, in any trial.
     """
 
     corpus: str
@@ -110,6 +116,7 @@ class Measured:
     document_epsilon: float | None
     numbers: Mapping[str, Interval]
     error: str
+    refuted: tuple[str, ...] = ()
 
     def guaranteed(self) -> str:
         """Its guarantee in a few words."""
@@ -141,11 +148,13 @@ class Verdict:
     Attributes:
         row: the row.
         reasons: why it is not recommended, in words; none where it is.
+        eligible: whether its guarantee is the one asked for, whatever it keeps.
         beaten: the references that it is above, with their fidelity.
     """
 
     row: Measured
     reasons: tuple[str, ...]
+    eligible: bool = True
     beaten: tuple[Measured, ...] = ()
 
 
@@ -156,12 +165,14 @@ class Recommendation:
     Attributes:
         corpus: its name.
         metric: that the task was judged by there; empty where it was not measured.
+        public: what *public-only* reaches in it, which reads nothing private; None where that was not measured.
         qualified: best first.
         rejected: all other rows with a mechanism that reads more than the label.
     """
 
     corpus: str
     metric: str
+    public: Interval | None
     qualified: tuple[Verdict, ...]
     rejected: tuple[Verdict, ...]
 
@@ -189,14 +200,16 @@ def _recommended(corpus: str, rows: Sequence[Measured], asked: Asked) -> Recomme
     references = [row for row in rows if row.row == PUBLIC_ONLY or (_is_label_only(row) and _affordable(row, asked))]
     verdicts = [_judged(row, references, asked, metric) for row in rows if row.kind and not _is_label_only(row)]
     good = [verdict for verdict in verdicts if not verdict.reasons]
-    # What cannot be told apart by its point estimate costs less first.
-    good.sort(
-        key=lambda verdict: (
-            -verdict.row.numbers[metric].value if more else verdict.row.numbers[metric].value,
-            verdict.row.epsilon,
-        )
-    )
-    return Recommendation(corpus, metric, tuple(good), tuple(v for v in verdicts if v.reasons))
+    good.sort(key=lambda verdict: -verdict.row.numbers[metric].value if more else verdict.row.numbers[metric].value)
+    tied = [verdict for verdict in good if _overlap(verdict.row.numbers[metric], good[0].row.numbers[metric])]
+    tied.sort(key=lambda verdict: (-verdict.row.numbers[FIDELITY].value, verdict.row.epsilon))
+    good = [*tied, *(verdict for verdict in good if verdict not in tied)]
+    public = next((row.numbers.get(metric) for row in references if row.row == PUBLIC_ONLY), None)
+    return Recommendation(corpus, metric, public, tuple(good), tuple(v for v in verdicts if v.reasons))
+
+
+def _overlap(one: Interval, other: Interval) -> bool:
+    return one.low <= other.high and other.low <= one.high
 
 
 def _is_label_only(row: Measured) -> bool:
@@ -210,6 +223,9 @@ def _affordable(row: Measured, asked: Asked) -> bool:
 
 def _judged(row: Measured, references: Sequence[Measured], asked: Asked, metric: str) -> Verdict:
     reasons = [*_guarantee_faults(row, asked)]
+    eligible = not reasons
+    if row.refuted:
+        reasons.append(f"its claim is refuted by the audit {', '.join(row.refuted)}")
     if row.error:
         reasons.append(f"it failed: {row.error}")
     elif not metric or metric not in row.numbers:
@@ -225,7 +241,7 @@ def _judged(row: Measured, references: Sequence[Measured], asked: Asked, metric:
         hardest, theirs = max(known, key=lambda pair: pair[1].high)
         if own.low <= theirs.high:
             reasons.append(f"its fidelity {own} is not above that of {_named(hardest)}, {theirs}")
-    return Verdict(row, tuple(reasons), tuple(other for other, _ in known))
+    return Verdict(row, tuple(reasons), eligible, tuple(other for other, _ in known))
 
 
 def _named(row: Measured) -> str:
@@ -294,6 +310,11 @@ def _measured(group: Sequence[Mapping[str, Json]]) -> Measured:
         document_epsilon=_optional(first["document_epsilon"]),
         numbers=numbers,
         error=next((str(row["error"]) for row in group if row["error"]), ""),
+        refuted=tuple(
+            str(row["metric"]).removesuffix(_REFUTED)
+            for row in good
+            if str(row["metric"]).endswith(_REFUTED) and row["value"]
+        ),
     )
 
 
@@ -323,7 +344,9 @@ def reduced(experiment: Mapping[str, Json], rows: Iterable[Mapping[str, Json]]) 
         key: experiment.get(key) for key in ("name", "written", "version", "machine", "command", "corpora", "cells")
     }
     kept: list[Json] = [
-        {column: row[column] for column in _KEPT} for row in rows if row["metric"] in _METRICS or row["error"]
+        {column: row[column] for column in _KEPT}
+        for row in rows
+        if row["metric"] in _METRICS or row["error"] or str(row["metric"]).endswith(_REFUTED)
     ]
     return {"about": about, "rows": kept}
 

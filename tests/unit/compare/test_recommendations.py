@@ -64,11 +64,35 @@ def why(found: Recommendation) -> str:
 
 
 def test_the_best_of_those_that_keep_more_than_their_references() -> None:
-    good, better = rows("good", (0.41, 0.5), 0.7), rows("better", (0.45, 0.5), 0.75)
+    good, better = rows("good", (0.46, 0.6), 0.6), rows("better", (0.45, 0.5), 0.75)
     found = answer(*good, *better)
     assert names(found) == ["better", "good"]
     assert [row.row for row in found.qualified[0].beaten] == ["public-only", "label_only", "label_only (medoid)"]
     assert names(answer()) == []
+
+
+def test_what_the_task_cannot_tell_apart_goes_by_fidelity_and_then_by_its_price() -> None:
+    higher, nearer, cheaper = (
+        rows("higher", (0.42, 0.5), 0.75),
+        rows("nearer", (0.5, 0.6), 0.7),
+        rows("cheaper", (0.5, 0.6), 0.68, epsilon=5.0),
+    )
+    found = answer(*higher, *nearer, *cheaper, *rows("far below", (0.8, 0.9), 0.5))
+    assert names(found) == ["cheaper", "nearer", "higher", "far below"]
+    assert found.public is not None
+    assert found.public.value == 0.9
+
+
+def test_a_refuted_claim_is_never_recommended() -> None:
+    line = {**rows("x", (0.5, 0.6))[0], "metric": "distinguish.refuted", "value": 1.0, "low": None, "high": None}
+    survived = {**line, "value": 0.0}
+    assert names(answer(*rows("x", (0.5, 0.6)), survived)) == ["x"]
+    found = answer(*rows("x", (0.5, 0.6)), survived, *rows("x", (0.5, 0.6), trial=1), {**line, "trial": 1})
+    assert "its claim is refuted by the audit distinguish" in why(found)
+    small = reduced({}, [*REFERENCES, *rows("x", (0.5, 0.6)), line])["rows"]
+    assert isinstance(small, list)
+    (found,) = recommend([row for row in small if isinstance(row, dict)], ASKED)
+    assert "refuted" in why(found)
 
 
 @pytest.mark.parametrize(
