@@ -22,6 +22,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeVar, assert_never
 
 from scipy.optimize import brentq
@@ -127,17 +128,14 @@ def _zcdp_rho(event: Event) -> float | None:
 # ------------------------------------------------------------------- epsilon at delta > 0
 
 
-def _pld_epsilon(events: Sequence[Event], delta: float, relation: Relation) -> float:
+@lru_cache(maxsize=256)  # most of a second each; who plans, calibrates and then states asks three times
+def _pld_epsilon(events: tuple[Event, ...], delta: float, relation: Relation) -> float:
     """Epsilon of (sampled) Gaussian and top-k events together, by the pessimistic distributions of dp-accounting."""
     # dp-accounting takes most of a second to import, and few releases need it.
     from dp_accounting import NeighboringRelation  # noqa: PLC0415
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415
 
-    theirs = {
-        Relation.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
-        Relation.ADD_OR_REMOVE_ONE: NeighboringRelation.ADD_OR_REMOVE_ONE,
-        Relation.REPLACE_SPECIAL: NeighboringRelation.REPLACE_SPECIAL,
-    }[relation]
+    theirs = NeighboringRelation[relation.name]
     total = pld.identity()
     for event in events:
         if isinstance(event, SampledGaussianEvent):
@@ -162,9 +160,9 @@ def _pld_epsilon(events: Sequence[Event], delta: float, relation: Relation) -> f
 def _needs_pld(events: Sequence[Event]) -> bool:
     """Whether the tightest bound takes a numerical distribution: sampled Gaussians, or top-k beside other noise."""
     mixable = [e for e in events if isinstance(e, TopKEvent | GaussianEvent | SampledGaussianEvent)]
-    top_k = [e for e in mixable if isinstance(e, TopKEvent)]
-    sampled = any(isinstance(e, SampledGaussianEvent) for e in mixable)
-    return sampled or (bool(top_k) and (len(mixable) > 1 or top_k[0].count > _MAX_EXACT_RUNS))
+    if any(isinstance(e, SampledGaussianEvent) for e in mixable):
+        return True
+    return any(isinstance(e, TopKEvent) and (len(mixable) > 1 or e.count > _MAX_EXACT_RUNS) for e in mixable)
 
 
 def _approximate_epsilon(events: Sequence[Event], delta: float, relation: Relation) -> float:
@@ -193,7 +191,7 @@ def _approximate_epsilon(events: Sequence[Event], delta: float, relation: Relati
         others_pure = [(value, e.count) for e in others if (value := pure[e]) is not None]
         if len(others_pure) == len(others) and any(isinstance(e, TopKEvent) for e in mixable):
             together = (
-                _pld_epsilon(mixable, delta_left, relation)
+                _pld_epsilon((*mixable,), delta_left, relation)
                 if _needs_pld(mixable)
                 else top_k_epsilon(mixable[0], delta_left)  # type: ignore[arg-type]  # then it is one top-k event
             )
@@ -213,10 +211,10 @@ def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> 
     if sampled and zcdp:
         rho = sum_up((e.rho, e.count) for e in zcdp)
         return sum_up(
-            [(_pld_epsilon([*sampled, *gaussian], delta / 2, relation), 1), (zcdp_epsilon(rho, delta / 2), 1)]
+            [(_pld_epsilon((*sampled, *gaussian), delta / 2, relation), 1), (zcdp_epsilon(rho, delta / 2), 1)]
         )
     if sampled:
-        return _pld_epsilon(noisy, delta, relation)
+        return _pld_epsilon((*noisy,), delta, relation)
     rho = sum_up((_zcdp_rho(e) or 0.0, e.count) for e in noisy)
     if zcdp or rho == 0 or rho > 1e15:
         return zcdp_epsilon(rho, delta)

@@ -2,7 +2,8 @@
 
 Fits, splits, classifiers and intervals follow the experiment's seed, which is public; releases draw secret bits, unless
 the experiment is seeded, which voids every guarantee. No text stands in a row. Beside the rows a cell keeps four
-samples made from *public* records, and of private ones only where that is asked for.
+samples made from *public* records, but where the mechanism has learned from private text, which it may repeat whatever
+it is given. Those samples, and samples of private records, are kept only where that is asked for.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Outcome:
         numbers: all that was measured.
         guarantee: of the row; None where it has no spec.
         document: the same for whole documents, where that is finite.
-        samples: public originals and what became of them.
-        private_samples: of private ones, where they are to be kept.
+        samples: public originals and what became of them, unless the mechanism has learned from private text.
+        private_samples: private originals and what became of them, where they are to be kept.
     """
 
     numbers: tuple[Number, ...]
@@ -85,12 +86,12 @@ def run_cell(cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, *, 
         labelled=way.labelled,
         written=way.written,
     )
-    public = corpus.public[:SAMPLES]
+    public = corpus.public[:SAMPLES] if cell.trains_on == "public" else ()
     return Outcome(
         numbers=tuple(measured(released, corpus, experiment.measures, lens, seed=seed)),
         guarantee=way.guarantee,
         document=way.document,
-        samples=_pairs(public, way.draw(public, source.at(_APART), seed)),
+        samples=_pairs(public, way.draw(public, source.at(_APART), seed)) if public else (),
         private_samples=_pairs(corpus.private[:SAMPLES], released.releases) if private_samples else (),
     )
 

@@ -73,15 +73,17 @@ class Worker:
             MemoryError: there is not enough.
         """
         began = time.monotonic()
-        _forget_peak()
         outcome: Outcome | str
         try:
             if cell.fault:
                 raise ConfigError(cell.fault)
+            corpus = self._loaded(cell.corpus)
+            began = time.monotonic()  # the first cell of a corpus does not pay for reading it
+            _forget_peak()
             outcome = run_cell(
                 cell,
                 self._experiment,
-                self._loaded(cell.corpus),
+                corpus,
                 self._lens,
                 private_samples=self._opening.private_samples,
             )

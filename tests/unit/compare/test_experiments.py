@@ -17,9 +17,6 @@ FILES = sorted(FOLDER.glob("*.toml"))
 #: Kinds that `all.toml` does not name, and why.
 LEFT_OUT = {
     "label_only": "it stands in every table without being asked for",
-    "random_redaction": "experiments/redaction.toml measures it on the corpus of its source",
-    "count_redaction": "experiments/redaction.toml measures it on the corpus of its source",
-    "smart_redaction": "experiments/redaction.toml measures it on the corpus of its source",
     "pii_redaction": "it needs a package that is not among the extras of [all]",
 }
 SOURCES = {
