@@ -44,6 +44,7 @@ class Folder:
         private: list[dict] | None = None,
         error: str | None = None,
         width: float = 0.03,
+        trains_on: str = "public",
     ) -> str:
         signature = hashlib.sha256(f"{corpus} {row} {trial} {settings}".encode()).hexdigest()
         finite = stated is not None and stated.basis is not Basis.NONE
@@ -78,6 +79,7 @@ class Folder:
             "certificate": None if stated is None else {**stated.to_dict(), "explain": stated.explain()},
             "samples": samples or [],
             **({} if private is None else {"private_samples": private}),
+            "cell": {"trains_on": trains_on},
         }
         return signature
 
@@ -118,12 +120,15 @@ class Folder:
         )
 
     def write(self) -> Path:
-        (self.path / "cells").mkdir(parents=True)
+        (self.path / "cells").mkdir(parents=True, exist_ok=True)
+        for old in (self.path / "cells").iterdir():
+            old.unlink()
         for signature, cell in self.cells.items():
             (self.path / "cells" / f"{signature}.json").write_text(json.dumps(cell), "utf-8")
         (self.path / "table.json").write_text(json.dumps(self.rows), "utf-8")
         corpora = {row["corpus"] for row in self.rows}
-        part = {"records": 1200, "digest": "ab" * 32}
+        digests = [hashlib.sha256(name.encode()).hexdigest() for name in ("public", "private", "test")]
+        public, private, test = ({"records": 1200, "digest": digest} for digest in digests)
         experiment = {
             "name": self.name,
             "written": "2026-01-02",
@@ -131,7 +136,7 @@ class Folder:
             "machine": {"cores": 2, "memory_gib": 8},
             "command": self.command,
             "toml": {"mechanisms": self.mechanisms},
-            "corpora": {name: {"public": part, "private": part, "test": part} for name in sorted(corpora)},
+            "corpora": {name: {"public": public, "private": private, "test": test} for name in sorted(corpora)},
             "cells": {
                 "done": len(self.cells),
                 "failed": self.failed,
@@ -198,6 +203,7 @@ def everything(path: Path, *, corpora: tuple[str, ...] = CORPORA) -> Folder:
             stated=nothing,
             corpus=corpus,
             settings={"claimed_epsilon": 1.0},
+            trains_on="private",
         )
         folder.cell(
             "adept_dpsgd epsilon=10",

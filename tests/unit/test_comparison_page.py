@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dptext.cli.app import app
+from dptext.compare import measure
 from dptext.errors import ConfigError
 from dptext.guarantee import Basis, Trust, Unit
 from dptext.pages import frontier, page, read_results, summary, write_page, write_private_page
@@ -20,8 +21,11 @@ from dptext.pages.figures import MARKERS, panel_svg
 from pages_folder import CORPORA, METRICS, ORIGINALS, Folder, everything, guarantee
 
 CANARY = "zq9canaryxv"
+REASON = "it keeps all"
 VOID = {"meta", "link", "br", "hr", "img", "input"}
-TABLE_OF_CONTENTS = ["compared", "warnings", "frontier", "tables", "samples", "certificates", "reading", "signatures"]
+TABLE_OF_CONTENTS = [
+    "warnings", "compared", "frontier", "tables", "samples", "certificates", "reading", "settings", "signatures",
+]  # fmt: skip
 
 
 class Page(HTMLParser):
@@ -232,7 +236,7 @@ def test_each_warning_appears_where_it_should_and_alone(folder) -> None:
     folder.cell("nothing", "published_adept", numbers, stated=none)
     folder.cell("claim", "other", numbers, stated=guarantee(3.0, basis=Basis.CLAIMED))
     folder.cell("central", "adept_dpsgd", numbers, stated=guarantee(3.0, trust=Trust.CENTRAL))
-    folder.cell("handed epsilon=3", "adept", numbers, stated=guarantee(3.0))
+    folder.cell("handed epsilon=3", "adept", numbers, stated=guarantee(3.0), trains_on="private")
     folder.cell("handed-not epsilon=3", "adept", numbers, stated=guarantee(3.0))
     folder.mechanisms = [{"name": "handed", "trains_on": "private"}, {"name": "handed-not", "trains_on": "public"}]
     folder.cell("hollow", "adept", {**numbers, "fidelity.cosine": 0.41, "fidelity.own_first": 0.03}, stated=plain)
@@ -295,6 +299,49 @@ def test_rows_of_one_name_and_other_settings_are_told_apart(folder) -> None:
     rows = summary.row_names(results.rows)
     assert rows[3:] == ["label_only epsilon=2", "label_only epsilon=10", "candidates epsilon=10", "twin #1", "twin #2"]
     assert max(found.trials for found in summary.measured(results.rows).values()) == 1
+
+
+def test_epsilons_that_look_alike_are_not_put_together(folder) -> None:
+    for epsilon in (7.0, 7.0000002):
+        values = {"fidelity.cosine": 0.5}
+        folder.cell("label_only", "label_only", values, stated=guarantee(7.0), settings={"epsilon": epsilon})
+    results = read_results(folder.write())
+    assert len([name for name in summary.row_names(results.rows) if name.startswith("label_only #")]) == 2
+    assert max(found.trials for found in summary.measured(results.rows).values()) == 1
+
+
+def test_a_mechanism_that_is_called_like_a_baseline_is_warned_about(folder) -> None:
+    none = guarantee(float("inf"), basis=Basis.NONE, reason=REASON)
+    folder.cell("label_only too", "random_replacement", {"fidelity.cosine": 0.5}, stated=none)
+    folder.cell("answers", "label_only", {"fidelity.cosine": 0.1}, stated=guarantee(1.0))
+    found = warned(folder)
+    assert [item.split(" on ")[0] for item in found["none"]] == [f"label_only too ({REASON})"]
+    assert [item.split(" on ")[0] for item in found["fidelity"]] == ["answers"]
+
+
+def test_who_was_trained_on_private_text_is_read_off_the_cells(folder) -> None:
+    folder.mechanisms.append({"name": "adept", "kind": "adept", "trains_on": "private"})
+    values = {"fidelity.cosine": 0.9}
+    secret = folder.cell("adept epsilon=1", "adept", values, stated=guarantee(1.0), trains_on="private")
+    folder.cell("adept noise epsilon=1", "adept", {"fidelity.cosine": 0.9}, stated=guarantee(1.0))
+    assert [item.split(" on ")[0] for item in warned(folder)["central"]] == ["adept epsilon=1"]
+    folder.cells.pop(secret)
+    assert "adept epsilon=1" in " ".join(warned(folder)["central"])
+
+
+def test_every_number_that_a_cell_may_hold_is_told_in_words() -> None:
+    told = re.findall(r"`(\w+\.\w+)`", measure.__doc__ or "")
+    assert len(told) > 5
+    for metric in {*told} - {"utility.number"}:
+        assert summary.meaning_of(metric), metric
+
+
+def test_only_public_records_have_a_digest_on_the_page(folder) -> None:
+    text = written(folder)
+    corpora = json.loads((folder.path / "experiment.json").read_text("utf-8"))["corpora"]
+    for parts in corpora.values():
+        for part, found in parts.items():
+            assert (found["digest"][:12] in text) == (part == "public")
 
 
 # -------------------------------------------------------------------- one unit, one axis
@@ -443,11 +490,25 @@ def test_a_folder_without_a_table_says_what_to_run(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["table.json", "experiment.json", "cell"])
-@pytest.mark.parametrize("damage", ['[{"row": "zq9canaryxv', "[NaN]", "\udcff", "[" * 100_000])
+DAMAGED = ('[{"row": "zq9canaryxv', "[NaN]", "\udcff", "[" * 100_000)
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_cell_cut_short_is_told_and_nothing_of_it_is_shown(folder, damage) -> None:
+    path = folder.write()
+    target = next((path / "cells").iterdir())
+    target.write_bytes(damage.encode("utf-8", "surrogateescape"))
+    write_page(path, path / "report.html")
+    page = (path / "report.html").read_text("utf-8")
+    assert "1 finished cells have no readable file" in page
+    assert CANARY not in page
+
+
+@pytest.mark.parametrize("name", ["table.json", "experiment.json"])
+@pytest.mark.parametrize("damage", DAMAGED)
 def test_damaged_files_are_named_and_nothing_of_them_is_shown(folder, name, damage) -> None:
     path = folder.write()
-    target = next((path / "cells").iterdir()) if name == "cell" else path / name
+    target = path / name
     target.write_bytes(damage.encode("utf-8", "surrogateescape"))
     with pytest.raises(ConfigError, match=f"{target.name} to be JSON, found it damaged") as caught:
         write_page(path, path / "report.html")
@@ -490,7 +551,9 @@ def test_a_cell_without_its_file_is_told(folder) -> None:
     path = folder.write()
     next((path / "cells").iterdir()).unlink()
     found = {each.name: each.items for each in cautions(read_results(path))}
-    assert found["failed"] == ("1 finished cells have no file: their certificates and samples are missing here",)
+    assert found["failed"] == (
+        "1 finished cells have no readable file: their certificates and samples are missing here",
+    )
 
 
 def test_a_page_that_cannot_be_written(folder) -> None:

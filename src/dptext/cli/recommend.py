@@ -19,6 +19,7 @@ from dptext.compare.recommend import (
     read_measured,
     recommend,
     reduced,
+    unfinished,
 )
 from dptext.compare.table import write_json
 from dptext.errors import ConfigError
@@ -69,9 +70,11 @@ def _unit(name: str) -> Unit:
 def _head(measured: MeasuredTable, asked: Asked) -> str:
     about = measured.about
     source = f"Table: {about.get('name', '?')}, written {about.get('written', '?')} by {about.get('command', '?')}"
+    left = unfinished(about)
+    gap = f"\nWarning: {left} cells of it are not done yet; run `dptext compare` again to go on." if left else ""
     return (
         f"Asked: epsilon at most {asked.epsilon:g} and delta at most {asked.largest_delta:g} per {asked.unit}, for "
-        f"{asked.task}.\n{source} (dptext {about.get('version', '?')}).\nTo measure it anew: {MADE_BY}"
+        f"{asked.task}.\n{source} (dptext {about.get('version', '?')}).\nTo measure it anew: {MADE_BY}{gap}"
     )
 
 
@@ -139,6 +142,7 @@ def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendatio
             "delta": asked.largest_delta,
             "task": asked.task,
         },
-        "table": dict(measured.about),
+        "table": {key: value for key, value in measured.about.items() if key not in ("toml", "corpora")},
+        "unfinished_cells": unfinished(measured.about),
         "corpora": found,
     }

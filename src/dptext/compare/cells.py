@@ -14,12 +14,14 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Final
 
 from dptext.compare.experiment import REFERENCES, Experiment, MechanismPlan
 from dptext.config import SPECS, AnySpec, spec_from_settings
 from dptext.embedded import Embedded
 from dptext.errors import ConfigError, IncomparableError
+from dptext.formats import file_error
 from dptext.guarantee import Basis, Guarantee, Json, Unit
 from dptext.mechanism import settings
 
@@ -33,6 +35,8 @@ _SCHEMA: Final = 1
 _EPSILONS: Final = (2.0, 5.0, 10.0, 20.0)
 #: Randomized response with a larger one gives the label away, whatever the number.
 _LARGEST: Final = 100.0
+_LONGEST_PATH: Final = 1000
+_MOST_FILES: Final = 100
 #: Calibration never overshoots but for this rounding.
 _ROUNDING: Final = 1e-9
 
@@ -91,7 +95,9 @@ def plan_cells(experiment: Experiment, labels: Mapping[str, tuple[str, ...]]) ->
 
 
 def signature(cell: Cell, experiment: Experiment, corpus: Json) -> str:
-    """sha256 over all that makes the numbers of a cell.
+    """sha256 over all that makes the numbers of a cell: settings, what stands in the files that they name, records.
+
+    Not the code: cells of one version of dptext are taken to be equal.
 
     Args:
         cell: of the grid.
@@ -107,7 +113,31 @@ def signature(cell: Cell, experiment: Experiment, corpus: Json) -> str:
         "measures": experiment.measures.to_dict(),
         "cell": cell.to_dict(),
     }
+    if files := _named_files([cell.to_dict(), experiment.measures.embedder]):
+        made["files"] = files
     return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()
+
+
+def _named_files(data: Json) -> dict[str, Json]:
+    """sha256 of every file that a value names, and of those in a folder that one names (vectors, a saved model)."""
+    if isinstance(data, dict | list):
+        values = data.values() if isinstance(data, dict) else data
+        return {name: digest for value in values for name, digest in _named_files(value).items()}
+    if not isinstance(data, str) or not data or len(data) > _LONGEST_PATH or "\0" in data:
+        return {}
+    path = Path(data)
+    found = [path] if path.is_file() else sorted(path.rglob("*")) if path.is_dir() else []
+    if len(found) > _MOST_FILES:
+        return {}  # no model or vectors, but a folder that is called like a setting
+    return {str(file): _digest_of(file) for file in found if file.is_file()}
+
+
+def _digest_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise file_error(path, "read", error) from error
 
 
 # ---------------------------------------------------------------------------------------------------- rows

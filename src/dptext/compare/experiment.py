@@ -411,8 +411,10 @@ def _mechanism(data: Table, corpora: Sequence[str]) -> MechanismPlan:
             f"Expected kind={kind!r} of {where} to name a mechanism: {nearest(kind, sorted(SPECS))}see `dptext "
             "mechanisms`."
         )
-    if name in REFERENCES:
-        raise ConfigError(f"Expected name={name!r} to be another: this row is in every table without being asked for.")
+    if any(f"{name} ".startswith(f"{reference} ") for reference in REFERENCES):
+        raise ConfigError(
+            f"Expected name={name!r} to be another: rows so called are in every table without being asked."
+        )
     settings = {key: as_json(f"{where} set.{key}", value) for key, value in keys.table("set").items()}
     sweep = {key: as_values(f"{where} sweep.{key}", value) for key, value in keys.table("sweep").items()}
     for key, values in sweep.items():

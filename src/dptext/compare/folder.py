@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from dptext.compare.experiment import Experiment
-from dptext.compare.table import read_json, write_json, write_table
+from dptext.compare.table import JSON_FILE, PARQUET, read_json, write_json, write_table
 from dptext.compare.worker import CELLS
 from dptext.errors import ConfigError
 from dptext.formats import file_error
@@ -25,6 +26,8 @@ from dptext.guarantee import Json
 EXPERIMENT: Final = "experiment.json"
 
 _LOCK: Final = ".lock"
+_PAGE: Final = "report.html"  # of `dptext report`
+_CELL: Final = re.compile(r"[0-9a-f]{64}\.json|\..*\.partial")
 _AGAIN: Final = "Choose another --out, or keep the cells that are as they were with --accept-changes."
 
 
@@ -49,7 +52,7 @@ class Folder:
 
         known = (self.path / EXPERIMENT).exists()
         try:
-            if self.path.is_dir() and not known and any(child.name != _LOCK for child in self.path.iterdir()):
+            if self.path.is_dir() and not known and not all(map(_is_ours, self.path.iterdir())):
                 raise ConfigError(
                     f"Expected --out {str(self.path)!r} to be absent, empty, or the folder of this experiment. Choose "
                     "another folder."
@@ -139,6 +142,13 @@ class Folder:
             found = (self.finished(signature) or {}).get("rows")
             rows += [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
         write_table(self.path, rows)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a run left this that was killed before it could write `experiment.json`, or whose file was removed."""
+    if path.name == CELLS and path.is_dir():
+        return all(_CELL.fullmatch(child.name) for child in path.iterdir())
+    return path.name in (_LOCK, JSON_FILE, PARQUET, _PAGE) or path.name.endswith(".partial")
 
 
 def cores() -> int:

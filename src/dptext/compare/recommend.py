@@ -3,8 +3,9 @@
 A row is in question where its guarantee is proven or conditional, speaks of the unit asked for and of no distance, and
 costs at most the epsilon and the delta asked for (a delta above 1e-3 protects nobody). It is recommended only where the
 outputs say more of their own originals than those that read no text: the low end of its `fidelity.cosine` must be above
-the high ends of *public-only* and of every *label_only* at most as expensive, on the same corpus. Trials must all pass,
-and no audit may refute the claim.
+the high ends of *public-only* and, where the corpus has labels, of every *label_only* that could be had for the
+epsilon asked for (for another unit than documents: for the epsilon of a document that the row comes to). Trials must
+all pass, no audit may refute the claim, and where the task is to classify, public text must not be classified better.
 
 The number of the task decides between those that qualify, but only where its intervals are apart: texts made of
 public text alone are often classified as well as any. Where they overlap, what keeps more of the originals comes first.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +49,7 @@ _KEPT: Final = (
 )  # fmt: skip
 _METRICS: Final = (FIDELITY, *(metric for metrics, _ in TASKS.values() for metric in metrics))
 _REFUTED: Final = ".refuted"  # how the metrics end whose 1 says that an audit refutes the claim
-_ROUNDING: Final = 1e-9
+_ROUNDING: Final = 1e-6  # calibration ends a little below what is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,7 @@ def recommend(rows: Iterable[Mapping[str, Json]], asked: Asked) -> list[Recommen
 def _recommended(corpus: str, rows: Sequence[Measured], asked: Asked) -> Recommendation:
     metrics, more = TASKS[asked.task]
     metric = next((name for name in metrics if any(name in row.numbers for row in rows)), "")
-    references = [row for row in rows if row.row == PUBLIC_ONLY or (_is_label_only(row) and _affordable(row, asked))]
+    references = [row for row in rows if row.row == PUBLIC_ONLY or _is_label_only(row)]
     verdicts = [_judged(row, references, asked, metric) for row in rows if row.kind and not _is_label_only(row)]
     good = [verdict for verdict in verdicts if not verdict.reasons]
     good.sort(key=lambda verdict: -verdict.row.numbers[metric].value if more else verdict.row.numbers[metric].value)
@@ -217,8 +219,8 @@ def _is_label_only(row: Measured) -> bool:
     return row.kind == LABEL_ONLY
 
 
-def _affordable(row: Measured, asked: Asked) -> bool:
-    return row.epsilon is not None and row.epsilon <= asked.epsilon * (1 + _ROUNDING)
+def _affordable(row: Measured, epsilon: float) -> bool:
+    return row.epsilon is not None and row.epsilon <= epsilon * (1 + _ROUNDING)
 
 
 def _judged(row: Measured, references: Sequence[Measured], asked: Asked, metric: str) -> Verdict:
@@ -228,20 +230,41 @@ def _judged(row: Measured, references: Sequence[Measured], asked: Asked, metric:
         reasons.append(f"its claim is refuted by the audit {', '.join(row.refuted)}")
     if row.error:
         reasons.append(f"it failed: {row.error}")
-    elif not metric or metric not in row.numbers:
+        return Verdict(row, tuple(reasons), eligible)
+    if not metric or metric not in row.numbers:
         reasons.append(f"nothing was measured for the task {asked.task} ({metric or TASKS[asked.task][0][0]})")
-    own = row.numbers.get(FIDELITY)
-    known = [(other, other.numbers[FIDELITY]) for other in references if FIDELITY in other.numbers]
-    if own is None:
-        if not row.error:
-            reasons.append(f"its fidelity ({FIDELITY}) was not measured")
-    elif not any(other.row == PUBLIC_ONLY for other, _ in known):
+    if FIDELITY not in row.numbers:
+        reasons.append(f"its fidelity ({FIDELITY}) was not measured")
+        return Verdict(row, tuple(reasons), eligible)
+    known = _comparable(row, references, asked)
+    public = next((other for other in known if other.row == PUBLIC_ONLY), None)
+    if public is None:
         reasons.append(f"the table has no {FIDELITY} of {PUBLIC_ONLY} to compare it with")
-    else:
-        hardest, theirs = max(known, key=lambda pair: pair[1].high)
-        if own.low <= theirs.high:
-            reasons.append(f"its fidelity {own} is not above that of {_named(hardest)}, {theirs}")
-    return Verdict(row, tuple(reasons), eligible, tuple(other for other, _ in known))
+    elif asked.task == "classification" and metric in row.numbers and metric in public.numbers:
+        own, free = row.numbers[metric], public.numbers[metric]
+        if own.high < free.low:
+            reasons.append(f"its {metric} {own} is below that of {PUBLIC_ONLY}, {free}")
+    if any(map(_is_label_only, references)) and not any(map(_is_label_only, known)):
+        reasons.append(f"the table has no {FIDELITY} of {LABEL_ONLY} at so small an epsilon to compare it with")
+    if known:
+        hardest = max(known, key=lambda other: other.numbers[FIDELITY].high)
+        if row.numbers[FIDELITY].low <= hardest.numbers[FIDELITY].high:
+            reasons.append(
+                f"its fidelity {row.numbers[FIDELITY]} is not above that of {_named(hardest)}, "
+                f"{hardest.numbers[FIDELITY]}"
+            )
+    return Verdict(row, tuple(reasons), eligible, tuple(known))
+
+
+def _comparable(row: Measured, references: Sequence[Measured], asked: Asked) -> list[Measured]:
+    """The references with a fidelity that cost a document no more."""
+    lifted = math.inf if row.document_epsilon is None else row.document_epsilon
+    most = asked.epsilon if asked.unit is Unit.DOCUMENT else lifted
+    return [
+        other
+        for other in references
+        if FIDELITY in other.numbers and (other.row == PUBLIC_ONLY or _affordable(other, most))
+    ]
 
 
 def _named(row: Measured) -> str:
@@ -260,7 +283,7 @@ def _guarantee_faults(row: Measured, asked: Asked) -> Iterable[str]:
         lifted = row.document_epsilon
         known = f"; read for a document it is epsilon {format_epsilon(lifted)}" if lifted is not None else ""
         yield f"its guarantee is per {row.unit}, not per {asked.unit}{known}"
-    elif not _affordable(row, asked):
+    elif not _affordable(row, asked.epsilon):
         yield f"its epsilon {format_epsilon(row.epsilon)} is above {asked.epsilon:g}"
     if (row.delta or 0.0) > asked.largest_delta:
         yield f"its delta {format_delta(row.delta or 0.0)} is above {asked.largest_delta:g}"
@@ -333,15 +356,29 @@ def _parsed(settings: str) -> Json:
     return found
 
 
+def unfinished(about: Mapping[str, Json]) -> int:
+    """How many cells of the grid are not done yet."""
+    cells = about.get("cells")
+    counts = {key: value for key, value in cells.items() if isinstance(value, int)} if isinstance(cells, dict) else {}
+    return max(0, counts.get("total", 0) - counts.get("done", 0) - counts.get("failed", 0))
+
+
 def reduced(experiment: Mapping[str, Json], rows: Iterable[Mapping[str, Json]]) -> dict[str, Json]:
-    """What recommendations read of a table, small enough to go with the package.
+    """What recommendations read of a table, small enough to go with the package. No digest of private records is in it.
 
     Args:
         experiment: `experiment.json` of the folder.
         rows: its table.
+
+    Raises:
+        ConfigError: the grid is not finished.
     """
+    if left := unfinished(experiment):
+        raise ConfigError(
+            f"Expected a finished grid, found {left} cells that are not done: run `dptext compare` again."
+        )
     about: dict[str, Json] = {
-        key: experiment.get(key) for key in ("name", "written", "version", "machine", "command", "corpora", "cells")
+        key: experiment.get(key) for key in ("name", "written", "version", "machine", "command", "cells")
     }
     kept: list[Json] = [
         {column: row[column] for column in _KEPT}

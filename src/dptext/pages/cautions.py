@@ -24,7 +24,7 @@ from dptext.pages.summary import (
 
 #: How near an output is to its own original; the first that was measured decides, as in `dptext recommend`.
 FIDELITY: Final = ("fidelity.cosine", "fidelity.own_first", "fidelity.tokens_kept")
-_ROUNDING: Final = 1e-9
+_ROUNDING: Final = 1e-5  # calibration ends a little below what is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,9 @@ def _without(results: Results) -> list[str]:
 def _trained_on_private(results: Results, row: Row) -> bool:
     """By its certificate, or because the experiment handed private records to its `fit`."""
     cell = results.cells.get(row.signature)
-    central = cell is not None and cell.guarantee is not None and cell.guarantee.trust is Trust.CENTRAL
-    return central or any(f"{row.row} ".startswith(f"{name} ") for name in results.experiment.trained_on_private)
+    if cell is None:  # its file is missing: then by the name that the experiment gave it, sooner too often
+        return any(f"{row.row} ".startswith(f"{name} ") for name in results.experiment.trained_on_private)
+    return cell.private_training or (cell.guarantee is not None and cell.guarantee.trust is Trust.CENTRAL)
 
 
 def _unfaithful(rows: Sequence[Row], numbers: Mapping[Key, Measured]) -> list[str]:
@@ -201,5 +202,7 @@ def _failed(results: Results) -> list[str]:
         found.append(f"{open_cells} of {experiment.total} cells are not done yet: run `dptext compare` again to go on")
     absent = {row.signature for row in results.rows if not row.failed} - set(results.cells)
     if absent:
-        found.append(f"{len(absent)} finished cells have no file: their certificates and samples are missing here")
+        found.append(
+            f"{len(absent)} finished cells have no readable file: their certificates and samples are missing here"
+        )
     return found

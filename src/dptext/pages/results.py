@@ -29,6 +29,8 @@ LABEL_ONLY: Final = "label_only"
 
 _BASES: Final = ("", *(str(basis) for basis in Basis))
 _SIGNATURE: Final = re.compile(r"[0-9a-f]+")
+# of cells.LABEL_ONLY and MEDOID, told apart as below; experiments may not name a mechanism so
+_REFERENCE: Final = re.compile(rf"{LABEL_ONLY}( \(medoid\))?( epsilon=\S+| #\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,8 @@ class Row:
 
     @property
     def label_only(self) -> bool:
-        """Whether only the label comes through."""
-        return self.row.split(" ")[0] == LABEL_ONLY
+        """Whether this is the reference of which only the label comes through, at any epsilon."""
+        return self.kind == LABEL_ONLY and _REFERENCE.fullmatch(self.row) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,16 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One finished cell: its guarantee, if a spec states one, and samples made from public records."""
+    """One finished cell.
+
+    Attributes:
+        guarantee: if a spec states one.
+        private_training: whether its mechanism was handed private records to learn from.
+        samples: made from public records.
+    """
 
     guarantee: Guarantee | None
+    private_training: bool
     samples: tuple[Sample, ...] = field(repr=False)
 
 
@@ -176,7 +185,10 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
         data = _cell_data(base, signature)
         if data is not None:
             name = f"{CELLS}/{signature}.json"
-            cells[signature] = Cell(_guarantee(data.get("certificate"), name), _samples(data, "samples", name))
+            plan = data.get("cell")
+            private = isinstance(plan, dict) and plan.get("trains_on") == "private"
+            guarantee = _guarantee(data.get("certificate"), name)
+            cells[signature] = Cell(guarantee, private, _samples(data, "samples", name))
     return Results(experiment, rows, cells)
 
 
@@ -220,10 +232,14 @@ def _load(path: Path) -> Json:
 
 
 def _cell_data(base: Path, signature: str) -> dict[str, Json] | None:
+    """What a cell holds; None where its file is absent or cut short, which the page then says."""
     path = base / CELLS / f"{signature}.json"
     if not path.is_file():
         return None
-    data = _load(path)
+    try:
+        data = _load(path)
+    except ConfigError:
+        return None
     if not isinstance(data, dict):
         _mismatch(f"{CELLS}/{path.name}", "expected an object")
     return data
@@ -327,9 +343,14 @@ def _distinct(rows: tuple[Row, ...]) -> tuple[Row, ...]:
 
 def _told_apart(row: Row, known: list[Mapping[str, Json]]) -> str:
     """What a name needs to be one row's: its epsilon, else its number."""
-    epsilon = row.settings.get("epsilon")
-    alone = sum(other.get("epsilon") == epsilon for other in known) == 1
-    return f"epsilon={epsilon:g}" if alone and isinstance(epsilon, int | float) else f"#{known.index(row.settings) + 1}"
+    shown = _epsilon_shown(row.settings)
+    alone = sum(_epsilon_shown(other) == shown for other in known) == 1
+    return f"epsilon={shown}" if alone and shown else f"#{known.index(row.settings) + 1}"
+
+
+def _epsilon_shown(settings: Mapping[str, Json]) -> str:
+    epsilon = settings.get("epsilon")
+    return f"{epsilon:g}" if isinstance(epsilon, int | float) else ""
 
 
 def _settings(text: str, name: str) -> Mapping[str, Json]:

@@ -14,6 +14,8 @@ from dptext.pages.results import ORIGINAL, Row
 MEANINGS: Final[Mapping[str, str]] = {
     "classification.accuracy": "Share of real test records that a classifier trained on the releases labels rightly.",
     "classification.macro_f1": "F1 of the same classifier, each class counting the same.",
+    "classification.accuracy_true_labels": "The same, trained with the labels of the originals: nothing protects them.",
+    "classification.macro_f1_true_labels": "F1 of that classifier, each class counting the same.",
     "fidelity.cosine": "Mean cosine between the embeddings of an output and of its own original.",
     "fidelity.own_first": "Share of outputs that are nearer to their own original than to the other candidates.",
     "fidelity.label_kept": "Share of releases that still carry the label of their original.",
@@ -29,8 +31,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "authorship.similarity": "Mean cosine between the attacked outputs and their originals.",
     "membership.auc": "How well an attack tells texts that a classifier was trained on from others; 0.5 is guessing.",
     "membership.control": "The same attack where there is nothing to find: it should be near 0.5.",
-    "embedding.accuracy": "Share of real test records that a classifier trained on released vectors labels rightly.",
-    "embedding.macro_f1": "F1 of the same classifier, each class counting the same.",
+    "embedding.accuracy": "Share of releases to which a classifier of public vectors gives the label of the original.",
+    "embedding.macro_f1": "F1 of that classifier, each class counting the same.",
     "balance.l1_error": "How far the class shares in the releases are from the true ones, 0 to 2; less is better.",
     "stylometry.distance": "How far the style of an output is from its original's.",
 }

@@ -65,6 +65,7 @@ def broken(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("mechanisms/0/document_epsilon", [1, 1], "different numbers"),
         ("mechanisms/0/corpora", ["other"], "'other'"),
         ("mechanisms/0/trains_on", "private", "public text alone"),
+        ("mechanisms/0/name", "label_only of mine", "in every table"),
         ("mechanisms/0/delta", 2, "delta"),
     ],
 )
@@ -136,6 +137,14 @@ def test_labels_of_the_corpus_are_put_into_specs_also_within_another(texts: Path
     assert cells["e"]["mechanism"]["labels"] == list(LABELS)
 
 
+def test_a_calibration_that_ends_below_what_was_asked_brings_no_other_reference(texts: Path, vectors: Path) -> None:
+    near = {"name": "near", "kind": "candidates", "set": {"epsilon": 4.9999997}}
+    exact = {"name": "exact", "kind": "candidates", "set": {"epsilon": 5.0}}
+    found = parse_experiment(experiment(texts, vectors, mechanisms=[near, exact]))
+    epsilons = [c.settings["epsilon"] for c in plan_cells(found, {"made": LABELS}) if c.row == "label_only"]
+    assert epsilons == [5.0]
+
+
 def test_an_epsilon_that_cannot_be_reached_is_a_cell_with_its_reason(texts: Path, vectors: Path) -> None:
     few = words(vectors, set={"noise": "multivariate", "diameter": 60.0, "max_tokens": 5000}, document_epsilon=[2])
     few["delta"] = 1e-30
@@ -166,6 +175,10 @@ def test_a_signature_changes_with_everything_that_makes_a_cell(texts: Path, vect
         signed(corpus={"limit": 100}),
         signed(corpus={"author": "who"}),
     ]
+    kept = vectors.read_bytes()
+    vectors.write_bytes(kept.replace(b"0", b"1", 1))
+    changed.append(signed())  # the same path, other vectors
+    vectors.write_bytes(kept)
     texts.write_text(texts.read_text("utf-8").replace("writer", "author", 1), "utf-8")
     assert signed() == base  # authors are not read
     texts.write_text(texts.read_text("utf-8").replace('"body": "', '"body": "new ', 1), "utf-8")

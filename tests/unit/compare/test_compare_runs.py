@@ -166,6 +166,24 @@ def test_a_killed_run_takes_its_workers_with_it_and_goes_on(
         run_experiment(parse_experiment(data), Folder(out), Options(), command="")
 
 
+def test_a_folder_that_was_killed_before_it_knew_its_experiment_goes_on(
+    texts: Path, vectors: Path, tmp_path: Path
+) -> None:
+    data, out = experiment(texts, vectors), tmp_path / "out"
+    wrong = experiment(texts, vectors, corpus={"where": {"split": "nowhere"}})
+    with pytest.raises(ConfigError, match="found none"):
+        run_experiment(parse_experiment(wrong), Folder(out), Options(), command="")  # it made the folder, and no more
+    first = run_experiment(parse_experiment(data), Folder(out), Options(workers=1), command="")
+    assert (first.run, first.done) == (4, 4)
+    (out / "experiment.json").unlink()  # damaged, and removed as the error advises
+    again = run_experiment(parse_experiment(data), Folder(out), Options(workers=1), command="")
+    assert (again.run, again.done) == (0, 4)
+    (out / "experiment.json").unlink()
+    (out / "cells" / "notes.txt").write_text("mine", "utf-8")
+    with pytest.raises(ConfigError, match="absent, empty, or the folder"):
+        run_experiment(parse_experiment(data), Folder(out), Options(), command="")
+
+
 @pytest.mark.usefixtures("faults")
 def test_a_claim_that_an_audit_refutes_ends_the_command_with_1(
     texts: Path, vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -21,11 +21,11 @@ def texts(tmp_path: Path) -> Path:
     return write_texts(tmp_path / "texts.jsonl", 200)
 
 
-def outcome(texts: Path, vectors: Path, row: str, **changes: Any) -> Outcome:
+def outcome(texts: Path, vectors: Path, row: str, *, private_samples: bool = False, **changes: Any) -> Outcome:
     found = parse_experiment(experiment(texts, vectors, **{"corpus": LABELLED} | changes))
     corpus = load_corpus(found.corpora[0], seed=found.seed)
     cell = next(c for c in plan_cells(found, {"made": corpus.labels}) if c.row == row)
-    return run_cell(cell, found, corpus, Lens(found.measures), private_samples=False)
+    return run_cell(cell, found, corpus, Lens(found.measures), private_samples=private_samples)
 
 
 def test_a_classifier_of_the_originals_gives_members_away_and_its_control_does_not(texts: Path, vectors: Path) -> None:
@@ -68,6 +68,19 @@ def test_seeded_releases_void_every_guarantee_and_come_again(texts: Path, vector
     assert secure.guarantee is not None
     assert secure.document == secure.guarantee.epsilon <= 20
     assert secure.samples != first.samples
+
+
+def test_what_has_learned_from_private_text_makes_no_sample_unless_they_are_asked_for(
+    texts: Path, vectors: Path
+) -> None:
+    pytest.importorskip("torch")
+    tiny = {"hidden": 8, "embedding": 8, "epochs": 1, "max_tokens": 8, "variance": 1.0}
+    leaky = {"name": "leaky", "kind": "published_adept", "set": tiny, "trains_on": "private"}
+    changes: dict[str, Any] = {"mechanisms": [leaky], "corpus": {}}
+    assert outcome(texts, vectors, "leaky", **changes).samples == ()
+    asked = outcome(texts, vectors, "leaky", private_samples=True, **changes)
+    assert (asked.samples, len(asked.private_samples)) == ((), 4)
+    assert len(outcome(texts, vectors, "public-only", **changes).samples) == 4
 
 
 def test_a_corpus_without_anything_to_measure_is_an_error(texts: Path, vectors: Path) -> None:

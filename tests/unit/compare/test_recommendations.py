@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dptext.compare.recommend import TASKS, Asked, Recommendation, read_measured, recommend, reduced
+from dptext.compare.recommend import TASKS, Asked, Recommendation, read_measured, recommend, reduced, unfinished
 from dptext.errors import ConfigError
 from dptext.guarantee import Unit
 
@@ -41,7 +41,7 @@ def rows(
 
 REFERENCES = [
     *rows("original", (1.0, 1.0), 0.99, kind="", epsilon=None, delta=None, unit="", basis=""),
-    *rows("public-only", (0.1, 0.2), 0.9, kind="", epsilon=0.0, unit="", basis=""),
+    *rows("public-only", (0.1, 0.2), 0.7, kind="", epsilon=0.0, unit="", basis=""),
     *rows("random", (0.0, 0.1), 0.2, kind="", epsilon=0.0, unit="", basis=""),
     *rows("label_only", (0.2, 0.3), kind="label_only", epsilon=2.0, settings='{"epsilon": 2}'),
     *rows("label_only (medoid)", (0.3, 0.4), kind="label_only", settings='{"epsilon": 10}'),
@@ -77,10 +77,10 @@ def test_what_the_task_cannot_tell_apart_goes_by_fidelity_and_then_by_its_price(
         rows("nearer", (0.5, 0.6), 0.7),
         rows("cheaper", (0.5, 0.6), 0.68, epsilon=5.0),
     )
-    found = answer(*higher, *nearer, *cheaper, *rows("far below", (0.8, 0.9), 0.5))
+    found = answer(*higher, *nearer, *cheaper, *rows("far below", (0.8, 0.9), 0.6))
     assert names(found) == ["cheaper", "nearer", "higher", "far below"]
     assert found.public is not None
-    assert found.public.value == 0.9
+    assert found.public.value == 0.7
 
 
 def test_a_refuted_claim_is_never_recommended() -> None:
@@ -128,6 +128,37 @@ def test_a_delta_above_a_thousandth_protects_nobody_whatever_is_asked() -> None:
 def test_another_unit_is_judged_by_its_own_rows() -> None:
     line = rows("x", (0.5, 0.6), unit="sentence", epsilon=3.0)
     assert names(answer(*line, asked=Asked(Unit.SENTENCE, 3.0, 0.0, "meaning"))) == ["x"]
+
+
+def test_whoever_classifies_worse_than_public_text_is_not_recommended() -> None:
+    assert "0.500] is below that of public-only" in why(answer(*rows("x", (0.5, 0.6), 0.5)))
+    assert names(answer(*rows("x", (0.5, 0.6), 0.6))) == ["x"]  # the intervals touch
+
+
+def test_label_only_must_have_been_measured_where_there_are_labels() -> None:
+    broken = {**rows("label_only", (0, 0))[0], "kind": "label_only", "metric": "", "value": None, "error": "E: no"}
+    for references in (REFERENCES[:6] + rows("label_only", (0.1, 0.2), kind="label_only", epsilon=12.0),
+                       [*REFERENCES[:6], broken]):  # fmt: skip
+        (found,) = recommend([*references, *rows("x", (0.5, 0.6))], ASKED)
+        assert "no fidelity.cosine of label_only at so small an epsilon" in why(found)
+    (found,) = recommend([*REFERENCES[:6], *rows("x", (0.5, 0.6))], ASKED)  # a corpus without labels has no such rows
+    assert names(found) == ["x"]
+
+
+def test_units_below_a_document_are_held_against_what_a_document_costs() -> None:
+    line = rows("x", (0.5, 0.6), unit="sentence", epsilon=3.0, document_epsilon=20.0)
+    asked = Asked(Unit.SENTENCE, 3.0, 0.0, "meaning")
+    assert "label_only (medoid) at epsilon 20" in why(answer(*line, asked=asked))
+    cheaper = rows("x", (0.5, 0.6), unit="sentence", epsilon=3.0, document_epsilon=19.0)
+    assert names(answer(*cheaper, asked=asked)) == ["x"]
+
+
+def test_a_grid_that_is_not_finished_is_said_and_not_reduced() -> None:
+    about = {"cells": {"done": 3, "failed": 1, "total": 9}}
+    assert unfinished(about) == 5
+    with pytest.raises(ConfigError, match="found 5 cells that are not done"):
+        reduced(about, REFERENCES)
+    assert unfinished({"cells": {"done": 8, "failed": 1, "total": 9}}) == unfinished({}) == 0
 
 
 def test_dearer_references_do_not_count_and_other_corpora_neither() -> None:
@@ -186,6 +217,9 @@ def test_the_small_table_gives_the_same_answer(tmp_path: Path) -> None:
 def test_the_table_of_the_package_is_measured_and_answers() -> None:
     found = read_measured(None)
     assert {"name", "written", "version", "command"} <= set(found.about)
+    assert "digest" not in json.dumps(found.about)
+    assert unfinished(found.about) == 0
+    assert any(each.qualified for each in recommend(found.rows, Asked(Unit.DOCUMENT, 10.0, 1e-3, "meaning")))
     for task in TASKS:
         for each in recommend(found.rows, Asked(Unit.DOCUMENT, 10.0, 1e-3, task)):
             for verdict in each.qualified:
