@@ -36,7 +36,7 @@ test: $(STAMPS)/dev
 # -- the rest
 
 test-all: $(STAMPS)/dev
-	$(BIN)/python -m pytest -m '' --durations 15
+	DPTEXT_EXAMPLES=200 $(BIN)/python -m pytest -m '' --durations 15
 
 format: $(STAMPS)/dev
 	$(BIN)/ruff format

@@ -1,12 +1,14 @@
 """Shared settings: Hypothesis without deadlines, as the first example pays for imports."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("dptext", deadline=None, max_examples=100, derandomize=True)
+EXAMPLES = int(os.environ.get("DPTEXT_EXAMPLES", "50"))  # make test-all asks for more
+settings.register_profile("dptext", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.load_profile("dptext")
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import pkgutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 import dptext
 from dptext.config import SPECS
+from dptext.samples import sample_records
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,7 +41,7 @@ def test_all_names_what_is_there() -> None:
     assert {cls.__name__ for cls in SPECS.values()} <= set(dptext.__all__)
 
 
-@pytest.mark.parametrize("name", ["audits", "utility"])
+@pytest.mark.parametrize("name", ["audits", "pages", "utility"])
 def test_packages_export_what_they_import(name: str) -> None:
     package = importlib.import_module(f"dptext.{name}")
     submodules = {module.name for module in pkgutil.iter_modules(package.__path__)}
@@ -49,6 +51,21 @@ def test_packages_export_what_they_import(name: str) -> None:
         if not key.startswith("_") and not (key in submodules and isinstance(value, ModuleType))
     }
     assert package.__all__ == sorted(there)
+
+
+def test_modules_that_export_have_what_they_name() -> None:
+    found = 0
+    for path in sorted((ROOT / "src" / "dptext").rglob("*.py")):
+        if "__all__ = [" not in path.read_text("utf-8") or path.parent.name == "dptext":
+            continue
+        name = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+        if "neural" in name:
+            pytest.importorskip("torch")
+        module = importlib.import_module(name)
+        assert list(module.__all__) == sorted(module.__all__), name
+        assert all(hasattr(module, each) for each in module.__all__), name
+        found += 1
+    assert found > 5
 
 
 def test_import_order_cannot_replace_a_function_by_a_module() -> None:
@@ -166,6 +183,22 @@ def test_the_ledger_lines_run(page: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "spent is rounded up" in done.stdout
     assert ("its charge is in the books" in done.stdout) == (page != "README.md")
+
+
+@pytest.mark.slow
+def test_the_model_of_the_readme_is_fitted_and_used(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    block = readme.partition("Whole utterances and their labels")[2].partition("## ")[0]
+    labels = ("travel", "money")
+    for name, number, seed in (("public", 600, 0), ("private", 20, 1)):
+        rows = [{"text": r.text, "intent": labels[i % 2]} for i, r in enumerate(sample_records(number, seed=seed))]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    lines = [line for line in shell_blocks(block) if not line.startswith("#")]
+    assert sum(line.startswith("dptext ") for line in lines) == 3  # fit, privatize, recommend
+    done = run_lines(lines, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "private.out.jsonl").read_text("utf-8").splitlines()) == 20
+    assert "Measured on these corpora and no others" in done.stdout
 
 
 @pytest.mark.slow

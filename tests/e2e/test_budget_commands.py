@@ -111,6 +111,7 @@ def test_the_books_in_postgresql(tmp_path: Path, source: Path, spec: Path, postg
     assert postgres.password not in wrong.stderr
 
 
+@pytest.mark.slow
 def test_named_subjects_pay_for_themselves(tmp_path: Path, source: Path, spec: Path) -> None:
     environment = {**os.environ, "DPTEXT_LEDGER": str(tmp_path / "budget.db")}
     opened = dptext("budget", "open", "notes", "--epsilon", 5, "--unit", "document", "--by-subject", env=environment)

@@ -45,6 +45,11 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     pip = [str(folder / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True)
     (folder / "public.txt").write_text("Pay the phone bill\nBook a train to Oslo\nPlay some jazz\n", "utf-8")
+    (folder / "e.toml").write_text(
+        'name = "small"\nseed = 1\nutilities = ["fidelity"]\ncorpora = { made = { sample = 60 } }\n'
+        'mechanisms = [{ name = "m", kind = "syntf", set = { epsilon = 1.0 } }]\n',
+        "utf-8",
+    )
     (folder / "notes.txt").write_text("I owe Tom 40 dollars\n", "utf-8")
     return Installed(folder, folder / "venv" / "bin" / "dptext")
 
@@ -56,7 +61,8 @@ def test_the_archives_hold_what_they_should(built: Path) -> None:
     modules = {
         f"dptext/{path.relative_to(ROOT / 'src' / 'dptext')}" for path in (ROOT / "src" / "dptext").rglob("*.py")
     }
-    assert modules | {"dptext/py.typed"} <= names
+    data = {f"dptext/pages/templates/{name}" for name in ("report.html", "report.css")}
+    assert modules | data | {"dptext/py.typed", "dptext/compare/measured.json"} <= names
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"dptext"}
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
@@ -71,6 +77,7 @@ def test_the_base_commands_work_without_extras(installed: Installed) -> None:
         ["explain", "--mechanism", "adept", "--set", "epsilon=10"],
         [*fit, "--out", "notes.model"],
         ["privatize", "notes.txt", "notes.out.txt", "--model", "notes.model"],
+        ["recommend", "--epsilon", "5"],
         ["explain", "notes.out.txt.guarantee.json"],
     ):
         done = installed.dptext(*arguments)
@@ -87,6 +94,7 @@ def test_the_base_commands_work_without_extras(installed: Installed) -> None:
         ("audit distinguish --noise laplace --trials 1000", "pip install 'dptext[audit]'"),
         ("budget open notes --epsilon 1 --unit document --ledger b.db", "pip install 'dptext[ledger]'"),
         ("privatize notes.txt x.parquet --model notes.model", "pip install 'dptext[parquet]'"),
+        ("compare e.toml --out compared", "pip install 'dptext[parquet]'"),
         ("audit sensitivity --dims 2 --pairs 100 --figure x.svg", "dptext[report]"),
     ],
 )

@@ -730,7 +730,10 @@ def peak(work: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.csv", "a.txt"])
+#: What all formats share is read in the compressed one.
+@pytest.mark.parametrize(
+    "name", ["a.jsonl.gz", *(pytest.param(name, marks=pytest.mark.slow) for name in ("a.jsonl", "a.csv", "a.txt"))]
+)
 def test_memory_does_not_grow_with_the_file(tmp_path: Path, name: str) -> None:
     rows = [{"text": f"review {i} " * 20} for i in range(50_000)]
     lines = "".join(row["text"] + "\n" for row in rows).encode()

@@ -99,7 +99,7 @@ def test_tiny_specs_cover_every_way_of_working_and_fit_in_seconds() -> None:
 # ------------------------------------------------------------------ the distribution of TEM
 
 
-@pytest.mark.parametrize("words", ["bacoba", "zebra", "bababa\n\nZebra"])
+@pytest.mark.parametrize("words", ["bacoba", "zebra", pytest.param("bababa\n\nZebra", marks=pytest.mark.slow)])
 def test_the_distribution_is_what_is_drawn(vectors: Path, words: str) -> None:
     mechanism = fit(vectors, noise="tem", n_words=12)
     n = 20_000
