@@ -92,7 +92,7 @@ def test_the_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
         assert "Verified" in done.stdout
         assert "refused with exit code 4" in done.stdout
     if page.endswith("your-own-corpus.md"):
-        assert "the kept field 'year'" in done.stdout
+        assert "the field 'year'" in done.stdout
         assert "per author" in done.stdout
 
 
