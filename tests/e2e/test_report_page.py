@@ -38,13 +38,14 @@ def test_it_opens_without_scripts_complaints_or_overflow(
     chromium.open(page, width=width, scheme=scheme)
     assert chromium.value("document.querySelectorAll('h1').length") == 1
     assert chromium.value("[...document.querySelectorAll('h2')].map(each => each.textContent)") == [
-        "What was compared",
         "Warnings",
+        "What was compared",
         "Privacy and utility",
         "A table for each metric",
         "Samples side by side",
         "Every certificate in words",
         "How to read this page",
+        "Settings",
         "Signatures",
     ]
     sizes = chromium.value(
