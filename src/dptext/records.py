@@ -241,7 +241,8 @@ def _checked(
             raise BrokenFileError(f"{name}, record {number}: {result.reason}. Nothing from here on can be read.")
         elif on_error is OnError.STOP:
             raise DataError(
-                f"{name}, record {number}: {result.reason}. Repair it, or skip such records with --on-error skip."
+                f"{name}, record {number}: {result.reason}. Repair it, or skip such records: --on-error skip, or "
+                'on_error = "skip" in an experiment.'
             )
         elif on_skip is not None:
             on_skip(number, result.reason)

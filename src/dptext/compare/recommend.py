@@ -47,7 +47,12 @@ _KEPT: Final = (
     "corpus", "row", "kind", "settings", "trial", "unit", "relation", "epsilon", "delta", "metric_privacy", "basis",
     "document_epsilon", "metric", "value", "low", "high", "error",
 )  # fmt: skip
-_METRICS: Final = (FIDELITY, *(metric for metrics, _ in TASKS.values() for metric in metrics))
+_METRICS: Final = (
+    FIDELITY,
+    "classification.accuracy_true_labels",
+    *(metric for metrics, _ in TASKS.values() for metric in metrics),
+)
+_TRUE_LABELS: Final = "_true_labels"  # of a classifier that learned from the labels of the originals
 _REFUTED: Final = ".refuted"  # how the metrics end whose 1 says that an audit refutes the claim
 _ROUNDING: Final = 1e-6  # calibration ends a little below what is asked
 
@@ -231,7 +236,9 @@ def _judged(row: Measured, references: Sequence[Measured], asked: Asked, metric:
     if row.error:
         reasons.append(f"it failed: {row.error}")
         return Verdict(row, tuple(reasons), eligible)
-    if not metric or metric not in row.numbers:
+    if f"{metric}{_TRUE_LABELS}" in row.numbers:
+        reasons.append("it releases no labels: a classifier has to learn from those of the originals, unprotected")
+    elif not metric or metric not in row.numbers:
         reasons.append(f"nothing was measured for the task {asked.task} ({metric or TASKS[asked.task][0][0]})")
     if FIDELITY not in row.numbers:
         reasons.append(f"its fidelity ({FIDELITY}) was not measured")
@@ -282,6 +289,7 @@ def _guarantee_faults(row: Measured, asked: Asked) -> Iterable[str]:
     if row.unit != asked.unit:
         lifted = row.document_epsilon
         known = f"; read for a document it is epsilon {format_epsilon(lifted)}" if lifted is not None else ""
+        known = "; that says more: ask for --unit document" if row.unit == Unit.DOCUMENT else known
         yield f"its guarantee is per {row.unit}, not per {asked.unit}{known}"
     elif not _affordable(row, asked.epsilon):
         yield f"its epsilon {format_epsilon(row.epsilon)} is above {asked.epsilon:g}"

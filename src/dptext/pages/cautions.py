@@ -22,7 +22,7 @@ from dptext.pages.summary import (
     without_folders,
 )
 
-#: How near an output is to its own original; the first that was measured decides, as in `dptext recommend`.
+#: How near an output is to its own original; the first that was measured decides.
 FIDELITY: Final = ("fidelity.cosine", "fidelity.own_first", "fidelity.tokens_kept")
 _ROUNDING: Final = 1e-5  # calibration ends a little below what is asked
 

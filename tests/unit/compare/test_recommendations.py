@@ -118,6 +118,17 @@ def test_what_does_not_qualify_is_rejected_with_its_reason(lines: list[dict[str,
     assert reason in why(found)
 
 
+def test_whoever_releases_no_label_is_told_so() -> None:
+    lines = rows("x", (0.5, 0.6))
+    lines[1]["metric"] = "classification.accuracy_true_labels"
+    assert "it releases no labels" in why(answer(*lines))
+
+
+def test_a_guarantee_for_documents_is_named_where_a_smaller_unit_is_asked_for() -> None:
+    found = answer(*rows("x", (0.5, 0.6)), asked=Asked(Unit.SENTENCE, 10.0, 0.0, "meaning"))
+    assert "per document, not per sentence; that says more: ask for --unit document" in why(found)
+
+
 def test_a_delta_above_a_thousandth_protects_nobody_whatever_is_asked() -> None:
     found = answer(*rows("x", (0.5, 0.6), delta=0.01), asked=Asked(Unit.DOCUMENT, 10.0, 0.5, "classification"))
     assert "its delta 0.01 is above 0.001" in why(found)
