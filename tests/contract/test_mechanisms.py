@@ -21,8 +21,8 @@ NEURAL = (  # see test_neural_mechanisms.py, which another worker can run
 )
 #: What needs an optional package of its own: tests/unit/test_pii_redaction.py holds it to the contract.
 ELSEWHERE = ("pii_redaction",)
-#: As the first but for a diameter, another covariance, fewer words, or another text.
-ALIKE = {("word_metric", 1), ("word_metric", 2), ("word_metric", 3), ("label_only", 1)}
+#: As the first but for a diameter, another covariance, fewer words, another text, or a level of 1.
+ALIKE = {("word_metric", 1), ("word_metric", 2), ("word_metric", 3), ("label_only", 1), ("random_redaction", 2)}
 TINY = [(kind, i) for kind, cls in SPECS.items() if kind not in (*NEURAL, *ELSEWHERE) for i in range(len(cls.tiny()))]
 RAN: dict[tuple[str, int], tuple[str, ...]] = {}
 

@@ -143,7 +143,15 @@ def test_forged_certificates_are_refused(tmp_path: Path, spec: Path) -> None:
         assert "Verified" not in text, forgery
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.txt", "out.csv.gz", "out.txt.gz"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "out.parquet",
+        "out.txt",
+        "out.csv.gz",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("out.csv", "out.txt.gz")),
+    ],
+)
 def test_every_output_format(tmp_path: Path, spec: Path, name: str) -> None:
     source, target = tmp_path / "in.jsonl", tmp_path / name
     write_input(source)

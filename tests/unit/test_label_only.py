@@ -40,6 +40,7 @@ def outputs(mechanism, record, runs=2500, seed=3):
 QUICK = [name for name in CHECKS if name not in ("files", "distribution", "guarantee")]
 
 
+@pytest.mark.slow
 def test_contract_of_the_medoid():
     names = [name for name in CHECKS if name != "files"]
     assert check_mechanism(MEDOID.fit(public=PUBLIC), sample_records(10, seed=1), checks=names) == tuple(names)
