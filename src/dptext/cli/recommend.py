@@ -79,7 +79,9 @@ def _head(measured: MeasuredTable, asked: Asked) -> str:
 
 
 def _lines(answer: Recommendation) -> list[str]:
-    lines = []
+    lines: list[str] = []
+    if not answer.metric:
+        return [f"{answer.corpus}: the task was not measured there"]
     if answer.qualified:
         best = answer.qualified[0]
         lines += [f"{answer.corpus}: {best.row.row}", *_behind(best, answer.metric), *_no_better(best, answer)]
@@ -118,7 +120,7 @@ def _no_better(best: Verdict, answer: Recommendation) -> list[str]:
     own, public = best.row.numbers[answer.metric], answer.public
     if public is None or answer.metric not in TASKS["classification"][0] or own.low > public.high:
         return []
-    return [f"  For {answer.metric} alone public text does no worse that this shows ({public}): it costs nothing."]
+    return [f"  For {answer.metric} alone, public text does no worse as far as this shows ({public}), and costs nothing."]
 
 
 def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendation]) -> dict[str, Json]:
