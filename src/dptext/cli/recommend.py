@@ -120,7 +120,9 @@ def _no_better(best: Verdict, answer: Recommendation) -> list[str]:
     own, public = best.row.numbers[answer.metric], answer.public
     if public is None or answer.metric not in TASKS["classification"][0] or own.low > public.high:
         return []
-    return [f"  For {answer.metric} alone, public text does no worse as far as this shows ({public}), and costs nothing."]
+    return [
+        f"  For {answer.metric} alone, public text does no worse as far as this shows ({public}), and costs nothing."
+    ]
 
 
 def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendation]) -> dict[str, Json]:

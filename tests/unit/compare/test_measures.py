@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from compared import experiment, words, write_texts
+from dptext.compare import rows
 from dptext.compare.cells import plan_cells
 from dptext.compare.corpora import load_corpus
 from dptext.compare.experiment import parse_experiment
@@ -81,6 +82,21 @@ def test_what_has_learned_from_private_text_makes_no_sample_unless_they_are_aske
     asked = outcome(texts, vectors, "leaky", private_samples=True, **changes)
     assert (asked.samples, len(asked.private_samples)) == ((), 4)
     assert len(outcome(texts, vectors, "public-only", **changes).samples) == 4
+
+
+def test_samples_are_made_of_public_texts_that_no_mechanism_has_seen(
+    texts: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nearest = {"name": "nearest", "kind": "candidates", "set": {"ranker": "tfidf", "epsilon": 1000.0}}
+    changes: dict[str, Any] = {
+        "mechanisms": [nearest],
+        "corpus": {"shares": {"public": 0.6, "private": 0.2, "test": 0.2}},
+    }
+    found = outcome(texts, vectors, "nearest", **changes)
+    assert len(found.samples) == 4
+    assert not any(released == original for original, released in found.samples)
+    monkeypatch.setattr(rows, "HELD_OUT_FROM", 1000)  # too few public records: then they are in the pool
+    assert all(released == original for original, released in outcome(texts, vectors, "nearest", **changes).samples)
 
 
 def test_a_corpus_without_anything_to_measure_is_an_error(texts: Path, vectors: Path) -> None:
