@@ -1,11 +1,11 @@
 """`make bench`: every benchmark is run, its ratios are read off what it prints, and the last result is kept."""
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from scripts import load_script
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,13 +37,7 @@ LINES = {
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bench", ROOT / "benchmarks" / "__main__.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bench"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("bench", ROOT / "benchmarks" / "__main__.py")
 
 
 def test_every_benchmark_is_run_and_read(bench: ModuleType) -> None:

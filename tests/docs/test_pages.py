@@ -1,9 +1,7 @@
 """The pages: every room has its place, every page is reached, and what is generated is what there is."""
 
-import importlib.util
 import json
 import re
-import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from dptext.config import SPECS, spec_from_settings
+from scripts import load_script
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -18,13 +17,7 @@ DOCS = ROOT / "docs"
 
 @pytest.fixture(scope="module")
 def live() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("live", DOCS / "extensions" / "live.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["live"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("live", DOCS / "extensions" / "live.py")
 
 
 def test_every_room_has_its_place_in_the_reference() -> None:

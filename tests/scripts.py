@@ -1,0 +1,17 @@
+"""Scripts that belong to no package, as modules."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+
+def load_script(name: str, path: Path) -> ModuleType:
+    """The module that the file makes, known under the name, as its dataclasses look it up."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
