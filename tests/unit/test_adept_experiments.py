@@ -1,6 +1,5 @@
 """The experiments with the published ADePT: which cells there are, resuming, and what is counted of outputs."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -9,17 +8,14 @@ import numpy as np
 import pytest
 
 from dptext.records import Record, Release
+from scripts import load_script
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
 def load(folder, name):
     """A module of an experiment by its path: the experiments are no package."""
-    spec = importlib.util.spec_from_file_location(f"experiment_{folder}_{name}", EXPERIMENTS / folder / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script(f"experiment_{folder}_{name}", EXPERIMENTS / folder / f"{name}.py")
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,12 @@
 """The experiments with documents: the reader of GoodReads dumps."""
 
 import gzip
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import pytest
+
+from scripts import load_script
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "deep_candidate"
 
@@ -14,11 +14,7 @@ FOLDER = Path(__file__).parents[2] / "experiments" / "deep_candidate"
 @pytest.fixture(scope="module")
 def goodreads():
     """The reader, by its path: the experiments are no package."""
-    spec = importlib.util.spec_from_file_location("experiment_goodreads", FOLDER / "goodreads.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("experiment_goodreads", FOLDER / "goodreads.py")
 
 
 def write(folder: Path, genre: str, rows: list[tuple[str, str]]) -> None:
