@@ -126,7 +126,8 @@ def _named_files(data: Json) -> dict[str, Json]:
     if not isinstance(data, str) or not data or len(data) > _LONGEST_PATH or "\0" in data:
         return {}
     path = Path(data)
-    found = [path] if path.is_file() else sorted(path.rglob("*")) if path.is_dir() else []
+    inside = itertools.islice(path.rglob("*"), _MOST_FILES + 1) if path.is_dir() else ()
+    found = [path] if path.is_file() else [*inside]
     if len(found) > _MOST_FILES:
         return {}  # no model or vectors, but a folder that is called like a setting
     return {str(file): _digest_of(file) for file in found if file.is_file()}
