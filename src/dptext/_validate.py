@@ -66,6 +66,14 @@ def count(**values: int) -> None:
             raise _refuse(name, value, "to be an integer >= 1")
 
 
+def one_of(known: Iterable[str], **values: str) -> None:
+    """Raise ConfigError unless every value is one of the known ones."""
+    names = list(known)
+    for name, value in values.items():
+        if value not in names:
+            raise _refuse(name, value, f"to be one of {', '.join(names)}")
+
+
 def labels(given: object) -> tuple[str, ...]:
     """The label set of a setting: texts without control characters, each named once; else ConfigError."""
     if isinstance(given, str) or not isinstance(given, Iterable):

@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import dptext.neural  # noqa: E402
-from dptext import audits  # noqa: E402
+from dptext import audits, latent  # noqa: E402
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError  # noqa: E402
 from dptext.guarantee import ApproximateEvent, Basis, PureEvent, Relation, Trust, Unit  # noqa: E402
 from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
@@ -79,7 +79,7 @@ def fitted() -> dict[str, AdeptNoise | AdeptCodebook]:
 def test_the_guarantee_protects_the_whole_document_and_reveals_nothing(noise: str) -> None:
     found = spec(noise).guarantee()
     assert (found.unit, found.relation, found.trust) == (Unit.DOCUMENT, Relation.REPLACE_ONE, Trust.LOCAL)
-    assert (found.basis, found.assumptions) == (Basis.CONDITIONAL, (PUBLIC_MODEL,))
+    assert (found.basis, found.assumptions) == (Basis.CONDITIONAL, (PUBLIC_MODEL, latent.ALONE))
     assert (found.reveals, found.metric, found.reason) == ((), None, "")
     assert found.epsilon == 2.0
     assert found == spec(noise).guarantee(Unit.DOCUMENT)
@@ -407,7 +407,7 @@ def test_privatize_decodes_the_released_latent_and_nothing_else(fitted, noise: s
 
     def decoded(at: np.ndarray) -> list:
         inside = at / np.maximum(1, np.linalg.norm(at, axis=1, keepdims=True)) * (1 - 1e-12)
-        return mechanism._model.write(inside, adept._decoding("constrained"))
+        return mechanism._model.write(inside, latent.decoding(mechanism.spec))
 
     assert decoded(released) == outputs
     assert decoded(latents) != outputs

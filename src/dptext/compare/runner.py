@@ -59,8 +59,7 @@ class Options:
     def __post_init__(self) -> None:
         _validate.not_negative(workers=self.workers, memory_mib=self.memory_mib)
         for name, known in (("failed", ("keep", "retry")), ("changes", ("refuse", "accept"))):
-            if getattr(self, name) not in known:
-                raise ConfigError(f"Expected {name}={getattr(self, name)!r} to be one of {', '.join(known)}.")
+            _validate.one_of(known, **{name: getattr(self, name)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,13 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting
-from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext import _validate, accounting, latent
+from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import (
     MAX_MEANINGFUL_DELTA,
     ApproximateEvent,
@@ -35,25 +34,24 @@ from dptext.guarantee import (
     Relation,
     Unit,
 )
-from dptext.mechanism import VectorNoise
-from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
+from dptext.latent import ClippedRewriter, Fitted
+from dptext.noise import Gaussian, GridLaplace, L2Laplace, clip
 from dptext.privunit import PrivUnit
 from dptext.randomness import Randomness, seeded
 from dptext.records import Record, Release, require_labels
 from dptext.selection import TopKRandomizedResponse
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.rewriting import AnnotatedModel, Codebook, Decoding, Progress, Settings
+    from dptext.neural.rewriting import AnnotatedModel, Codebook, Progress, Settings
 
 Floats = NDArray[np.float64]
 Ranks = NDArray[np.int16]
 
-#: The sentence encoder pads a batch to its longest text, which moves the last bits of the others.
-ALONE = "the sentence encoder reads a text as if it were alone in its batch, but for what rounding hides"
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
-NOISES = ("codebook", "privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2")
+NOISES = ("codebook", *latent.NOISES)
 _CODEBOOK_FILE = "codebook.json"
 _POINTS_FILE = "codebook.npy"
+PRECISIONS = ("float32", "bfloat16")
 _ROWS = 1024
 
 
@@ -111,22 +109,14 @@ class Adept:
     kind: Literal["adept"] = field(default="adept", init=False)
 
     def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon, clip_norm=self.clip_norm, learning_rate=self.learning_rate)
+        _validate.positive(epsilon=self.epsilon)
         _validate.not_negative(label_weight=self.label_weight)
-        _validate.count(
-            max_tokens=self.max_tokens,
-            hidden=self.hidden,
-            embedding=self.embedding,
-            min_count=self.min_count,
-            max_words=self.max_words,
-            epochs=self.epochs,
-            patience=self.patience,
-        )
+        latent.check_network(self)
         _validate.within(2, 4096, latent_dim=self.latent_dim)
         _validate.within(2, 1_000_000, codebook_size=self.codebook_size)
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ConfigError(f"Expected {name}={getattr(self, name)!r} to be one of {', '.join(known)}.")
+        _validate.one_of(NOISES, noise=self.noise)
+        _validate.one_of(latent.ENCODERS, encoder=self.encoder)
+        _validate.one_of(PRECISIONS, precision=self.precision)
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if not (self.delta > 0 if self.noise == "gaussian" else self.delta == 0):
             raise ConfigError(
@@ -146,19 +136,11 @@ class Adept:
         Raises:
             ConfigError: `codebook` adds none.
         """
-        match self.noise:
-            case "privunit":
-                return PrivUnit(self.epsilon, self.latent_dim, self.clip_norm)
-            case "gaussian":
-                return Gaussian(self.epsilon, self.delta, self.latent_dim, self.clip_norm)
-            case "l2_laplace":
-                return L2Laplace(self.epsilon, self.latent_dim, self.clip_norm)
-            case "laplace_l1":
-                return GridLaplace(self.epsilon, self.latent_dim, self.clip_norm, clipped=Norm.L1)
-            case "laplace_l2":
-                return GridLaplace(self.epsilon, self.latent_dim, self.clip_norm, clipped=Norm.L2)
-            case _:
-                raise ConfigError("Expected a noise on latents: noise='codebook' chooses among public utterances.")
+        if self.noise == "codebook":
+            raise ConfigError("Expected a noise on latents: noise='codebook' chooses among public utterances.")
+        return latent.vector_noise(
+            self.noise, epsilon=self.epsilon, delta=self.delta, dim=self.latent_dim, clip_norm=self.clip_norm
+        )
 
     @property
     def event(self) -> PureEvent | ApproximateEvent:
@@ -186,7 +168,7 @@ class Adept:
             unit=Unit.DOCUMENT,
             relation=Relation.REPLACE_ONE,
             basis=Basis.CONDITIONAL,
-            assumptions=(PUBLIC_MODEL, *((ALONE,) if self.encoder == "sentence" else ())),
+            assumptions=(PUBLIC_MODEL, latent.ALONE),
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Adept:
@@ -206,21 +188,7 @@ class Adept:
     @property
     def model_settings(self) -> Settings:
         """The settings of the network."""
-        neural = _neural()
-        found: Settings = neural.Settings(
-            labels=self.labels,
-            encoder=self.encoder,
-            latent_dim=self.latent_dim,
-            clip_norm=self.clip_norm,
-            max_tokens=self.max_tokens,
-            hidden=self.hidden,
-            embedding=self.embedding,
-            min_count=self.min_count,
-            max_words=self.max_words,
-            projected=True,
-            schedule=neural.Schedule(epochs=self.epochs, patience=self.patience, learning_rate=self.learning_rate),
-        )
-        return found
+        return latent.model_settings(self, encoder=self.encoder, latent_dim=self.latent_dim, projected=True)
 
     def fit(
         self,
@@ -243,7 +211,7 @@ class Adept:
         seed = secrets.randbits(32) if seed is None else seed
         texts = list(public)
         require_labels(texts, self.labels, "public")
-        neural = _neural()
+        neural = latent.rewriting()
         model = neural.fit_model(
             self.model_settings,
             texts,
@@ -266,7 +234,9 @@ class Adept:
             ConfigError: a file is absent, truncated, edited, of another version or of another spec.
             MissingExtraError: torch, safetensors or the sentence encoder is not installed.
         """
-        model = _neural().load_fitted(self.model_settings, folder, device=self.device, precision=self.precision)
+        model = latent.rewriting().load_fitted(
+            self.model_settings, folder, device=self.device, precision=self.precision
+        )
         return AdeptNoise(self, model) if self.noise != "codebook" else _load_codebook(self, model, folder)
 
     @classmethod
@@ -288,26 +258,6 @@ class Adept:
             replace(small, noise="privunit"),
             replace(small, noise="laplace_l2", labels=()),
         )
-
-
-def _neural() -> ModuleType:
-    """The neural room, loaded when a network is first needed.
-
-    Raises:
-        MissingExtraError: torch is not installed.
-    """
-    try:
-        from dptext.neural import rewriting  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"ADePT needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"
-        ) from error
-    return rewriting
-
-
-def _decoding(name: Literal["constrained", "greedy"]) -> Decoding:
-    found: Decoding = _neural().Decoding("constrained" if name == "constrained" else "none")
-    return found
 
 
 def _training_noise(spec: Adept, seed: int) -> Callable[[Floats], Floats]:
@@ -335,91 +285,17 @@ def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCod
         raise ConfigError(f"The codebook in {folder} was cut short or edited. {again}") from error
     if not right:
         raise ConfigError(f"The codebook in {folder} was edited, or is of another spec. {again}")
-    book = _neural().Codebook(tuple(texts), tuple(labels), points, tuple(sources))
+    book = latent.rewriting().Codebook(tuple(texts), tuple(labels), points, tuple(sources))
     return AdeptCodebook(spec, model, book, k)
 
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "noise": NOISES,
-    "encoder": ("sentence", "lstm"),
-    "decoding": ("constrained", "greedy"),
-    "precision": ("float32", "bfloat16"),
-}
-
-
-class _Fitted:
-    """What both ways of working share."""
-
-    __slots__ = ("_model", "spec")
-
-    def __init__(self, spec: Adept, model: AnnotatedModel) -> None:
-        self.spec = spec
-        self._model = model
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.spec!r})"
-
-    @property
-    def model(self) -> AnnotatedModel:
-        """The network, for experiments and audits: it was made from public text and keeps no other."""
-        return self._model
-
-    @property
-    def event(self) -> Event:
-        """One release of one utterance."""
-        return self.spec.event
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of the network, of its training text, and of the sentence encoder where there is one."""
-        return self._model.digests
-
-    def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
-        """Loss per token of writing each record from its own latent, without noise, `(n,)`: for audits, private."""
-        return self._model.losses(records)
-
-
-class AdeptNoise(_Fitted):
+class AdeptNoise(ClippedRewriter[Adept]):
     """`Adept` with noise on the latent. Immutable; its latent has a known density (`HasLatent`)."""
 
-    __slots__ = ("_noise",)
-
-    def __init__(self, spec: Adept, model: AnnotatedModel) -> None:
-        super().__init__(spec, model)
-        self._noise: VectorNoise = spec.vector_noise
-
-    def save(self, folder: Path) -> None:
-        """Write the network into an existing folder."""
-        self._model.save(folder)
-
-    def latent(self, records: Sequence[Record]) -> Floats:
-        """Clipped latents `(n_records, latent_dim)`."""
-        return self._model.latents(records)
-
-    def release(self, latents: Floats, randomness: Randomness) -> Floats:
-        """Latents with the mechanism's noise."""
-        found = np.empty_like(latents, dtype=np.float64)
-        start = 0
-        for source, n in randomness.blocks([1] * len(latents), _ROWS):
-            found[start : start + n] = self._noise.release(latents[start : start + n], source)
-            start += n
-        return found
-
-    def log_density(self, released: Floats, latents: Floats) -> Floats:
-        """Log density `(rows,)` of noisy latents, up to a term that `released` determines."""
-        return self._noise.log_density(released, latents)
-
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
-        """One utterance and label a record: encode, clip, add noise, bring back into the ball, decode."""
-        noisy = clip(self.release(self.latent(records), randomness), self.spec.clip_norm)
-        written = self._model.write(noisy, _decoding(self.spec.decoding))
-        return [
-            Release(record.id, text, label=label, kept=record.kept)
-            for record, (label, text) in zip(records, written, strict=True)
-        ]
+    __slots__ = ()
 
 
-class AdeptCodebook(_Fitted):
+class AdeptCodebook(Fitted[Adept]):
     """`Adept` with a codebook. Immutable; every output's probability is known (`HasDistribution`).
 
     Attributes:
@@ -446,14 +322,14 @@ class AdeptCodebook(_Fitted):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """As for noise, and of the codebook with its k."""
+        """Digests of the network, its training text, the sentence encoder if any, and of the codebook with its k."""
         texts = json.dumps([self.codebook.texts, self.codebook.labels, self.k])
         found = hashlib.sha256(texts.encode() + self.codebook.points.tobytes())
         return {**super().digests, "codebook": found.hexdigest()}
 
     def save(self, folder: Path) -> None:
         """Write network and codebook into an existing folder."""
-        self._model.save(folder)
+        super().save(folder)
         book = self.codebook
         described = {"k": self.k, "texts": book.texts, "labels": book.labels, "sources": book.sources}
         (folder / _CODEBOOK_FILE).write_text(json.dumps(described), "utf-8")
@@ -462,7 +338,7 @@ class AdeptCodebook(_Fitted):
     def _scores(self, records: Sequence[Record]) -> Ranks:
         labels = [record.label for record in records]
         meanings = self._model.meanings(records)
-        found: Ranks = _neural().scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
+        found: Ranks = latent.rewriting().scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
         return found
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
@@ -481,7 +357,4 @@ class AdeptCodebook(_Fitted):
         for source, n in randomness.blocks([1] * len(records), _ROWS):
             chosen += choice.choose(scores[len(chosen) : len(chosen) + n], source).tolist()
         book = self.codebook
-        return [
-            Release(record.id, book.texts[i], label=book.labels[i], kept=record.kept)
-            for record, i in zip(records, chosen, strict=True)
-        ]
+        return latent.written(records, [(book.labels[i], book.texts[i]) for i in chosen])

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, Self, assert_never
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting
+from dptext import _validate, accounting, latent
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.guarantee import (
     ApproximateEvent,
@@ -34,15 +34,15 @@ from dptext.guarantee import (
     Trust,
     Unit,
 )
-from dptext.mechanism import VectorNoise
-from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
+from dptext.latent import ClippedRewriter
+from dptext.noise import Gaussian, GridLaplace, L2Laplace, clip
 from dptext.privunit import PrivUnit
 from dptext.randomness import Randomness, secure, seeded
-from dptext.records import Record, Release, require_labels
+from dptext.records import Record, require_labels
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.private_training import PrivateSchedule
-    from dptext.neural.rewriting import AnnotatedModel, Progress, Settings
+    from dptext.neural.rewriting import Progress, Settings
 
 Floats = NDArray[np.float64]
 
@@ -51,14 +51,9 @@ ASSUMPTIONS = (
     "vocabulary, labels, sizes and all settings of the training are public",
     "no text stands in more than one training record",
     "floats are taken for real numbers in the gradients and their noise",
+    latent.ALONE,
 )
 REVEALS = ("the number of training records",)
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "noise": ("privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"),
-    "encoder": ("lstm", "sentence"),
-    "decoding": ("constrained", "greedy"),
-}
-_ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,26 +115,15 @@ class AdeptDpSgd:
     def __post_init__(self) -> None:
         _validate.positive(
             epsilon=self.epsilon,
-            clip_norm=self.clip_norm,
-            learning_rate=self.learning_rate,
             gradient_clip=self.gradient_clip,
             private_rate=self.private_rate,
             delta=self.delta,
         )
         _validate.probability(delta=self.delta)
-        _validate.count(
-            max_tokens=self.max_tokens,
-            hidden=self.hidden,
-            embedding=self.embedding,
-            min_count=self.min_count,
-            max_words=self.max_words,
-            epochs=self.epochs,
-            patience=self.patience,
-        )
+        latent.check_network(self)
         _validate.within(2, 4096, latent_dim=self.latent_dim)
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ConfigError(f"Expected {name}={getattr(self, name)!r} to be one of {', '.join(known)}.")
+        _validate.one_of(latent.NOISES, noise=self.noise)
+        _validate.one_of(latent.ENCODERS, encoder=self.encoder)
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if (self.noise == "gaussian") != (self.release_delta > 0):
             raise ConfigError(
@@ -166,19 +150,9 @@ class AdeptDpSgd:
     @property
     def vector_noise(self) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
         """The noise on a latent."""
-        match self.noise:
-            case "privunit":
-                return PrivUnit(self.epsilon, self.latent_dim, self.clip_norm)
-            case "gaussian":
-                return Gaussian(self.epsilon, self.release_delta, self.latent_dim, self.clip_norm)
-            case "l2_laplace":
-                return L2Laplace(self.epsilon, self.latent_dim, self.clip_norm)
-            case "laplace_l1":
-                return GridLaplace(self.epsilon, self.latent_dim, self.clip_norm, clipped=Norm.L1)
-            case "laplace_l2":
-                return GridLaplace(self.epsilon, self.latent_dim, self.clip_norm, clipped=Norm.L2)
-            case _:
-                assert_never(self.noise)
+        return latent.vector_noise(
+            self.noise, epsilon=self.epsilon, delta=self.release_delta, dim=self.latent_dim, clip_norm=self.clip_norm
+        )
 
     @property
     def release_event(self) -> PureEvent | ApproximateEvent:
@@ -224,7 +198,7 @@ class AdeptDpSgd:
             relation=Relation.REPLACE_ONE,
             trust=trust,
             basis=Basis.CONDITIONAL,
-            assumptions=ASSUMPTIONS if central else ("the network was not trained on this text",),
+            assumptions=ASSUMPTIONS if central else ("the network was not trained on this text", latent.ALONE),
             reveals=REVEALS if central else (),
         )
 
@@ -250,21 +224,7 @@ class AdeptDpSgd:
     @property
     def model_settings(self) -> Settings:
         """The settings of the network and of its training on public text."""
-        neural = _neural()
-        found: Settings = neural.Settings(
-            labels=self.labels,
-            encoder=self.encoder,
-            latent_dim=self.latent_dim,
-            clip_norm=self.clip_norm,
-            max_tokens=self.max_tokens,
-            hidden=self.hidden,
-            embedding=self.embedding,
-            min_count=self.min_count,
-            max_words=self.max_words,
-            projected=True,
-            schedule=neural.Schedule(epochs=self.epochs, patience=self.patience, learning_rate=self.learning_rate),
-        )
-        return found
+        return latent.model_settings(self, encoder=self.encoder, latent_dim=self.latent_dim, projected=True)
 
     @property
     def private_schedule(self) -> PrivateSchedule:
@@ -311,7 +271,7 @@ class AdeptDpSgd:
         def noisy(latents: Floats, source: Randomness = public_bits) -> Floats:
             return clip(noise.release(latents, source), self.clip_norm)
 
-        model = _neural().fit_model(
+        model = latent.rewriting().fit_model(
             self.model_settings,
             known,
             noise=noisy,
@@ -338,7 +298,7 @@ class AdeptDpSgd:
             ConfigError: a file is absent, truncated, edited, of another version or of another spec.
             MissingExtraError: torch, safetensors or the sentence encoder is not installed.
         """
-        model = _neural().load_fitted(
+        model = latent.rewriting().load_fitted(
             self.model_settings,
             folder,
             device=self.device,
@@ -367,62 +327,10 @@ class AdeptDpSgd:
         return small, replace(small, noise="gaussian", release_delta=5e-6, labels=())
 
 
-class AdeptDpSgdMechanism:
+class AdeptDpSgdMechanism(ClippedRewriter[AdeptDpSgd]):
     """An `AdeptDpSgd` with its network. Immutable; its latent has a known density (`HasLatent`)."""
 
-    __slots__ = ("_model", "_noise", "spec")
-
-    def __init__(self, spec: AdeptDpSgd, model: AnnotatedModel) -> None:
-        self.spec = spec
-        self._model = model
-        self._noise: VectorNoise = spec.vector_noise
-
-    def __repr__(self) -> str:
-        return f"AdeptDpSgdMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> ApproximateEvent | NoEvent:
-        """Training and one release."""
-        return self.spec.event
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of the network, of the public text it was first trained on, and of the sentence encoder if any."""
-        return self._model.digests
-
-    def save(self, folder: Path) -> None:
-        """Write the network into an existing folder."""
-        self._model.save(folder)
-
-    def latent(self, records: Sequence[Record]) -> Floats:
-        """Clipped latents `(n_records, latent_dim)`."""
-        return self._model.latents(records)
-
-    def release(self, latents: Floats, randomness: Randomness) -> Floats:
-        """Latents with the mechanism's noise."""
-        found = np.empty_like(latents, dtype=np.float64)
-        start = 0
-        for source, n in randomness.blocks([1] * len(latents), _ROWS):
-            found[start : start + n] = self._noise.release(latents[start : start + n], source)
-            start += n
-        return found
-
-    def log_density(self, released: Floats, latents: Floats) -> Floats:
-        """Log density `(rows,)` of noisy latents, up to a term that `released` determines."""
-        return self._noise.log_density(released, latents)
-
-    def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
-        """Loss per token of writing each record from its own latent, without noise, `(n,)`: for audits, private."""
-        return self._model.losses(records)
-
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
-        """One utterance and label a record: encode, clip, add noise, bring back into the ball, decode."""
-        noisy = clip(self.release(self.latent(records), randomness), self.spec.clip_norm)
-        how = _neural().Decoding("constrained" if self.spec.decoding == "constrained" else "none")
-        return [
-            Release(record.id, text, label=label, kept=record.kept)
-            for record, (label, text) in zip(records, self._model.write(noisy, how), strict=True)
-        ]
+    __slots__ = ()
 
 
 @lru_cache(maxsize=256)
@@ -432,21 +340,6 @@ def _composed(training: SampledGaussianEvent, release: Event, delta: float) -> A
     if math.isinf(epsilon):
         return NoEvent(f"training and release have no finite epsilon at delta = {delta:g}")
     return ApproximateEvent(epsilon, delta)
-
-
-def _neural() -> ModuleType:
-    """The neural room, loaded when a network is first needed.
-
-    Raises:
-        MissingExtraError: torch is not installed.
-    """
-    try:
-        from dptext.neural import rewriting  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"ADePT needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"
-        ) from error
-    return rewriting
 
 
 def _private_training() -> ModuleType:

@@ -118,8 +118,7 @@ class Candidates:
         _validate.within(2, 65_535, candidates=self.candidates)
         _validate.within(0, 3, label_weight=self.label_weight)  # two cosines differ by 2 at most
         for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ConfigError(f"Expected {name}={getattr(self, name)!r} to be one of {', '.join(known)}.")
+            _validate.one_of(known, **{name: getattr(self, name)})
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 0 <= self.k < self.candidates:
             raise ConfigError(f"Expected k={self.k!r} to be an integer >= 0 below candidates={self.candidates}.")
         if self.k and self.selection != "top_k":

@@ -118,8 +118,7 @@ class DeepCandidate:
         _validate.within(0, 65_535, max_sentences=self.max_sentences)
         _validate.within(0, 10_000, projections=self.projections)
         for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ConfigError(f"Expected {name}={getattr(self, name)!r} to be one of {', '.join(known)}.")
+            _validate.one_of(known, **{name: getattr(self, name)})
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if not self.labels and (self.utility in ("evidence", "mixed") or self.recoder == "labels"):
             raise ConfigError(

@@ -122,8 +122,7 @@ class ErAe:
         _validate.within(4, 60_000, max_words=self.max_words)
         _validate.within(0, self.max_words // 2, k=self.k)
         for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ConfigError(f"Expected {name}={getattr(self, name)!r} to be one of {', '.join(known)}.")
+            _validate.one_of(known, **{name: getattr(self, name)})
         if self.hidden % 2:
             raise ConfigError(f"Expected hidden={self.hidden} to be even: half of it reads each way.")
         _ = self.chooser

@@ -12,28 +12,26 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting
-from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
+from dptext import _validate, accounting, latent
+from dptext.errors import ConfigError, NoGuaranteeError
 from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.latent import Rewriter
 from dptext.published import ClassicalGaussian, PublishedLaplace
-from dptext.randomness import Randomness
-from dptext.records import Record, Release
+from dptext.records import Record
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.rewriting import AnnotatedModel, Progress, Settings
+    from dptext.neural.rewriting import Progress, Settings
 
 Floats = NDArray[np.float64]
 
-_ROWS = 1024
 _PRIVATE = "private text, without protection"
 
 
@@ -82,24 +80,11 @@ class PublishedAdept:
             raise ConfigError("Expected one of variance=... and claimed_epsilon=..., which decide each other.")
         _validate.positive(
             scale=self.variance or self.claimed_epsilon or 0.0,
-            clip_norm=self.clip_norm,
-            learning_rate=self.learning_rate,
             delta=self.delta,
         )
         _validate.probability(delta=self.delta)
-        _validate.count(
-            max_tokens=self.max_tokens,
-            hidden=self.hidden,
-            embedding=self.embedding,
-            min_count=self.min_count,
-            max_words=self.max_words,
-            epochs=self.epochs,
-            patience=self.patience,
-        )
-        if self.noise not in ("laplace", "gaussian"):
-            raise ConfigError(f"Expected noise={self.noise!r} to be 'laplace' or 'gaussian'.")
-        if self.decoding not in ("constrained", "greedy"):
-            raise ConfigError(f"Expected decoding={self.decoding!r} to be 'constrained' or 'greedy'.")
+        latent.check_network(self)
+        _validate.one_of(("laplace", "gaussian"), noise=self.noise)
         object.__setattr__(self, "labels", _validate.labels(self.labels))
 
     @property
@@ -149,21 +134,7 @@ class PublishedAdept:
     @property
     def model_settings(self) -> Settings:
         """The settings of the network."""
-        neural = _neural()
-        found: Settings = neural.Settings(
-            labels=self.labels,
-            encoder="lstm",
-            latent_dim=2 * self.hidden,
-            clip_norm=self.clip_norm,
-            max_tokens=self.max_tokens,
-            hidden=self.hidden,
-            embedding=self.embedding,
-            min_count=self.min_count,
-            max_words=self.max_words,
-            projected=False,
-            schedule=neural.Schedule(epochs=self.epochs, patience=self.patience, learning_rate=self.learning_rate),
-        )
-        return found
+        return latent.model_settings(self, encoder="lstm", latent_dim=2 * self.hidden, projected=False)
 
     def fit(
         self,
@@ -182,7 +153,7 @@ class PublishedAdept:
         texts, others = list(private), list(public)
         if texts and others:
             raise ConfigError("Expected private=... or public=..., not both: the paper trains on what it rewrites.")
-        model = _neural().fit_model(
+        model = latent.rewriting().fit_model(
             self.model_settings,
             texts or others,
             noise=None,
@@ -200,7 +171,7 @@ class PublishedAdept:
         Raises:
             ConfigError: a file is absent, truncated, edited, of another version or of another spec.
         """
-        model = _neural().load_fitted(
+        model = latent.rewriting().load_fitted(
             self.model_settings, folder, device=self.device, precision="float32", trainings=(_PRIVATE, "public text")
         )
         return PublishedAdeptMechanism(self, model)
@@ -220,83 +191,7 @@ class PublishedAdept:
         )
 
 
-class PublishedAdeptMechanism:
+class PublishedAdeptMechanism(Rewriter[PublishedAdept]):
     """A `PublishedAdept` with its network. Immutable; its latent has a known density (`HasLatent`)."""
 
-    __slots__ = ("_model", "_noise", "spec")
-
-    def __init__(self, spec: PublishedAdept, model: AnnotatedModel) -> None:
-        self.spec = spec
-        self._model = model
-        self._noise = spec.vector_noise
-
-    def __repr__(self) -> str:
-        return f"PublishedAdeptMechanism({self.spec!r})"
-
-    @property
-    def model(self) -> AnnotatedModel:
-        """The network, for experiments and audits; trained on private text, it is as private as that."""
-        return self._model
-
-    @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return self.spec.event
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of the network and of its training text."""
-        return self._model.digests
-
-    def save(self, folder: Path) -> None:
-        """Write the network into an existing folder. It was made from private text: it is as private as that."""
-        self._model.save(folder)
-
-    def latent(self, records: Sequence[Record]) -> Floats:
-        """Clipped latents `(n_records, 2 * hidden)`."""
-        return self._model.latents(records)
-
-    def release(self, latents: Floats, randomness: Randomness) -> Floats:
-        """Latents with the published noise."""
-        found = np.empty_like(latents, dtype=np.float64)
-        start = 0
-        for source, n in randomness.blocks([1] * len(latents), _ROWS):
-            found[start : start + n] = self._noise.release(latents[start : start + n], source)
-            start += n
-        return found
-
-    def log_density(self, released: Floats, latents: Floats) -> Floats:
-        """Log density `(rows,)` of noisy latents, up to a term that `released` determines."""
-        return self._noise.log_density(released, latents)
-
-    def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
-        """Loss per token of writing each record from its own latent, without noise, `(n,)`: a membership score."""
-        return self._model.losses(records)
-
-    def write(self, latents: Floats) -> list[tuple[str | None, str]]:
-        """Label and text of each latent `(n, 2 * hidden)`."""
-        how = _neural().Decoding("constrained" if self.spec.decoding == "constrained" else "none")
-        return self._model.write(latents, how)
-
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
-        """One utterance and label a record: encode, clip, add noise, decode. A label that is not written is None."""
-        written = self.write(self.release(self.latent(records), randomness))
-        return [
-            Release(record.id, text, label=label, kept=record.kept)
-            for record, (label, text) in zip(records, written, strict=True)
-        ]
-
-
-def _neural() -> ModuleType:
-    """The neural room, loaded when a network is first needed.
-
-    Raises:
-        MissingExtraError: torch is not installed.
-    """
-    try:
-        from dptext.neural import rewriting  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"ADePT needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural]'"
-        ) from error
-    return rewriting
+    __slots__ = ()

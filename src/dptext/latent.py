@@ -1,0 +1,285 @@
+"""What mechanisms share that rewrite an utterance through the noisy latent of an auto-encoder.
+
+`encode, clip, add noise, decode` is one piece of code for the sound mechanisms and the published one; they differ in
+their noise, in what the network was trained on and in what they promise, which each says for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate
+from dptext.errors import MissingExtraError
+from dptext.guarantee import Event
+from dptext.mechanism import VectorNoise
+from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
+from dptext.privunit import PrivUnit
+from dptext.randomness import Randomness
+from dptext.records import Record, Release
+
+if TYPE_CHECKING:  # torch is an extra and slow to load
+    from dptext.neural.rewriting import AnnotatedModel, Decoding, Settings
+
+Floats = NDArray[np.float64]
+NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
+#: The noises that are calibrated to what two clipped latents can really differ by.
+NOISES: tuple[NoiseName, ...] = ("privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2")
+DECODINGS = ("constrained", "greedy")
+ENCODERS = ("sentence", "lstm")
+#: Encoders read texts in blocks of fixed shapes; which of them, and so the last bits, a batch decides.
+ALONE = "the encoder reads a text as if it were alone in its batch, but for what rounding hides"
+_ROWS = 1024
+
+
+class NetworkSpec(Protocol):
+    """The settings of the network that every such spec has."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The public set of labels; empty for unlabelled text."""
+        ...
+
+    @property
+    def clip_norm(self) -> float:
+        """The largest norm of a latent."""
+        ...
+
+    @property
+    def max_tokens(self) -> int:
+        """Words of a text that are read, and written, at most."""
+        ...
+
+    @property
+    def hidden(self) -> int:
+        """Units of the LSTM."""
+        ...
+
+    @property
+    def embedding(self) -> int:
+        """Coordinates of a word's vector."""
+        ...
+
+    @property
+    def min_count(self) -> int:
+        """How often a word of the vocabulary occurs at least."""
+        ...
+
+    @property
+    def max_words(self) -> int:
+        """Words of the vocabulary at most."""
+        ...
+
+    @property
+    def decoding(self) -> Literal["constrained", "greedy"]:
+        """How the network writes."""
+        ...
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the training texts at most."""
+        ...
+
+    @property
+    def patience(self) -> int:
+        """Epochs without a better loss, after which training ends."""
+        ...
+
+    @property
+    def learning_rate(self) -> float:
+        """Step of Adam."""
+        ...
+
+
+class LatentSpec(NetworkSpec, Protocol):
+    """A spec whose noise is added to the latent."""
+
+    @property
+    def event(self) -> Event:
+        """One release of one utterance, with the training where that was on private text."""
+        ...
+
+    @property
+    def vector_noise(self) -> VectorNoise:
+        """The noise on a latent."""
+        ...
+
+
+Spec_co = TypeVar("Spec_co", bound=LatentSpec, covariant=True)
+
+
+def check_network(spec: NetworkSpec) -> None:
+    """Refuse a network that cannot be built.
+
+    Raises:
+        ConfigError: a size, a rate or the decoding is none.
+    """
+    _validate.positive(clip_norm=spec.clip_norm, learning_rate=spec.learning_rate)
+    _validate.count(
+        max_tokens=spec.max_tokens,
+        hidden=spec.hidden,
+        embedding=spec.embedding,
+        min_count=spec.min_count,
+        max_words=spec.max_words,
+        epochs=spec.epochs,
+        patience=spec.patience,
+    )
+    _validate.one_of(DECODINGS, decoding=spec.decoding)
+
+
+def vector_noise(
+    name: NoiseName, *, epsilon: float, delta: float, dim: int, clip_norm: float
+) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
+    """The noise for latents of `dim` coordinates that are clipped to the norm; delta is read by `gaussian` only."""
+    match name:
+        case "privunit":
+            return PrivUnit(epsilon, dim, clip_norm)
+        case "gaussian":
+            return Gaussian(epsilon, delta, dim, clip_norm)
+        case "l2_laplace":
+            return L2Laplace(epsilon, dim, clip_norm)
+        case "laplace_l1":
+            return GridLaplace(epsilon, dim, clip_norm, clipped=Norm.L1)
+        case "laplace_l2":
+            return GridLaplace(epsilon, dim, clip_norm, clipped=Norm.L2)
+
+
+def rewriting() -> ModuleType:
+    """The neural room, loaded when a network is first needed.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+    """
+    try:
+        from dptext.neural import rewriting as room  # noqa: PLC0415 (an extra, slow to load)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"ADePT needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"
+        ) from error
+    return room
+
+
+def model_settings(
+    spec: NetworkSpec, *, encoder: Literal["sentence", "lstm"], latent_dim: int, projected: bool
+) -> Settings:
+    """The settings of the network; `projected` where a layer brings what the encoder says to `latent_dim`.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+    """
+    neural = rewriting()
+    found: Settings = neural.Settings(
+        labels=spec.labels,
+        encoder=encoder,
+        latent_dim=latent_dim,
+        clip_norm=spec.clip_norm,
+        max_tokens=spec.max_tokens,
+        hidden=spec.hidden,
+        embedding=spec.embedding,
+        min_count=spec.min_count,
+        max_words=spec.max_words,
+        projected=projected,
+        schedule=neural.Schedule(epochs=spec.epochs, patience=spec.patience, learning_rate=spec.learning_rate),
+    )
+    return found
+
+
+def decoding(spec: NetworkSpec) -> Decoding:
+    """How the network of this spec writes."""
+    found: Decoding = rewriting().Decoding("constrained" if spec.decoding == "constrained" else "none")
+    return found
+
+
+class Fitted(Generic[Spec_co]):
+    """A spec with its network. Immutable."""
+
+    __slots__ = ("_model", "spec")
+
+    def __init__(self, spec: Spec_co, model: AnnotatedModel) -> None:
+        self.spec = spec
+        self._model = model
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.spec!r})"
+
+    @property
+    def model(self) -> AnnotatedModel:
+        """The network, for experiments and audits; it is as private as the text it was trained on."""
+        return self._model
+
+    @property
+    def event(self) -> Event:
+        """What accounting counts for one release of one utterance."""
+        return self.spec.event
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the network, of its (public) training text, and of the sentence encoder where there is one."""
+        return self._model.digests
+
+    def save(self, folder: Path) -> None:
+        """Write the network into an existing folder; it is as private as the text it was trained on."""
+        self._model.save(folder)
+
+    def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
+        """Loss per token of writing each record from its own latent, without noise, `(n,)`: for audits, private."""
+        return self._model.losses(records)
+
+
+class Rewriter(Fitted[Spec_co]):
+    """A fitted network with noise on its latent, whose density is known (`HasLatent`)."""
+
+    __slots__ = ("_noise",)
+
+    def __init__(self, spec: Spec_co, model: AnnotatedModel) -> None:
+        super().__init__(spec, model)
+        self._noise = spec.vector_noise
+
+    def latent(self, records: Sequence[Record]) -> Floats:
+        """Clipped latents `(n_records, dim)`."""
+        return self._model.latents(records)
+
+    def release(self, latents: Floats, randomness: Randomness) -> Floats:
+        """Latents with the mechanism's noise."""
+        found = np.empty_like(latents, dtype=np.float64)
+        start = 0
+        for source, n in randomness.blocks([1] * len(latents), _ROWS):
+            found[start : start + n] = self._noise.release(latents[start : start + n], source)
+            start += n
+        return found
+
+    def log_density(self, released: Floats, latents: Floats) -> Floats:
+        """Log density `(rows,)` of noisy latents, up to a term that `released` determines."""
+        return self._noise.log_density(released, latents)
+
+    def write(self, latents: Floats) -> list[tuple[str | None, str]]:
+        """Label and text of each latent `(n, dim)`, as it is; a label that is not written is None."""
+        return self._model.write(latents, decoding(self.spec))
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One utterance and label a record: encode, clip, add noise, decode."""
+        return written(records, self.write(self.release(self.latent(records), randomness)))
+
+
+class ClippedRewriter(Rewriter[Spec_co]):
+    """A rewriter that brings noisy latents back into the ball, where its decoder was trained."""
+
+    __slots__ = ()
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        """One utterance and label a record: encode, clip, add noise, bring back into the ball, decode."""
+        noisy = clip(self.release(self.latent(records), randomness), self.spec.clip_norm)
+        return written(records, self.write(noisy))
+
+
+def written(records: Sequence[Record], texts: Sequence[tuple[str | None, str]]) -> list[Release[str]]:
+    """A release of each record from its label and text."""
+    return [
+        Release(record.id, text, label=label, kept=record.kept)
+        for record, (label, text) in zip(records, texts, strict=True)
+    ]
