@@ -11,14 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from grid import SEED, load, remember_embeddings
+from grid import SEED, fit, load, mechanisms, remember_embeddings
 
-from dptext import Adept, LabelOnly, Record, privatize
+from dptext import LabelOnly, Record, privatize
 from dptext.estimates import Estimate
 from dptext.utility.balance import balance_error, confusion_matrix, shifted_split
 from dptext.utility.tables import baselines
@@ -39,6 +38,7 @@ def main() -> int:
     """Print one row a mechanism and epsilon; keep them as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epsilons", default="2,5,10")
+    parser.add_argument("--only", default="laplace_l2;gaussian;privunit;codebook", help="as for grid.py")
     parser.add_argument("--out", type=Path, default=Path("build/adept_sound"))
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
@@ -69,12 +69,9 @@ def main() -> int:
         only = [r.label for r in privatize(private, LabelOnly(labels, epsilon).fit(public=public, seed=SEED))]
         show(epsilon, "label_only", "as it is", balance_error(true, only, labels))
         show(epsilon, "label_only", "debiased by k-RR", balance_error(true, only, labels, epsilon=epsilon))
-        codebook = Adept(epsilon=epsilon, labels=labels)
-        for outputs, spec in {
-            "codebook": codebook,
-            "privunit": replace(codebook, noise="privunit", latent_dim=16),
-        }.items():
-            mechanism = spec.fit(public=trained, seed=SEED)
+        named = mechanisms(labels, epsilon)
+        for outputs in ("candidates", "candidates, label weight 3", *given.only.split(";")):
+            mechanism = fit(named[outputs], trained)
             released = [r.label for r in privatize(private, mechanism)]
             # the public texts are no private records: asking about them costs nothing, and many times is better
             answers = [r.label for _ in range(20) for r in privatize(asked, mechanism)]

@@ -215,7 +215,7 @@ def test_every_row_stands_beside_the_mechanism(files: Files) -> None:
     assert other["rows"]["label_only (random)"]["fidelity"]["label_kept"]["value"] < 0.5
 
 
-def test_the_balance_is_recovered_in_all_ways(files: Files) -> None:
+def test_the_balance_is_recovered_in_all_ways(files: Files, tmp_path: Path) -> None:
     common = [files.private, files.released, "--public", files.public, "--label-field", "label", "--seed", 1]
     data = json.loads(dptext("utility", "balance", *common, "--model", files.model, "--json").out)
     assert list(data["l1_error"]) == [
@@ -226,9 +226,21 @@ def test_the_balance_is_recovered_in_all_ways(files: Files) -> None:
     ]
     assert all(0 <= error["low"] <= error["value"] <= error["high"] <= 2 for error in data["l1_error"].values())
     assert data["l1_error"]["label randomized response, debiased"]["value"] < 0.1  # epsilon 6 loses 1 label in 140
+    others = dict(zip(SAMPLE_LABELS, SAMPLE_LABELS[1:] + SAMPLE_LABELS[:1], strict=True))
+    wrong = [replace(record, label=others[record.label or ""]) for record in sample_records(260)[180:]]
+    values = []
+    for held_out in (files.test, write(tmp_path / "wrong.jsonl", wrong)):  # the correction is what these say it is
+        unseen = dptext("utility", "balance", *common, "--model", files.model, "--held-out", held_out)
+        assert unseen.code == 0, unseen.err
+        (corrected,) = (line for line in unseen.out.splitlines() if "debiased by public" in line)
+        values.append(float(corrected.split()[-3]))
+        assert "biased where" not in unseen.out
+    assert values[0] < 0.2 < values[1]
     shown = dptext("utility", "balance", *common)
     assert shown.code == 0, shown.err
     assert "debiased by public" not in shown.out
+    alone = dptext("utility", "balance", *common, "--held-out", files.test)
+    assert (alone.code, "--model" in alone.err) == (2, True)
 
 
 def test_releases_of_words_need_the_labels_named(files: Files, tmp_path: Path, vectors: Path) -> None:

@@ -256,12 +256,15 @@ def _legend(found: UtilityTable, classifier: str | None) -> str:
     return f"{found.private} private records{tested}; cosines by {found.embedder}; seed {found.seed}; intervals at 95%."
 
 
-def balance(task: Task, *, model: Path | None, as_json: bool) -> None:
-    """Print the L1 error of the class balance that each way recovers.
+def balance(task: Task, *, model: Path | None, held_out: Path | None, as_json: bool) -> None:
+    """Print the L1 error of the class balance that each way recovers; `held_out` is what the model is tried on.
 
     Raises:
-        ConfigError: no labels, or a model that did not make the releases.
+        ConfigError: no labels, a model that did not make the releases, or held-out records without a model.
+        DataError: a held-out record cannot be read.
     """
+    if held_out is not None and model is None:
+        raise ConfigError("Expected --model with --held-out: those records are what it is tried on.")
     if not task.labels or task.epsilon is None or all(release.label is None for release in task.releases):
         raise ConfigError("Expected releases with labels: their balance is what is recovered.")
     say(NOT_PRIVATE)
@@ -282,7 +285,9 @@ def balance(task: Task, *, model: Path | None, as_json: bool) -> None:
         f"{task.name}, as released": error(own),
     }
     if model is not None:
-        errors[f"{task.name}, debiased by public texts"] = error(own, matrix=_confusion(task, model))
+        fields = Fields(text=task.fields.text, label=task.fields.label)
+        unseen = task.public if held_out is None else list(read_records(held_out, fields))
+        errors[f"{task.name}, debiased by public texts"] = error(own, matrix=_confusion(task, model, unseen))
     if as_json:
         data: dict[str, Json] = {
             "note": NOT_PRIVATE,
@@ -298,13 +303,11 @@ def balance(task: Task, *, model: Path | None, as_json: bool) -> None:
         drawn.add_row(name, f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]")
     wide_console().print(drawn, markup=False, highlight=False)
     print(f"{len(true)} private records; epsilon {task.epsilon:g}; seed {task.seed}; intervals at 95%.")
-    if model is not None:
-        print(
-            "The correction is biased where the public file is what the model was fitted on: give texts it never saw."
-        )
+    if model is not None and held_out is None:
+        print("The correction is biased where the model was fitted on --public: give --held-out, texts it never saw.")
 
 
-def _confusion(task: Task, model: Path) -> NDArray[np.float64]:
+def _confusion(task: Task, model: Path, unseen: Sequence[Record]) -> NDArray[np.float64]:
     """What the model makes of public labels; noise on public texts costs no privacy."""
     mechanism = load_model(model)
     if task.certificate is not None and (
@@ -316,7 +319,7 @@ def _confusion(task: Task, model: Path) -> NDArray[np.float64]:
     given: list[str | None] = []
     with counted("the model on public texts") as tell:
         for i in range(_TIMES):
-            true += [record.label for record in task.public]
-            given += [release.label for release in mechanism.privatize(task.public, seeded(task.seed + i))]
+            true += [record.label for record in unseen]
+            given += [release.label for release in mechanism.privatize(unseen, seeded(task.seed + i))]
             tell(i + 1, _TIMES, "rounds")
     return confusion_matrix(true, given, task.labels)

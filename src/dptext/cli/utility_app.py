@@ -35,6 +35,10 @@ LabelOption = Annotated[
     list[str] | None,
     typer.Option("--label", help="A label of the public set, where no certificate names it. Repeatable."),
 ]
+HeldOutOption = Annotated[
+    Path | None,
+    typer.Option("--held-out", help="Public records that --model was not fitted on, to correct by; default: --public."),
+]
 EpsilonOption = Annotated[
     float | None, typer.Option("--epsilon", help="Of the label-only baselines; default: that of the certificate.")
 ]
@@ -113,6 +117,7 @@ def balance(
     label: LabelOption = None,
     epsilon: EpsilonOption = None,
     model: ModelOption = None,
+    held_out: HeldOutOption = None,
     seed: SeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -130,4 +135,4 @@ def balance(
         epsilon=epsilon,
         seed=seed,
     )
-    command.balance(task, model=model, as_json=as_json)
+    command.balance(task, model=model, held_out=held_out, as_json=as_json)
