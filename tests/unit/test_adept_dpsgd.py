@@ -316,6 +316,43 @@ def test_poisson_sampling():
     assert not sampled(50, 1e-12, seeded(0)).any()
 
 
+def test_a_step_takes_a_poisson_sample_that_is_new_each_time(model, monkeypatch):
+    """As seen by the gradients. Equal batches, or the same ones again, have another privacy than was accounted for."""
+    n, rate, steps, seen = 200, 0.1, 250, []
+    digits = np.arange(n)
+    targets = np.stack([4 + digits // 16, 4 + digits % 16, *[np.full(n, 4)] * 4], axis=1)  # they name their row
+
+    def recorded(self, inputs, targets, *, hidden, shifts=None):
+        rows = 16 * (targets[:, 0] - 4) + targets[:, 1] - 4
+        assert torch.equal(inputs, targets)
+        assert not seen[-1][rows].any()
+        seen[-1][rows] = True
+        return [torch.zeros_like(parameter) for parameter in self.parameters]
+
+    monkeypatch.setattr(ClippedGradients, "sum", recorded)
+    monkeypatch.setattr(private_training, "_add_noise", lambda *_: seen.append(np.zeros(n, bool)))  # ends a step
+    seen.append(np.zeros(n, bool))
+    train_privately(
+        copy.deepcopy(model),
+        targets,
+        targets,
+        schedule=PrivateSchedule(rate, 1.0, steps, 1.0, 1e-3),
+        randomness=seeded(3),
+    )
+    taken = np.stack(seen[:-1])
+    assert len(taken) == steps
+    low, high = binom.ppf([1e-6, 1 - 1e-6], n * steps, rate)
+    assert low <= taken.sum() <= high
+    low, high = binom.ppf([1e-6, 1 - 1e-6], steps, rate)
+    assert (taken.sum(axis=0) >= low).all()  # of each record
+    assert (taken.sum(axis=0) <= high).all()
+    sizes = taken.sum(axis=1)
+    assert sizes.std() == pytest.approx(math.sqrt(n * rate * (1 - rate)), rel=0.2)
+    again = (taken[1:] & taken[:-1]).sum()  # taken in a step and in the next one: rate^2, neither all nor none
+    low, high = binom.ppf([1e-6, 1 - 1e-6], n * (steps - 1), rate**2)
+    assert low <= again <= high
+
+
 def changes(model, *, noise_multiplier, clip_norm=0.7, rate=1e-9, records=30, seed=0, steps=1):
     """What SGD of rate 1 changes in each parameter, times the expected batch: minus the noisy sums of gradients."""
     inputs, targets = texts(records)
@@ -421,6 +458,32 @@ def test_private_records_train_and_the_seed_does_not_fix_it():
     assert once._model.tokens == public_only._model.tokens  # no private word enters the vocabulary
     assert public_only.event == once.event
     assert isinstance(HASTY.training_event, SampledGaussianEvent)
+
+
+@pytest.mark.parametrize("spec", [HASTY, replace(GAUSSIAN, epochs=1)], ids=lambda spec: spec.noise)
+@pytest.mark.parametrize("seed", [None, 1])
+def test_bits_for_private_records_are_secure_whatever_the_seed(spec, seed, monkeypatch):
+    """Sampling and gradient noise, and the noise on latents, too: whoever knows the seed could undo them."""
+    given, private, sources = [], [], {False: [], True: []}
+    release, train = type(spec.vector_noise).release, private_training.train_further
+
+    def recorded(self, latents, randomness):
+        sources[bool(private)].append(randomness.is_secure)
+        return release(self, latents, randomness)
+
+    def further(*arguments, randomness, **others):
+        given.append(randomness.is_secure)
+        private.append(True)
+        return train(*arguments, randomness=randomness, **others)
+
+    monkeypatch.setattr(type(spec.vector_noise), "release", recorded)
+    monkeypatch.setattr(private_training, "train_further", further)
+    spec.fit(public=RECORDS[:40], private=RECORDS[40:], seed=seed)
+    assert given == [True]
+    assert sources[True]
+    assert all(sources[True])
+    assert sources[False]
+    assert not any(sources[False])  # of public records: what the seed says, so that a fit can be repeated
 
 
 def test_training_learns(model):
