@@ -15,6 +15,7 @@ from dptext.config import load_model, save_model
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.mechanisms.adept import Adept
 from dptext.mechanisms.candidates import Candidates, CandidatesMechanism
+from dptext.neural import annotated
 from dptext.randomness import secure, seeded
 from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES
 from dptext.records import Record, records_digest
@@ -158,7 +159,9 @@ def test_folders_that_hold_no_public_auto_encoder_are_refused(autoencoder, tmp_p
     _, folder = autoencoder
     spec = Candidates(2.0, ranker="adept", adept=str(tmp_path))
     path = tmp_path / "autoencoder.json"
-    whole = json.loads((folder / path.name).read_bytes())
+    saved = (folder / path.name).read_bytes()
+    whole = json.loads(saved)
+    del whole["checksum"]
     shutil.copy(folder / "weights.safetensors", tmp_path)
     sizes = whole["sizes"]
     edits = [
@@ -170,14 +173,16 @@ def test_folders_that_hold_no_public_auto_encoder_are_refused(autoencoder, tmp_p
         (whole | {"tokens": {**whole["tokens"], "labels": [1]}}, "lacks what a model needs"),
         (whole | {"tokens": {**whole["tokens"], "words": ["a"]}}, "other settings"),
     ]
+    weights = (tmp_path / "weights.safetensors").read_bytes()
     for values, match in edits:
-        path.write_text(json.dumps({"format": whole["format"], "version": whole["version"], **values}))
+        named = {"format": whole["format"], "version": whole["version"], **values}
+        path.write_text(json.dumps({**named, "checksum": annotated._checksum(named, weights)}))
         with pytest.raises(ConfigError, match=match):
             spec.fit(public=PUBLIC)
     path.write_text(json.dumps({"kind": "candidates"}))
     with pytest.raises(ConfigError, match="not the file of an auto-encoder"):
         spec.fit(public=PUBLIC)
-    path.write_text(json.dumps(whole))
+    path.write_bytes(saved)
     spec.fit(public=PUBLIC)
 
 

@@ -1,6 +1,8 @@
 """A fitted auto-encoder of annotated utterances, as mechanisms use it: records in, latents; latents in, utterances out.
 
-Saved as safetensors (weights) and JSON (sizes and vocabulary); nothing in the files is code.
+Saved as safetensors (weights) and JSON (sizes and vocabulary); nothing in the files is code. The JSON has a checksum of
+both files, so that neither can be cut short, edited or mixed up by mistake, least of all what the model was trained on.
+It is a checksum and no signature: whoever writes both files can write one that fits.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +31,7 @@ Floats = NDArray[np.float64]
 
 WEIGHTS_FILE, SIZES_FILE = "weights.safetensors", "autoencoder.json"
 FORMAT = "dptext annotated auto-encoder"
-VERSION = 1
+VERSION = 2
 #: How a model was trained that has seen public text only.
 PUBLIC = "public text"
 _SAVE_AGAIN = "Fit and save the model again."
@@ -158,12 +160,11 @@ class AnnotatedModel:
         Raises:
             OSError: a file cannot be written.
         """
-        save_file = _safetensors()[0]
+        save = _safetensors()[0]
         state = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
         for name in (WEIGHTS_FILE, SIZES_FILE):
             (folder / name).touch(mode=0o600)
-        save_file(state, folder / WEIGHTS_FILE)
-        (folder / WEIGHTS_FILE).chmod(0o600)
+        weights = save(state)
         described = {
             "format": FORMAT,
             "version": VERSION,
@@ -172,6 +173,8 @@ class AnnotatedModel:
             "sizes": asdict(self.model.sizes),
             "tokens": _tokens_data(self.tokens),
         }
+        described["checksum"] = _checksum(described, weights)
+        (folder / WEIGHTS_FILE).write_bytes(weights)
         (folder / SIZES_FILE).write_text(json.dumps(described), "utf-8")
 
 
@@ -240,9 +243,23 @@ def load_fitted(
     """The model that `AnnotatedModel.save` wrote under the same settings, if it was trained in one of these ways.
 
     Raises:
-        ConfigError: a file is absent, truncated, of another version, no such model, or does not fit the settings.
+        ConfigError: a file is absent, truncated, edited, of another version, no such model, or does not fit the
+            settings.
     """
-    described = _described(folder / SIZES_FILE)
+    return _loaded(settings, folder, _described(folder), device=device, precision=precision, trainings=trainings)
+
+
+def _loaded(
+    settings: Settings,
+    folder: Path,
+    saved: tuple[dict[str, Any], bytes],
+    *,
+    device: str,
+    precision: Literal["float32", "bfloat16"],
+    trainings: Sequence[str],
+) -> AnnotatedModel:
+    """What `load_fitted` answers, of what `_described` found in the folder."""
+    described, weights = saved
     try:
         words = described["tokens"]["words"]
         if not all(isinstance(word, str) for word in words):
@@ -260,15 +277,13 @@ def load_fitted(
     if described["tokens"] != _tokens_data(tokens) or described.get("sizes") != asdict(sizes):
         raise ConfigError(f"The model in {folder} was made with other settings than these. {_SAVE_AGAIN}")
     model = AutoEncoder(sizes)
-    load_file, failure = _safetensors()[1:]
+    load, failure = _safetensors()[1:]
     path = folder / WEIGHTS_FILE
     try:
-        state = load_file(path)
+        state = load(weights)
         if any(value.dtype != torch.float32 for value in state.values()):
             raise RuntimeError("weights of another type")
         model.load_state_dict(state)
-    except OSError as error:
-        raise ConfigError(f"Cannot read the weights {path}: {error.strerror or 'not a file'}. {_SAVE_AGAIN}") from error
     except (failure, RuntimeError) as error:
         raise ConfigError(
             f"{path} does not hold the weights of this model: cut short or edited. {_SAVE_AGAIN}"
@@ -294,7 +309,7 @@ def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
         MissingExtraError: the sentence encoder is not installed.
     """
     path = folder / SIZES_FILE
-    described = _described(path)
+    described, weights = _described(folder)
     try:
         sizes, labels = Architecture(**described["sizes"]), described["tokens"]["labels"]
         numbers = [value for value in asdict(sizes).values() if isinstance(value, int)]
@@ -315,7 +330,7 @@ def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{path} lacks what a model needs: it was edited. {_SAVE_AGAIN}") from error
-    return load_fitted(settings, folder, device=device, precision="float32")
+    return _loaded(settings, folder, (described, weights), device=device, precision="float32", trainings=(PUBLIC,))
 
 
 def _features(sentences: SentenceEncoder, tokens: Tokens, records: Sequence[Record]) -> Floats:
@@ -342,7 +357,9 @@ def _tokens_data(tokens: Tokens) -> dict[str, Json]:
     return {"words": list(tokens.words), "labels": list(tokens.labels), "max_tokens": tokens.max_tokens}
 
 
-def _described(path: Path) -> dict[str, Any]:
+def _described(folder: Path) -> tuple[dict[str, Any], bytes]:
+    """The JSON of a folder and the bytes of its weights, as they were saved together."""
+    path = folder / SIZES_FILE
     try:
         described = json.loads(path.read_bytes())
     except OSError as error:
@@ -353,7 +370,22 @@ def _described(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not the file of an auto-encoder. {_SAVE_AGAIN}")
     if described.get("version") != VERSION:
         raise ConfigError(f"Expected version {VERSION} of {path}, found {described.get('version')!r}. {_SAVE_AGAIN}")
-    return described
+    try:
+        weights = (folder / WEIGHTS_FILE).read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"Cannot read the weights {folder / WEIGHTS_FILE}: {error.strerror}. {_SAVE_AGAIN}"
+        ) from error
+    if described.pop("checksum", None) != _checksum(described, weights):
+        raise ConfigError(f"{path} or {WEIGHTS_FILE} beside it was cut short or edited. {_SAVE_AGAIN}")
+    return described, weights
+
+
+def _checksum(described: Mapping[str, Any], weights: bytes) -> str:
+    """Of what the JSON says besides it, in one order of keys, and of the weights."""
+    found = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
+    found.update(hashlib.sha256(weights).digest())
+    return found.hexdigest()
 
 
 def _digest(model: AutoEncoder, tokens: Tokens) -> str:
@@ -364,12 +396,12 @@ def _digest(model: AutoEncoder, tokens: Tokens) -> str:
     return found.hexdigest()
 
 
-def _safetensors() -> tuple[Callable[..., None], Callable[..., dict[str, torch.Tensor]], type[Exception]]:
+def _safetensors() -> tuple[Callable[..., bytes], Callable[..., dict[str, torch.Tensor]], type[Exception]]:
     try:
         from safetensors import SafetensorError  # noqa: PLC0415 (an extra)
-        from safetensors.torch import load_file, save_file  # noqa: PLC0415
+        from safetensors.torch import load, save  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError(
             "Saving and loading a network needs safetensors. Run: pip install torch==2.13.0 'dptext[neural]'"
         ) from error
-    return save_file, load_file, SafetensorError
+    return save, load, SafetensorError

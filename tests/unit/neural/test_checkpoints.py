@@ -24,9 +24,10 @@ from dptext.errors import ConfigError, MissingExtraError  # noqa: E402
 from dptext.mechanisms.adept import Adept, AdeptCodebook  # noqa: E402
 from dptext.mechanisms.published_adept import PublishedAdept  # noqa: E402
 from dptext.neural import annotated  # noqa: E402
-from dptext.neural.annotated import load_fitted  # noqa: E402
+from dptext.neural.annotated import load_autoencoder, load_fitted  # noqa: E402
 from dptext.neural.autoencoder import Decoding  # noqa: E402
 from dptext.randomness import seeded  # noqa: E402
+from dptext.ranking import latents_ranker  # noqa: E402
 from dptext.records import Record  # noqa: E402
 from dptext.samples import sample_records  # noqa: E402
 
@@ -79,8 +80,23 @@ def refused(folder: Path, spec=SMALL, *, match: str, load: Callable[[Path], obje
     assert message.endswith(".")
 
 
+def seal(folder: Path) -> None:
+    """Write the checksum that fits the files, as somebody who means an edit would."""
+    described = json.loads((folder / SIZES).read_bytes())
+    described.pop("checksum", None)
+    described["checksum"] = annotated._checksum(described, (folder / WEIGHTS).read_bytes())
+    (folder / SIZES).write_text(json.dumps(described), "utf-8")
+
+
 def edit(path: Path, **changes: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_bytes()), **changes}), "utf-8")
+    if path.name == SIZES:
+        seal(path.parent)
+
+
+def edit_weights(folder: Path, state: dict) -> None:
+    save_file(state, folder / WEIGHTS)
+    seal(folder)
 
 
 # ------------------------------------------------------------------ round trips
@@ -120,7 +136,7 @@ def test_the_files_are_safetensors_json_and_plain_numbers(saved: Path) -> None:
     assert sorted(path.name for path in saved.iterdir()) == sorted([WEIGHTS, SIZES, BOOK, POINTS])
     described = json.loads((saved / SIZES).read_bytes())
     assert (described["format"], described["version"]) == (annotated.FORMAT, annotated.VERSION)
-    assert set(described) == {"format", "version", "trained_on", "training", "sizes", "tokens"}
+    assert set(described) == {"format", "version", "trained_on", "training", "sizes", "tokens", "checksum"}
     assert all(value.dtype == torch.float32 for value in load_file(saved / WEIGHTS).values())
     assert np.load(saved / POINTS, allow_pickle=False).dtype == np.float64
 
@@ -183,6 +199,8 @@ def test_public_text_that_utf8_cannot_hold_is_saved(tmp_path: Path) -> None:
 def test_weights_that_were_cut_short_are_refused(folder: Path, cut: int) -> None:
     path = folder / WEIGHTS
     path.write_bytes(path.read_bytes()[:cut])
+    refused(folder, match="was cut short or edited. Fit and save")
+    seal(folder)
     refused(folder, match="does not hold the weights of this model: cut short or edited. Fit and save")
 
 
@@ -195,6 +213,7 @@ def test_weights_are_never_unpickled(folder: Path) -> None:
     torch.save({"choose.bias": torch.zeros(3)}, archive)
     for content in (pickle.dumps(Bomb()), archive.getvalue(), b"PK\x03\x04", b"\x93NUMPY", b"{}"):
         (folder / WEIGHTS).write_bytes(content)
+        seal(folder)
         refused(folder, match="does not hold the weights of this model")
     (folder / WEIGHTS).write_bytes(b"")
     for content in (pickle.dumps(Bomb()), archive.getvalue(), b"PK\x03\x04garbage"):
@@ -223,7 +242,7 @@ CHANGES: dict[str, Callable[[dict], dict]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_weights_of_other_shapes_or_names_are_refused(folder: Path, change: Callable[[dict], dict]) -> None:
-    save_file(change(load_file(folder / WEIGHTS)), folder / WEIGHTS)
+    edit_weights(folder, change(load_file(folder / WEIGHTS)))
     refused(folder, match="does not hold the weights of this model: cut short or edited")
 
 
@@ -232,15 +251,59 @@ def test_weights_of_other_shapes_or_names_are_refused(folder: Path, change: Call
 def test_weights_that_are_no_numbers_are_refused(folder: Path, name: str, value: float) -> None:
     state = load_file(folder / WEIGHTS)
     state[name].view(-1)[-1] = value
-    save_file(state, folder / WEIGHTS)
+    edit_weights(folder, state)
     refused(folder, match="holds weights that are no numbers")
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.float16, torch.int64])
 def test_weights_of_another_type_are_refused(folder: Path, dtype: torch.dtype) -> None:
     state = load_file(folder / WEIGHTS)
-    save_file({**state, "choose.bias": state["choose.bias"].to(dtype)}, folder / WEIGHTS)
+    edit_weights(folder, {**state, "choose.bias": state["choose.bias"].to(dtype)})
     refused(folder, match="does not hold the weights of this model")
+
+
+# ------------------------------------------------------------------ the checksum
+
+
+def test_other_weights_of_the_same_shapes_are_refused(folder: Path) -> None:
+    """Finite and of the right names, so that nothing else tells them from those that were saved."""
+    save_file({name: value + 0.5 for name, value in load_file(folder / WEIGHTS).items()}, folder / WEIGHTS)
+    refused(folder, match="was cut short or edited")
+    refused(folder, match="was cut short or edited", load=lambda path: load_autoencoder(path, device="cpu"))
+    seal(folder)  # a checksum, no signature
+    SMALL.load(folder)
+
+
+def test_a_privately_trained_model_is_not_made_public_by_one_word(tmp_path: Path) -> None:
+    SPECS[2].fit(private=PUBLIC, seed=0).save(tmp_path)
+    described = json.loads((tmp_path / SIZES).read_bytes())
+    assert described["training"] != annotated.PUBLIC
+    texts = [record.text for record in RECORDS[:4]]
+    readers = (
+        lambda path: load_autoencoder(path, device="cpu"),
+        lambda path: latents_ranker(texts, path),
+        lambda path: load_fitted(SPECS[2].model_settings, path, device="cpu", precision="float32"),
+    )
+    for load in readers:
+        refused(tmp_path, match="trained in another way", load=load)
+    (tmp_path / SIZES).write_text(json.dumps({**described, "training": annotated.PUBLIC}), "utf-8")
+    for load in readers:
+        refused(tmp_path, match="was cut short or edited", load=load)
+
+
+@pytest.mark.parametrize("checksum", [None, "", 3, "0" * 64, ["0" * 64]], ids=str)
+def test_a_checksum_that_is_absent_or_another_is_refused(folder: Path, checksum: object) -> None:
+    described = json.loads((folder / SIZES).read_bytes())
+    del described["checksum"]
+    described |= {} if checksum is None else {"checksum": checksum}
+    (folder / SIZES).write_text(json.dumps(described), "utf-8")
+    refused(folder, match="was cut short or edited")
+
+
+def test_the_layout_of_the_json_is_free(folder: Path) -> None:
+    described = json.loads((folder / SIZES).read_bytes())
+    (folder / SIZES).write_text(json.dumps(dict(reversed(described.items())), indent=2), "utf-8")
+    SMALL.load(folder)
 
 
 # ------------------------------------------------------------------ sizes and vocabulary
@@ -267,10 +330,10 @@ def test_files_that_are_no_text_or_deeply_nested_are_refused(folder: Path) -> No
     refused(folder, match="Cannot read the model .*No such file")
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None, 1.5])
+@pytest.mark.parametrize("version", [0, 1, 3, "2", None, 1.5])
 def test_another_version_is_refused(folder: Path, version: object) -> None:
     edit(folder / SIZES, version=version)
-    refused(folder, match=f"Expected version 1 of .*, found {version!r}")
+    refused(folder, match=f"Expected version 2 of .*, found {version!r}")
 
 
 @pytest.mark.parametrize(
