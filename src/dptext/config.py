@@ -182,12 +182,18 @@ def save_model(mechanism: Mechanism[str], folder: Path) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def load_model(folder: Path) -> Mechanism[str]:
+def load_model(folder: Path, *, device: str | None = None) -> Mechanism[str]:
     """The mechanism that `save_model` wrote; what it was fitted on need not be there any more.
 
+    Args:
+        folder: of the model.
+        device: where its network is to compute, such as "cpu" for a model that was fitted on a GPU; as it was saved
+            where it is None. The mechanism's spec, and so its certificates, name this device; files, seal and digests
+            are held against what was saved.
+
     Raises:
-        ConfigError: a file is absent, cut short or edited, the model is of a newer schema, or what is loaded has
-            other digests than what was saved; the message says which.
+        ConfigError: a file is absent, cut short or edited, the model is of a newer schema, what is loaded has other
+            digests than what was saved, or the device is not here; the message says which.
     """
     model = _read_model(folder / MODEL_FILE)
     here = set(_files(folder))
@@ -196,12 +202,22 @@ def load_model(folder: Path) -> Mechanism[str]:
             raise ConfigError(f"Expected the file {name!r} of the model in {folder}: it is missing. {_SAVE_AGAIN}")
         if sha256_of(folder / name) != digest:
             raise ConfigError(f"The file {name!r} in {folder} is not the one that was saved. {_SAVE_AGAIN}")
-    mechanism = spec_from_settings(_mapping(model, "settings", folder)).load(folder)
+    values = _mapping(model, "settings", folder)
+    if device not in (None, "cpu") and "device" not in values:
+        raise ConfigError(f"Expected device={device!r} for a model with a network: {values.get('kind')} has none.")
+    mechanism = spec_from_settings(values if device is None else _on(device, values)).load(folder)
     saved, loaded = _strings(model, "digests", folder), dict(mechanism.digests)
     for name in sorted(saved.keys() | loaded.keys()):
         if saved.get(name) != loaded.get(name):
             raise ConfigError(f"The digest {name!r} of the model in {folder} is not the one saved. {_SAVE_AGAIN}")
     return mechanism
+
+
+def _on(device: str, values: Mapping[str, Json]) -> dict[str, Json]:
+    """Settings with this device where they have one, those of a mechanism in them, too."""
+    found = {**values, "device": device} if "device" in values else {**values}
+    inner = found.get("mechanism")
+    return {**found, "mechanism": _on(device, inner)} if isinstance(inner, dict) else found
 
 
 def _files(folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from dptext.cli import demo
 from dptext.cli.app import app, exit_code
+from dptext.config import load_model, save_model
 from dptext.errors import DPTextError
 from dptext.mechanisms.adept import Adept
 from dptext.records import Record, records_digest
@@ -181,6 +182,24 @@ def test_labels_come_back_from_csv(files: Files, tmp_path: Path, name: str) -> N
     common = ["--public", files.public, "--label-field", "label", "--json", "--seed", 1]
     found = json.loads(dptext("utility", "fidelity", files.private, target, *common).out)
     assert found["rows"]["adept"]["fidelity"]["label_kept"]["value"] > 0.5
+
+
+def test_a_model_of_another_device_is_used_on_this_one(files: Files, tmp_path: Path) -> None:
+    model, out = tmp_path / "model", tmp_path / "out.jsonl"
+    mechanism = load_model(files.model)
+    assert isinstance(mechanism.spec, Adept)
+    mechanism.spec = replace(mechanism.spec, device="meta")  # torch knows it, and computes nothing there
+    save_model(mechanism, model)
+    given = ["privatize", files.private, out, "--model", model, "--label-field", "label"]
+    refused = dptext(*given)
+    assert (refused.code, "use device='cpu'" in refused.err, out.exists()) == (2, True, False)
+    done = dptext(*given, "--device", "cpu")
+    assert done.code == 0, done.err
+    assert json.loads(Path(f"{out}.guarantee.json").read_text("utf-8"))["settings"]["device"] == "cpu"
+    assert "Verified" in dptext("explain", f"{out}.guarantee.json").out
+    common = ["--public", files.public, "--label-field", "label", "--seed", 1, "--json"]
+    corrected = dptext("utility", "balance", files.private, out, *common, "--model", model)
+    assert corrected.code == 0, corrected.err
 
 
 # ------------------------------------------------------------------------------------------------------- utility
@@ -419,6 +438,18 @@ WRONG = {
     "fit first": (["privatize", "PRIVATE", "new.jsonl", *ADEPT], "dptext fit"),
     "label_only, too": (["privatize", "PRIVATE", "new.jsonl", "-m", "label_only", "-s", LABELS], "dptext fit"),
     "one of three": (["privatize", "PRIVATE", "new.jsonl", *ADEPT, "--model", "MODEL"], "one of --mechanism"),
+    "no such device to fit on": (
+        ["fit", *ADEPT, "--set", "encoder=lstm", "--set", "device=foo", "--public", "PUBLIC", "--out", "new"],
+        "Expected device='foo' to be available here",
+    ),
+    "no such device to load on": (
+        ["privatize", "PRIVATE", "new.jsonl", "--model", "MODEL", "--label-field", "label", "--device", "foo"],
+        "Expected device='foo' to be available here",
+    ),
+    "a spec has its device": (
+        ["privatize", "PRIVATE", "new.jsonl", "-m", "truncation", "--device", "cpu"],
+        "--device with --model",
+    ),
     "settings are fixed": (["privatize", "PRIVATE", "new.jsonl", "--model", "MODEL", "-s", "epsilon=9"], "--set"),
     "the label leaves with the text": (["privatize", "PRIVATE", "new.jsonl", "--model", "MODEL"], "--label-field NAME"),
     "the label is not copied": (

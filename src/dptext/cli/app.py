@@ -167,6 +167,9 @@ def privatize(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT; throw away an unfinished run.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
+    device: Annotated[
+        str | None, typer.Option("--device", help="With --model: where its network computes, if not as it was fitted.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Privatize the records of IN into OUT, with a certificate beside it."""
@@ -196,6 +199,7 @@ def privatize(
         payment=command.payment(ledger, account, charge_key, subject_key=subject_key, named=subject_field is not None),
         seed=seed,
         as_json=as_json,
+        device=device,
     )
 
 

@@ -62,15 +62,17 @@ def chosen(mechanism: str | None, pairs: list[str], path: Path | None, model: Pa
     return model
 
 
-def fitted(chosen: AnySpec | Path) -> Mechanism[str]:
-    """The mechanism of a model; or of a spec that learns from no text.
+def fitted(chosen: AnySpec | Path, *, device: str | None = None) -> Mechanism[str]:
+    """The mechanism of a model, on this device where one is named; or of a spec that learns from no text.
 
     Raises:
-        ConfigError: the model cannot be loaded, or the spec has to be fitted first.
+        ConfigError: the model cannot be loaded, the spec has to be fitted first, or a device is named for a spec.
         MissingExtraError: a package is not installed.
     """
     if isinstance(chosen, Path):
-        return load_model(chosen)
+        return load_model(chosen, device=device)
+    if device is not None:
+        raise ConfigError("Expected --device with --model: a spec has its device, if any, by --set device=NAME.")
     if isinstance(chosen, NEEDS_NO_TEXT):
         return chosen.fit()
     raise ConfigError(
@@ -167,9 +169,10 @@ def run(
     payment: Payment | None,
     seed: int | None,
     as_json: bool,
+    device: str | None = None,
 ) -> None:
     """Privatize a file and print its certificate."""
-    mechanism = fitted(chosen)
+    mechanism = fitted(chosen, device=device)
     spec = mechanism.spec
     check_label_field(spec, plan.fields.label, needed=reads_labels(spec), copied=(plan.fields.id, *plan.fields.keep))
 

@@ -309,7 +309,9 @@ def balance(task: Task, *, model: Path | None, held_out: Path | None, as_json: b
 
 def _confusion(task: Task, model: Path, unseen: Sequence[Record]) -> NDArray[np.float64]:
     """What the model makes of public labels; noise on public texts costs no privacy."""
-    mechanism = load_model(model)
+    # On the device of the release, which need not be the one that the model was fitted on.
+    device = None if task.certificate is None else task.certificate.settings.get("device")
+    mechanism = load_model(model, device=device if isinstance(device, str) else None)
     if task.certificate is not None and (
         settings(mechanism.spec) != dict(task.certificate.settings)
         or dict(mechanism.digests) != dict(task.certificate.digests)

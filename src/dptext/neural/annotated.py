@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.guarantee import Json
 from dptext.neural.autoencoder import Architecture, AutoEncoder, Decoder, Decoding, encode
+from dptext.neural.devices import require_device
 from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.neural.tokens import Tokens
 from dptext.neural.training import Noise, Progress, Schedule, reconstruction_losses, train
@@ -192,9 +193,10 @@ def fit_model(
     """Vocabulary and weights from these records alone.
 
     Raises:
-        ConfigError: there are fewer than two records.
+        ConfigError: there are fewer than two records, or the device is not here.
         MissingExtraError: the sentence encoder is not installed.
     """
+    require_device(device)
     if len(public) < 2:
         raise ConfigError(f"Expected at least 2 public records to fit on, found {len(public)}: give public=...")
     seed = secrets.randbits(32) if seed is None else seed
@@ -244,8 +246,9 @@ def load_fitted(
 
     Raises:
         ConfigError: a file is absent, truncated, edited, of another version, no such model, or does not fit the
-            settings.
+            settings; or the device is not here.
     """
+    require_device(device)
     return _loaded(settings, folder, _described(folder), device=device, precision=precision, trainings=trainings)
 
 
@@ -308,6 +311,7 @@ def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
         ConfigError: as `load_fitted`.
         MissingExtraError: the sentence encoder is not installed.
     """
+    require_device(device)
     path = folder / SIZES_FILE
     described, weights = _described(folder)
     try:

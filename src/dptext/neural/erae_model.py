@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from dptext.embeddings import load_glove
 from dptext.errors import ConfigError
+from dptext.neural.devices import require_device
 from dptext.neural.erae import (
     FIRST_OPTION,
     ROWS,
@@ -124,9 +125,10 @@ def fit_erae(
     """Vocabulary and weights from these records alone.
 
     Raises:
-        ConfigError: they have fewer different words than the vocabulary is to have.
+        ConfigError: they have fewer different words than the vocabulary is to have, or the device is not here.
         MissingExtraError: the word vectors of the reward are not installed.
     """
+    require_device(settings.device)
     tokens = Tokens.from_public(
         [record.text for record in public],
         labels=(),
@@ -177,8 +179,10 @@ def load_erae(settings: Settings, folder: Path) -> ErAeModel:
     """The model that `ErAeModel.save` wrote under the same settings.
 
     Raises:
-        ConfigError: a file is absent, truncated, of another version, no such model, or does not fit the settings.
+        ConfigError: a file is absent, truncated, of another version, no such model, or does not fit the settings; or
+            the device is not here.
     """
+    require_device(settings.device)
     try:
         described: dict[str, Any] = json.loads((folder / _DESCRIBED).read_bytes())
         if described["format"] != FORMAT or described["version"] != VERSION:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from dptext.embeddings import WordVectors
 from dptext.errors import ConfigError, MissingExtraError
+from dptext.neural.devices import require_device
 from dptext.text import tokenize
 
 if TYPE_CHECKING:
@@ -192,10 +193,11 @@ def load_sentence_encoder(
         MissingExtraError: sentence-transformers, or the package with the weights, is not installed.
         ConfigError: the model is not here, has other weights than it should or none in safetensors, needs code of its
             own, or answers some fixed public sentences (in this precision, on this device) with a cosine below .999 to
-            what sentence-transformers computes.
+            what sentence-transformers computes; or the device is not here.
     """
     if precision not in get_args(Precision):
         raise ConfigError(f"Expected precision={precision!r} to be float32 or bfloat16.")
+    require_device(device)
     packaged = name in {MINILM, f"sentence-transformers/{MINILM}"}
     try:
         from safetensors import SafetensorError  # noqa: PLC0415 (comes with the next)
