@@ -447,7 +447,7 @@ WRONG = {
         "Expected device='foo' to be available here",
     ),
     "a spec has its device": (
-        ["privatize", "PRIVATE", "new.jsonl", "-m", "truncation", "--device", "cpu"],
+        ["privatize", "PRIVATE", "new.jsonl", "-m", "truncation", "-s", "epsilon=1", "--device", "cpu"],
         "--device with --model",
     ),
     "settings are fixed": (["privatize", "PRIVATE", "new.jsonl", "--model", "MODEL", "-s", "epsilon=9"], "--set"),
