@@ -21,7 +21,7 @@ from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMech
 from dptext.noise import Gaussian, GridLaplace, L2Laplace  # noqa: E402
 from dptext.published import ClassicalGaussian, PublishedLaplace  # noqa: E402
 from dptext.randomness import secure, seeded  # noqa: E402
-from dptext.records import Record  # noqa: E402
+from dptext.records import Record, records_digest  # noqa: E402
 from dptext.samples import sample_records  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
@@ -187,7 +187,9 @@ def test_it_is_trained_on_private_or_public_text_not_both() -> None:
         tiny().fit(private=[Record("0", CANARY)] * 3, public=RECORDS)
     assert CANARY not in str(caught.value)
     private, public = tiny().fit(private=iter(RECORDS), seed=0), tiny().fit(public=iter(RECORDS), seed=0)
-    assert private.digests == public.digests
+    assert private.digests["model"] == public.digests["model"]
+    assert public.digests["training text"] == records_digest(RECORDS)
+    assert "training text" not in private.digests  # certificates are public
     for nothing in ({}, {"private": []}, {"private": RECORDS[:1]}):
         with pytest.raises(ConfigError, match="at least 2"):
             tiny().fit(**nothing)

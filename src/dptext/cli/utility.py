@@ -25,12 +25,13 @@ from dptext.estimates import Estimate
 from dptext.formats import Format, detect_format
 from dptext.guarantee import Json, Unit
 from dptext.mechanism import releases_labels, settings
+from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.randomness import seeded
 from dptext.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release, read_records
 from dptext.utility.balance import balance_error, confusion_matrix
 from dptext.utility.classification import ClassifierName, train_named
-from dptext.utility.tables import LABEL_ONLY, ORIGINAL, PUBLIC_ONLY, UtilityTable, baselines, utility_table
+from dptext.utility.tables import CANDIDATES, LABEL_ONLY, ORIGINAL, PUBLIC_ONLY, UtilityTable, baselines, utility_table
 
 NOT_PRIVATE = (
     "These numbers are computed from the originals: they are not private themselves and no guarantee covers them."
@@ -50,7 +51,7 @@ class Task:
         releases: of them, in order.
         public: records for the baselines.
         labels: the public set; empty where there are none.
-        epsilon: of the label-only rows; None where there are no labels.
+        epsilon: of the baselines that spend one; None where it is unknown, which labels do not allow.
         seed: of baselines, classifiers and intervals.
         certificate: of the releases, where there is one.
         fields: of originals, public and test records.
@@ -99,8 +100,6 @@ def task(
             "Expected the public set of labels with --label-field, at least two: by the certificate of RELEASED, or by "
             "--label NAME, repeated."
         )
-    if epsilon is not None and not found:
-        raise ConfigError("Expected --label-field with --epsilon: it is spent on labels.")
     labelled = bool(found) if spec is None else releases_labels(spec)
     names = Fields(text=text_field, label=label_field, id=id_field)
     private = list(read_records(originals, names))
@@ -110,7 +109,7 @@ def task(
         read_back(released, private, labelled=labelled),
         list(read_records(public, Fields(text=text_field, label=label_field))),
         found,
-        _epsilon(certificate, epsilon) if found else None,
+        _epsilon(certificate, epsilon, needed=bool(found)),
         seed,
         certificate,
         names,
@@ -149,13 +148,15 @@ def _certificate(released: Path) -> Certificate | None:
     return certificate
 
 
-def _epsilon(certificate: Certificate | None, asked: float | None) -> float:
-    """Of a document, in RELEASED; or as asked."""
+def _epsilon(certificate: Certificate | None, asked: float | None, *, needed: bool) -> float | None:
+    """Of a document, as asked or in RELEASED; where it is unknown and not needed, None."""
     if asked is not None:
         return asked
     for guarantee in () if certificate is None else certificate.guarantees:
         if guarantee.unit is Unit.DOCUMENT and guarantee.metric is None and math.isfinite(guarantee.epsilon):
             return guarantee.epsilon
+    if not needed:
+        return None
     raise ConfigError("Expected --epsilon: no certificate of RELEASED states a finite one for documents.")
 
 
@@ -179,13 +180,17 @@ def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> lis
 def rows(task: Task) -> dict[str, Sequence[Release[str]]]:
     """The releases of the task among all baselines, in the order of the table."""
     plain = baselines(task.originals, task.public, labels=task.labels, seed=task.seed)
-    labelled: dict[str, Sequence[Release[str]]] = {}
+    spending: dict[str, Sequence[Release[str]]] = {}
     if task.labels and task.epsilon is not None:
         spec = LabelOnly(task.labels, epsilon=task.epsilon, embedder="sentence")
         for i, (name, each) in enumerate(zip(LABEL_ONLY, (spec, replace(spec, text="medoid")), strict=True)):
             mechanism = each.fit(public=task.public)
-            labelled[name] = mechanism.privatize(task.originals, seeded(task.seed + i))
-    return {ORIGINAL: plain.pop(ORIGINAL), task.name: task.releases, **labelled, **plain}
+            spending[name] = mechanism.privatize(task.originals, seeded(task.seed + i))
+    if task.epsilon is not None and task.name != CANDIDATES:
+        weight = 3.0 if task.labels else 0.0  # labels first, as `adept` ranks by default
+        nearest = Candidates(task.epsilon, task.labels, label_weight=weight).fit(public=task.public, seed=task.seed)
+        spending[CANDIDATES] = nearest.privatize(task.originals, seeded(task.seed + len(LABEL_ONLY)))
+    return {ORIGINAL: plain.pop(ORIGINAL), task.name: task.releases, **spending, **plain}
 
 
 def table(task: Task, *, test: Sequence[Record], classifier: ClassifierName) -> UtilityTable:
@@ -219,6 +224,8 @@ def compare(task: Task, *, test: Path | None, classifier: str, as_json: bool) ->
         return
     show_table(found, wide_console())
     print(_legend(found, classifier if real else None))
+    if task.epsilon is None:
+        print(f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon.")
 
 
 def wide_console() -> Console:

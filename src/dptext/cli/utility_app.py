@@ -40,7 +40,8 @@ HeldOutOption = Annotated[
     typer.Option("--held-out", help="Public records that --model was not fitted on, to correct by; default: --public."),
 ]
 EpsilonOption = Annotated[
-    float | None, typer.Option("--epsilon", help="Of the label-only baselines; default: that of the certificate.")
+    float | None,
+    typer.Option("--epsilon", help="Of label_only and candidates; default: that of the certificate."),
 ]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from dptext import _validate, accounting, latent
 from dptext.errors import ConfigError, NoGuaranteeError
-from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
-from dptext.latent import Rewriter
+from dptext.guarantee import Guarantee, NoEvent, Relation, Trust, Unit
+from dptext.latent import TRAINING_TEXT, Rewriter
 from dptext.published import ClassicalGaussian, PublishedLaplace
 from dptext.records import Record
 
@@ -121,7 +121,13 @@ class PublishedAdept:
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """No guarantee, for any unit; the reason states the claimed and the true epsilon."""
-        return accounting.guarantee([self.event], delta, unit=unit or Unit.DOCUMENT, relation=Relation.REPLACE_ONE)
+        return accounting.guarantee(
+            [self.event],
+            delta,
+            unit=unit or Unit.DOCUMENT,
+            relation=Relation.REPLACE_ONE,
+            trust=Trust.CENTRAL,  # whoever trains sees the private text
+        )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> PublishedAdept:
         """Never returns.
@@ -195,3 +201,12 @@ class PublishedAdeptMechanism(Rewriter[PublishedAdept]):
     """A `PublishedAdept` with its network. Immutable; its latent has a known density (`HasLatent`)."""
 
     __slots__ = ()
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the network and, where it is public, of its training text.
+
+        Certificates show them: who knows all private records but one could try guesses of it against a digest.
+        """
+        private = self.model.training == _PRIVATE
+        return {name: digest for name, digest in super().digests.items() if not (private and name == TRAINING_TEXT)}

@@ -6,7 +6,8 @@ Rows come as releases by name; `baselines` makes the three that need no mechanis
 * `public-only`: public records drawn at random: no private data at all;
 * `random`: random labels, random words;
 
-and where there are labels, `label_only (random)` and `label_only (medoid)`, the whole budget spent on the label.
+and where there are labels, `label_only (random)` and `label_only (medoid)`, the whole budget spent on the label, and
+`candidates`, the public text most like the private one at the same epsilon: what a simple mechanism keeps.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ ORIGINAL = "original"
 PUBLIC_ONLY = "public-only"
 RANDOM = "random"
 LABEL_ONLY = ("label_only (random)", "label_only (medoid)")
+CANDIDATES = "candidates"
 
 _NOTHING = "-"
 
@@ -179,7 +181,7 @@ def utility_table(
 def required_rows(private: Sequence[Record]) -> tuple[str, ...]:
     """The names of the rows that a table of these records must have."""
     labelled = any(record.label is not None for record in private)
-    return (ORIGINAL, PUBLIC_ONLY, RANDOM, *(LABEL_ONLY if labelled else ()))
+    return (ORIGINAL, PUBLIC_ONLY, RANDOM, *((*LABEL_ONLY, CANDIDATES) if labelled else ()))
 
 
 def _accuracy(releases: Sequence[Release[str]], test: Sequence[Record], train: Trainer, seed: int) -> Accuracy | None:

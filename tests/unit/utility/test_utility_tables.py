@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dptext.errors import ConfigError
+from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.randomness import seeded
 from dptext.records import Record, Release
@@ -17,7 +18,7 @@ from dptext.samples import sample_records
 from dptext.text import tokenize
 from dptext.utility.classification import evaluate, train_tfidf
 from dptext.utility.fidelity import fidelity
-from dptext.utility.tables import LABEL_ONLY, baselines, required_rows, utility_table
+from dptext.utility.tables import CANDIDATES, LABEL_ONLY, baselines, required_rows, utility_table
 
 LABELS = ("health", "travel", "money", "leisure")
 PUBLIC = sample_records(100, seed=1)
@@ -46,6 +47,7 @@ def rows():
     made = baselines(PRIVATE, PUBLIC, labels=LABELS)
     for name, text in zip(LABEL_ONLY, ("random", "medoid"), strict=True):
         made[name] = LabelOnly(LABELS, 4.0, text=text).fit(public=PUBLIC).privatize(PRIVATE, seeded(0))
+    made[CANDIDATES] = Candidates(4.0, LABELS, ranker="tfidf").fit(public=PUBLIC).privatize(PRIVATE, seeded(0))
     return made
 
 
@@ -77,7 +79,7 @@ def test_the_baselines_say_what_the_table_is_for(table):
     assert row["random"].accuracy.accuracy.high < 0.7
 
 
-@pytest.mark.parametrize("missing", ["original", "public-only", "random", *LABEL_ONLY])
+@pytest.mark.parametrize("missing", ["original", "public-only", "random", *LABEL_ONLY, CANDIDATES])
 def test_a_table_without_a_baseline_is_refused(rows, missing):
     fewer = {name: releases for name, releases in rows.items() if name != missing}
     with pytest.raises(ConfigError, match=missing.replace("(", r"\(").replace(")", r"\)")):
