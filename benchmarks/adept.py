@@ -103,6 +103,9 @@ def main() -> None:
     began = time.perf_counter()
     best = Adept(epsilon=10.0, labels=labels).fit(public=public, seed=0)
     fitted = time.perf_counter() - began
+    began = time.perf_counter()
+    light = Adept(epsilon=10.0, labels=labels, encoder="distilled").fit(public=public, seed=0)
+    distilled = time.perf_counter() - began
     assert isinstance(book, AdeptCodebook)
     model = mechanism.model.model
     variants: dict[str, Callable[[], None]] = {
@@ -113,6 +116,7 @@ def main() -> None:
         "the library: Adept(noise='privunit').privatize": lambda: mechanism.privatize(private, secure()) and None,
         "... with precision='bfloat16'": lambda: halved.privatize(private, secure()) and None,
         "Adept(noise='codebook', encoder='lstm').privatize": lambda: book.privatize(private, secure()) and None,
+        "Adept(noise='codebook', encoder='distilled').privatize": lambda: light.privatize(private, secure()) and None,
         "Adept(noise='codebook', encoder='sentence').privatize": lambda: best.privatize(private, secure()) and None,
     }
     found: dict[str, list[float]] = {name: [] for name in variants}
@@ -121,7 +125,7 @@ def main() -> None:
             found[variant].append(seconds(work))
     first = statistics.median(found[next(iter(variants))])
     print(f"ADePT on {name}, {N} utterances, vocabulary {len(mechanism.model.tokens)}, one thread, {ROUNDS} rounds")
-    print(f"Adept().fit on {len(public)} public utterances: {fitted:.0f} s")
+    print(f"Adept().fit on {len(public)} public utterances: {fitted:.0f} s; encoder='distilled': {distilled:.0f} s")
     print("| variant | microseconds an utterance | times as fast as the plain loop |\n|---|---|---|")
     for variant, took in found.items():
         median = statistics.median(took)

@@ -182,17 +182,25 @@ class Protocol:
         )
         return found
 
-    def rewriting(self, spec: PublishedAdept, *, one_model: bool = False) -> Transform:
-        """ADePT as the transform of training records: the target's go through the target's model, others the shadow's.
+    def rewriting(self, spec: PublishedAdept, *, models: Literal["two", "one", "own"] = "two") -> Transform:
+        """ADePT as the transform of training records.
 
-        The control's records are a random half of members and non-members, and so are the shadow's: that model knows
-        nothing of who is a member, and serves both.
+        With `two` models the target's records go through the target's and others through the shadow's: the control's
+        records are a random half of members and non-members, and so are the shadow's, whose model knows nothing of who
+        is a member and serves both. With `one` all go through the target's. With `own` each set of records trains a
+        model of its own, as the target's has: what a model knows by heart is then part of what is attacked.
         """
-        target = self.auto_encoder(spec, "target")
-        shadow = target if one_model else self.auto_encoder(spec, "shadow")
+        trained: dict[frozenset[str], PublishedAdeptMechanism] = {
+            frozenset(self._targets): self.auto_encoder(spec, "target")
+        }
+        shadow = None if models == "own" else self.auto_encoder(spec, "target" if models == "one" else "shadow")
 
         def transform(records: Sequence[Record], seed: int) -> list[Release[str]]:
-            chosen = target if {record.id for record in records} == self._targets else shadow
+            own = frozenset(record.id for record in records)
+            chosen = trained.get(own) or shadow
+            if chosen is None:
+                chosen = trained[own] = spec.fit(private=records, seed=seed)
+                self._log(f"auto-encoder {len(trained)} of its own")
             return [
                 Release(release.id, release.output, release.label or NO_LABEL, release.kept)
                 for release in chosen.privatize(records, seeded(seed))

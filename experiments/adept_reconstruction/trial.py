@@ -41,6 +41,10 @@ POINTS = [
     (clip, noise, variance) for clip in (1.0, 5.0) for noise in ("laplace", "gaussian") for variance in (0.25, 1.0)
 ]
 SOUND = ("privunit", "codebook")
+#: Of an interval that may refute a claim, so that all points together are wrong in 5% of trials at most.
+CONFIDENCE = 1 - 0.05 / len(POINTS)
+#: The pool whose targets are drawn as the bound demands: every utterance is attacked once.
+EACH = "real, each once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ def guesses(pools: Pools, scores: Mapping[str, np.ndarray]) -> dict[str, list[Re
     return found
 
 
-def judged(guessed: Sequence[Record], pools: Pools, protocol: Protocol) -> dict[str, Any]:
+def judged(guessed: Sequence[Record], pools: Pools, protocol: Protocol, *, confidence: float = 0.95) -> dict[str, Any]:
     """How often a guess is the truth, and how often as good as."""
     exact = [key_of(a) == key_of(b) for a, b in zip(guessed, pools.targets, strict=True)]
     first, second = (protocol.embed([r.text for r in records]) for records in (guessed, pools.targets))
@@ -108,15 +112,15 @@ def judged(guessed: Sequence[Record], pools: Pools, protocol: Protocol) -> dict[
     similar = int((cosines >= SIMILAR).sum())
     n = len(exact)
     return {
-        "exact": clopper_pearson(sum(exact), n).to_dict(),
-        "similar": clopper_pearson(similar, n).to_dict(),
+        "exact": clopper_pearson(sum(exact), n, confidence=confidence).to_dict(),
+        "similar": clopper_pearson(similar, n, confidence=confidence).to_dict(),
         "cosine": float(cosines.mean()),
     }
 
 
 def bounds(epsilon: float, delta: float, pools: Pools) -> dict[str, float]:
     """The most that any attacker may reach on equally likely candidates."""
-    sizes = {"truth added": pools.small + 1, "real": len(pools.real)}
+    sizes = {"truth added": pools.small + 1, "real": len(pools.real), EACH: len(pools.real)}
     return {name: reconstruction_bound(epsilon, size, delta=delta) for name, size in sizes.items()}
 
 
@@ -162,6 +166,30 @@ def attack_published(
         "latent": {pool: judged(found, pools, protocol) for pool, found in guesses(pools, scores).items()},
         "text": {pool: judged(found, pools, protocol) for pool, found in guesses(pools, from_text).items()},
         "output itself": judged(written, pools, protocol),
+    }
+
+
+def attack_each(protocol: Protocol, pools: Pools, point: tuple[float, str, float]) -> dict[str, Any]:
+    """The attack on the latent with every utterance of the training half as target and as candidate.
+
+    The bound speaks of a truth that is drawn uniformly from the candidates. The mean success over all of them is that
+    success, so a lower end above the bound of a claim refutes the claim.
+    """
+    clip, noise, variance = point
+    spec = protocol.spec(clip, noise, variance)
+    mechanism = protocol.auto_encoder(spec, "target")
+    latents = mechanism.latent(pools.real)
+    released = mechanism.release(latents, seeded(SEED + 1))
+    nearest = np.argmin(cdist(released, latents, "cityblock" if noise == "laplace" else "euclidean"), axis=1)
+    every = Pools(pools.real, [], pools.real, pools.small)
+    vector, delta = spec.vector_noise, spec.delta if noise == "gaussian" else 0.0
+    return {
+        "claimed": vector.claimed.epsilon,
+        "true": vector.true_epsilon,
+        "delta": delta,
+        "bound of the claim": bounds(vector.claimed.epsilon, delta, pools),
+        "bound of the truth": bounds(vector.true_epsilon, delta, pools),
+        "latent": {EACH: judged([pools.real[i] for i in nearest], every, protocol, confidence=CONFIDENCE)},
     }
 
 
@@ -314,6 +342,7 @@ def main() -> int:
     jobs: list[tuple[str, Any]] = [("blind", None)]
     jobs += [(f"published_C{clip:g}_{noise}_{variance:g}", (clip, noise, variance)) for clip, noise, variance in POINTS]
     jobs += [(f"sound_{noise}", noise) for noise in SOUND]
+    jobs += [(f"each_C{clip:g}_{noise}_{variance:g}", (clip, noise, variance)) for clip, noise, variance in POINTS]
     latents: dict[float, dict[str, np.ndarray]] = {}
     for name, what in jobs:
         path = given.out / f"{name}.json"
@@ -323,6 +352,8 @@ def main() -> int:
         start = time.monotonic()
         if what is None:
             result = attack_blind(protocol, pools, model)
+        elif name.startswith("each"):
+            result = attack_each(protocol, pools, what)
         elif isinstance(what, str):
             result = attack_sound(protocol, pools, what)
         else:

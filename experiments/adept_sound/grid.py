@@ -95,6 +95,7 @@ def mechanisms(labels: tuple[str, ...], epsilon: float) -> dict[str, Adept | Lab
         "privunit": noisy,
         "privunit, LSTM": replace(noisy, encoder="lstm"),
         "codebook, LSTM": Adept(epsilon=epsilon, labels=labels, encoder="lstm"),
+        "codebook, distilled": Adept(epsilon=epsilon, labels=labels, encoder="distilled"),
         "codebook": Adept(epsilon=epsilon, labels=labels),
     }
 

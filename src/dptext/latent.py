@@ -31,7 +31,7 @@ NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace
 #: The noises that are calibrated to what two clipped latents can really differ by.
 NOISES: tuple[NoiseName, ...] = ("privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2")
 DECODINGS = ("constrained", "greedy")
-ENCODERS = ("sentence", "lstm")
+ENCODERS = ("sentence", "distilled", "lstm")
 #: Encoders read texts in blocks of fixed shapes; which of them, and so the last bits, a batch decides.
 ALONE = "the encoder reads a text as if it were alone in its batch, but for what rounding hides"
 #: The name of a digest that is left out where the text is private.
@@ -167,7 +167,7 @@ def rewriting() -> ModuleType:
 
 
 def model_settings(
-    spec: NetworkSpec, *, encoder: Literal["sentence", "lstm"], latent_dim: int, projected: bool
+    spec: NetworkSpec, *, encoder: Literal["sentence", "distilled", "lstm"], latent_dim: int, projected: bool
 ) -> Settings:
     """The settings of the network; `projected` where a layer brings what the encoder says to `latent_dim`.
 

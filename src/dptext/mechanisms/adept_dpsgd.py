@@ -97,7 +97,7 @@ class AdeptDpSgd:
     gradient_clip: float = 0.5
     private_rate: float = 2e-3
     training_share: float = 0.5
-    encoder: Literal["sentence", "lstm"] = "lstm"
+    encoder: Literal["sentence", "distilled", "lstm"] = "lstm"
     latent_dim: int = 16
     clip_norm: float = 1.0
     max_tokens: int = 24

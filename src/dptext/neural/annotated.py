@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from dptext.errors import ConfigError, MissingExtraError
 from dptext.guarantee import Json
 from dptext.neural.autoencoder import Architecture, AutoEncoder, Decoder, Decoding, encode
 from dptext.neural.devices import require_device
+from dptext.neural.distilled import DistilledEncoder, distil
 from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.neural.tokens import Tokens
 from dptext.neural.training import Noise, Progress, Schedule, reconstruction_losses, train
@@ -33,8 +34,11 @@ Floats = NDArray[np.float64]
 WEIGHTS_FILE, SIZES_FILE = "weights.safetensors", "autoencoder.json"
 FORMAT = "dptext annotated auto-encoder"
 VERSION = 2
+#: What reads texts in the place of an LSTM.
+Reader: TypeAlias = SentenceEncoder | DistilledEncoder
 #: How a model was trained that has seen public text only.
 PUBLIC = "public text"
+_PUPIL, _PUPIL_PARTS = "distilled.", ("rarity", "weights", "offset")
 _SAVE_AGAIN = "Fit and save the model again."
 
 
@@ -43,7 +47,7 @@ class Settings:
     """Public settings of the auto-encoder; see `dptext.mechanisms.adept.Adept` for what each means."""
 
     labels: tuple[str, ...]
-    encoder: Literal["sentence", "lstm"]
+    encoder: Literal["sentence", "distilled", "lstm"]
     latent_dim: int
     clip_norm: float
     max_tokens: int
@@ -74,7 +78,7 @@ class AnnotatedModel:
         self,
         model: AutoEncoder,
         tokens: Tokens,
-        sentences: SentenceEncoder | None,
+        sentences: Reader | None,
         *,
         device: str,
         precision: Literal["float32", "bfloat16"] = "float32",
@@ -97,6 +101,11 @@ class AnnotatedModel:
     def dim(self) -> int:
         """Coordinates of a latent."""
         return self.model.sizes.latent_dim
+
+    @property
+    def reader(self) -> Reader | None:
+        """What reads texts in the place of an LSTM, if anything does."""
+        return self._sentences
 
     @property
     def sentence_digest(self) -> str | None:
@@ -165,7 +174,8 @@ class AnnotatedModel:
         state = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
         for name in (WEIGHTS_FILE, SIZES_FILE):
             (folder / name).touch(mode=0o600)
-        weights = save(state)
+        pupil = self._sentences if isinstance(self._sentences, DistilledEncoder) else None
+        weights = save(state if pupil is None else {**state, **_pupil_state(pupil)})
         described = {
             "format": FORMAT,
             "version": VERSION,
@@ -173,6 +183,7 @@ class AnnotatedModel:
             "training": self.training,
             "sizes": asdict(self.model.sizes),
             "tokens": _tokens_data(self.tokens),
+            "distilled": None if pupil is None else {"words": pupil.words, "teacher": pupil.teacher},
         }
         described["checksum"] = _checksum(described, weights)
         (folder / WEIGHTS_FILE).write_bytes(weights)
@@ -207,7 +218,7 @@ def fit_model(
         min_count=settings.min_count,
         max_words=settings.max_words,
     )
-    sentences = load_sentence_encoder(device=device) if settings.encoder == "sentence" else None
+    sentences = _reader(settings, [record.text for record in public], device=device)
     targets = tokens.sequences(public)
     inputs: NDArray[np.generic] = tokens.inputs(targets) if sentences is None else _features(sentences, tokens, public)
     with torch.random.fork_rng(devices=[]):
@@ -275,24 +286,33 @@ def _loaded(
             f"Expected the model in {folder} to be trained on {' or '.join(trainings)}: it was trained in another way, "
             "for which these settings promise too much. Load it under the settings it was fitted with."
         )
-    sentences = load_sentence_encoder(device=device) if settings.encoder == "sentence" else None
-    sizes = _sizes(settings, tokens, sentences)
-    if described["tokens"] != _tokens_data(tokens) or described.get("sizes") != asdict(sizes):
-        raise ConfigError(f"The model in {folder} was made with other settings than these. {_SAVE_AGAIN}")
-    model = AutoEncoder(sizes)
     load, failure = _safetensors()[1:]
     path = folder / WEIGHTS_FILE
     try:
         state = load(weights)
         if any(value.dtype != torch.float32 for value in state.values()):
             raise RuntimeError("weights of another type")
-        model.load_state_dict(state)
     except (failure, RuntimeError) as error:
         raise ConfigError(
             f"{path} does not hold the weights of this model: cut short or edited. {_SAVE_AGAIN}"
         ) from error
     if not all(bool(torch.isfinite(value).all()) for value in state.values()):
         raise ConfigError(f"{path} holds weights that are no numbers. {_SAVE_AGAIN}")
+    sentences: Reader | None = None
+    if settings.encoder == "sentence":
+        sentences = load_sentence_encoder(device=device)
+    elif settings.encoder == "distilled":
+        sentences = _saved_pupil(described.get("distilled"), state, settings.max_tokens, folder)
+    sizes = _sizes(settings, tokens, sentences)
+    if described["tokens"] != _tokens_data(tokens) or described.get("sizes") != asdict(sizes):
+        raise ConfigError(f"The model in {folder} was made with other settings than these. {_SAVE_AGAIN}")
+    model = AutoEncoder(sizes)
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise ConfigError(
+            f"{path} does not hold the weights of this model: cut short or edited. {_SAVE_AGAIN}"
+        ) from error
     return AnnotatedModel(
         model.to(device),
         tokens,
@@ -321,7 +341,7 @@ def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
             raise TypeError
         settings = Settings(
             labels=tuple(labels),
-            encoder="sentence" if sizes.features else "lstm",
+            encoder=("distilled" if described.get("distilled") else "sentence") if sizes.features else "lstm",
             latent_dim=sizes.latent_dim,
             clip_norm=float(sizes.clip_norm),
             max_tokens=int(described["tokens"]["max_tokens"]),
@@ -337,14 +357,43 @@ def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
     return _loaded(settings, folder, (described, weights), device=device, precision="float32", trainings=(PUBLIC,))
 
 
-def _features(sentences: SentenceEncoder, tokens: Tokens, records: Sequence[Record]) -> Floats:
+def _reader(settings: Settings, public: Sequence[str], *, device: str) -> Reader | None:
+    match settings.encoder:
+        case "lstm":
+            return None
+        case "sentence":
+            return load_sentence_encoder(device=device)
+        case "distilled":
+            teacher = load_sentence_encoder(device=device)
+            return distil(teacher, public, max_tokens=settings.max_tokens, min_count=settings.min_count)
+
+
+def _pupil_state(pupil: DistilledEncoder) -> dict[str, torch.Tensor]:
+    return {_PUPIL + name: torch.from_numpy(getattr(pupil, name)) for name in _PUPIL_PARTS}
+
+
+def _saved_pupil(described: object, state: dict[str, torch.Tensor], max_tokens: int, folder: Path) -> DistilledEncoder:
+    """The pupil of the state, whose parts are taken out of it."""
+    try:
+        rarity, weights, offset = (state.pop(_PUPIL + name).numpy() for name in _PUPIL_PARTS)
+        words, teacher = described["words"], described["teacher"]  # type: ignore[index]  # what is none is refused below
+        if not all(isinstance(text, str) for text in (*words, teacher)):
+            raise TypeError
+        if (len(words),) != rarity.shape or (len(words), len(offset)) != weights.shape:
+            raise ValueError
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"The model in {folder} lacks its distilled encoder. {_SAVE_AGAIN}") from error
+    return DistilledEncoder(tuple(words), rarity, weights, offset, max_tokens, teacher)
+
+
+def _features(sentences: Reader, tokens: Tokens, records: Sequence[Record]) -> Floats:
     """Embedding and label side by side, `(n, dim + n_labels)`; no label known is a row of zeros."""
     rows = tokens.label_rows([record.label for record in records])
     labels = (rows[:, None] == np.arange(len(tokens.labels))).astype(np.float64)
     return np.concatenate([sentences.embed([record.text for record in records]), labels], axis=1)
 
 
-def _sizes(settings: Settings, tokens: Tokens, sentences: SentenceEncoder | None) -> Architecture:
+def _sizes(settings: Settings, tokens: Tokens, sentences: Reader | None) -> Architecture:
     return Architecture(
         n_tokens=len(tokens),
         length=tokens.length,

@@ -26,7 +26,6 @@ from torch import Tensor, nn
 
 from dptext.neural.annotated import AnnotatedModel
 from dptext.neural.autoencoder import AutoEncoder, shifted
-from dptext.neural.sentence_encoder import load_sentence_encoder
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.neural.training import Noise, noisy
 from dptext.noise import normals
@@ -257,9 +256,8 @@ def train_further(
         device=fitted.device,
         on_step=on_step,
     )
-    sentences = None if fitted.sentence_digest is None else load_sentence_encoder(device=fitted.device)
     return AnnotatedModel(
-        model, fitted.tokens, sentences, device=fitted.device, trained_on=fitted.trained_on, training=schedule.name
+        model, fitted.tokens, fitted.reader, device=fitted.device, trained_on=fitted.trained_on, training=schedule.name
     )
 
 

