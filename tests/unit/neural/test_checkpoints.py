@@ -136,7 +136,7 @@ def test_the_files_are_safetensors_json_and_plain_numbers(saved: Path) -> None:
     assert sorted(path.name for path in saved.iterdir()) == sorted([WEIGHTS, SIZES, BOOK, POINTS])
     described = json.loads((saved / SIZES).read_bytes())
     assert (described["format"], described["version"]) == (annotated.FORMAT, annotated.VERSION)
-    assert set(described) == {"format", "version", "trained_on", "training", "sizes", "tokens", "checksum"}
+    assert set(described) == {"format", "version", "trained_on", "training", "sizes", "tokens", "distilled", "checksum"}
     assert all(value.dtype == torch.float32 for value in load_file(saved / WEIGHTS).values())
     assert np.load(saved / POINTS, allow_pickle=False).dtype == np.float64
 
