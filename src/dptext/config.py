@@ -220,6 +220,15 @@ def _on(device: str, values: Mapping[str, Json]) -> dict[str, Json]:
     return {**found, "mechanism": _on(device, inner)} if isinstance(inner, dict) else found
 
 
+def model_spec(folder: Path) -> AnySpec:
+    """The spec of a saved model, read of `model.json` alone: no other file of the model is looked at.
+
+    Raises:
+        ConfigError: there is no such file, it was edited or cut short, or is of a newer schema.
+    """
+    return spec_from_settings(_mapping(_read_model(folder / MODEL_FILE), "settings", folder))
+
+
 def _files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 

@@ -265,6 +265,7 @@ class _Run:
             format=self.plan.input_format,
             on_error=self.plan.on_error,
             on_skip=on_skip,
+            advice="Repair it, or skip such records: --on-error skip.",
         )
         return records if self.plan.max_per_author is None else limited(records, self.plan.max_per_author)
 

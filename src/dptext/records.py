@@ -145,6 +145,7 @@ class OnError(StrEnum):
 
 
 _ALL_FIELDS: Final = Fields()
+_ADVICE: Final = "Repair it or take it out."
 
 
 def read_records(
@@ -155,6 +156,7 @@ def read_records(
     on_error: OnError = OnError.STOP,
     on_skip: Callable[[int, str], None] | None = None,
     max_characters: int = MAX_CHARACTERS,
+    advice: str = _ADVICE,
 ) -> Iterator[Record]:
     """Stream the records of a file or of any iterable of rows, in order.
 
@@ -179,6 +181,8 @@ def read_records(
         on_skip: Called with number and reason of a skipped record. The numbers count from 1 over all records (rows
             of CSV after the header, lines of the others). They depend on private data: do not publish them.
         max_characters: Public bound on the length of a text; a longer one is an error.
+        advice: What to do about a record that ends the reading, as the message says it: only the caller knows what
+            its users can set.
 
     Yields:
         The records.
@@ -194,7 +198,7 @@ def read_records(
     count(max_characters=max_characters)
     check = _Checks(fields, max_characters)
     if not isinstance(source, str | os.PathLike):
-        return _checked(iter(source), "the rows", check, on_error=on_error, on_skip=on_skip)
+        return _checked(iter(source), "the rows", check, on_error=on_error, on_skip=on_skip, advice=advice)
     path = Path(source)
     kind = file_format(path, format)
     if kind is Format.TEXT and fields != Fields(text=fields.text):
@@ -204,16 +208,22 @@ def read_records(
     if kind is Format.PARQUET:
         load_pyarrow()
     _require_file(path)
-    return _file_records(path, kind, check, on_error=on_error, on_skip=on_skip)
+    return _file_records(path, kind, check, on_error=on_error, on_skip=on_skip, advice=advice)
 
 
 def _file_records(
-    path: Path, kind: Format, check: _Checks, *, on_error: OnError, on_skip: Callable[[int, str], None] | None
+    path: Path,
+    kind: Format,
+    check: _Checks,
+    *,
+    on_error: OnError,
+    on_skip: Callable[[int, str], None] | None,
+    advice: str,
 ) -> Iterator[Record]:
     with contextlib.closing(file_rows(path, kind, needed(check.fields), max_line=check.max_line)) as rows:
         first = next(rows, Broken("the file holds no records"))
         items = itertools.chain([first], rows)
-        yield from _checked(items, str(path), check, on_error=on_error, on_skip=on_skip)
+        yield from _checked(items, str(path), check, on_error=on_error, on_skip=on_skip, advice=advice)
 
 
 def _checked(
@@ -223,6 +233,7 @@ def _checked(
     *,
     on_error: OnError,
     on_skip: Callable[[int, str], None] | None,
+    advice: str,
 ) -> Iterator[Record]:
     """Turn rows into records, and faults into errors or skips."""
     good = 0
@@ -240,10 +251,7 @@ def _checked(
         elif isinstance(result, Broken):
             raise BrokenFileError(f"{name}, record {number}: {result.reason}. Nothing from here on can be read.")
         elif on_error is OnError.STOP:
-            raise DataError(
-                f"{name}, record {number}: {result.reason}. Repair it, or skip such records: --on-error skip, or "
-                'on_error = "skip" in an experiment.'
-            )
+            raise DataError(f"{name}, record {number}: {result.reason}. {advice}")
         elif on_skip is not None:
             on_skip(number, result.reason)
 
@@ -274,7 +282,7 @@ class _Checks:
         fields = self.fields
         for name in needed(fields):
             if name not in row:
-                return Bad(f"the field {name!r} is missing")
+                return Bad(f"the field {name!r} is missing (name another if no record has it)")
         text = row[fields.text]
         if not isinstance(text, str):
             return Bad(f"the field {fields.text!r} is not a string")

@@ -102,6 +102,7 @@ class Files:
     private: Path
     test: Path
     model: Path
+    labels_only: Path
     fit: Done
     released: Path
     privatized: Done
@@ -116,11 +117,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     public = write(folder / "public.jsonl", records[:100])
     source = write(folder / "private.jsonl", private)
     test = write(folder / "test.jsonl", records[180:])
-    model, released = folder / "model", folder / "out.jsonl"
+    model, only, released = folder / "model", folder / "label_only", folder / "out.jsonl"
     adept = ["--mechanism", "adept", *SETTINGS, "--set", LABELS]
+    learned = ["--set", LABELS, "--public", public, "--label-field", "label"]
     fit = dptext("fit", *adept, "--public", public, "--label-field", "label", "--out", model, "--seed", 1)
+    assert dptext("fit", "--mechanism", "label_only", *learned, "--out", only).code == 0
     done = dptext("privatize", source, released, "--model", model, "--label-field", "label")
-    return Files(folder, public, source, test, model, fit, released, done)
+    return Files(folder, public, source, test, model, only, fit, released, done)
 
 
 def test_fit_says_what_is_guaranteed_and_shows_each_epoch(files: Files) -> None:
@@ -154,6 +157,53 @@ def test_privatize_with_the_model_writes_labels_and_a_certificate_that_verifies(
     certificate = json.loads(Path(f"{files.released}.guarantee.json").read_text("utf-8"))
     assert certificate["settings"]["labels"] == list(SAMPLE_LABELS)
     assert certificate["guarantees"][0]["epsilon"] == 6
+
+
+def test_a_released_file_is_explained_by_its_certificate_and_a_model_by_its_settings(files: Files) -> None:
+    named = f"{files.released}.guarantee.json"
+    told = dptext("explain", files.released)
+    assert told.code == 0, told.err
+    assert told.out == dptext("explain", named).out
+    assert told.err == f"Read: {named}, the certificate of {files.released}.\n"
+    model = dptext("explain", files.model)
+    assert model.code == 0, model.err
+    assert "Guaranteed (epsilon = 6), per document" in model.out
+    assert "model.json" in model.err
+    assert json.loads(dptext("explain", files.model, "--json", "--unit", "document").out)["settings"]["kind"] == "adept"
+    assert dptext("explain", files.model, "--unit", "token").code == 2
+
+
+def test_a_wrong_field_is_told_without_options_that_the_command_lacks(files: Files) -> None:
+    fit = ["fit", "--mechanism", "adept", *SETTINGS, "--public", files.public, "--out", files.folder / "new"]
+    common = ["--public", files.public, "--label-field", "label"]
+    wrong = [
+        [*fit, "--text-field", "txt"],
+        [*fit, "--set", LABELS, "--label-field", "lbl"],
+        ["utility", "fidelity", files.private, files.released, *common, "--text-field", "txt"],
+        ["audit", "membership", files.private, "--label-field", "lbl"],
+        ["audit", "authorship", files.private, "--author-field", "who", "-m", "word_metric", "-s", "epsilon=1"],
+        [
+            "audit",
+            "trait",
+            files.private,
+            files.test,
+            "--text-field",
+            "txt",
+            "-m",
+            "random_redaction",
+            "-s",
+            "level=.5",
+        ],
+    ]
+    for arguments in wrong:
+        failed = dptext(*arguments)
+        assert failed.code == 4, failed.err
+        assert "is missing (name another" in failed.err
+        assert "on-error" not in failed.err
+        assert "on_error" not in failed.err
+    out = files.folder / "never.jsonl"
+    offered = dptext("privatize", files.private, out, "--model", files.model, "--label-field", "lbl")
+    assert "--on-error skip" in offered.err
 
 
 def test_no_canary_leaves(files: Files) -> None:
@@ -298,25 +348,9 @@ def test_other_releases_than_the_original_ones_are_refused(files: Files, tmp_pat
     assert dptext("utility", "fidelity", files.private, copy, *common[:4]).code == 4  # another sha256
 
 
-def test_the_balance_is_not_corrected_by_another_model(files: Files, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    done = dptext(
-        "fit",
-        "--mechanism",
-        "label_only",
-        "--set",
-        LABELS,
-        "--public",
-        files.public,
-        "--label-field",
-        "label",
-        "--out",
-        other,
-        "--json",
-    )
-    assert json.loads(done.out)["settings"]["kind"] == "label_only"
+def test_the_balance_is_not_corrected_by_another_model(files: Files) -> None:
     common = [files.private, files.released, "--public", files.public, "--label-field", "label"]
-    refused = dptext("utility", "balance", *common, "--model", other)
+    refused = dptext("utility", "balance", *common, "--model", files.labels_only)
     assert refused.code == 2
     assert "names another" in refused.err
 
@@ -366,6 +400,26 @@ def test_reconstruction_trains_on_the_members_itself(files: Files) -> None:
     adept = ["--mechanism", "adept", *SETTINGS, "--set", LABELS, "--public", files.public]
     refused = dptext(*common[:5], "reconstruction", *adept, "--attack", "reconstruction")
     assert refused.code == 2
+
+
+def test_a_given_model_is_attacked_by_its_losses(files: Files, tmp_path: Path) -> None:
+    public, other = sample_records(260)[:100], sample_records(260)[180:]
+    members = write(tmp_path / "members.jsonl", [*public, public[0]])
+    others = write(tmp_path / "others.jsonl", [*other, *public[:10]])  # a text of both is a member's
+    common = ["audit", "membership", members, "--label-field", "label", "--attack", "reconstruction", "--seed", 1]
+    common += ["--model", files.model, "--others", others]
+    data = json.loads(dptext(*common, "--json").out)
+    found = data["results"]["reconstruction"]
+    distinct = len({record.text.lower() for record in public})
+    fresh = len({record.text.lower() for record in other} - {record.text.lower() for record in public})
+    assert found["members"] == found["non_members"] == fresh < distinct
+    assert data["left_over"] == distinct - fresh
+    assert data["duplicates"] == 101 + 90 - distinct - fresh
+    assert found["main"]["auc"]["low"] > 0.55 > found["control"]["auc"]["value"]  # it was trained on these very texts
+    assert "membership permuted" in found["control"]["name"]
+    shown = dptext(*common)
+    for part in ("loss of the given adept", "no trained control", "  baseline  no look at the model"):
+        assert part in shown.out
 
 
 # ------------------------------------------------------------------------------------------------------ fitting
@@ -484,8 +538,43 @@ WRONG = {
     ),
     "no members in a public model": (
         words("audit membership PRIVATE --label-field label --attack reconstruction --model MODEL"),
-        "published_adept",
+        "--others FILE",
     ),
+    "others without a model": (
+        words("audit membership PRIVATE --label-field label --others TEST --model MODEL"),
+        "--attack reconstruction",
+    ),
+    "a fitted model needs no public text": (
+        words("audit membership PRIVATE --attack reconstruction --model MODEL --others TEST --public PUBLIC"),
+        "no --public",
+    ),
+    "no reconstruction losses": (
+        words("audit membership PRIVATE --attack reconstruction --model WORDS --others TEST"),
+        "label_only has none",
+    ),
+    "a model that reads labels": (
+        words("audit membership PRIVATE --attack reconstruction --model MODEL --others TEST"),
+        "--label-field NAME",
+    ),
+    "too few others": (
+        words("audit membership PRIVATE --label-field label --attack reconstruction --model MODEL --others PRIVATE"),
+        "and 0",
+    ),
+    "public text before private": (
+        words("fit -m adept_dpsgd -s epsilon=2 --private PRIVATE --out new"),
+        "--public FILE",
+    ),
+    "the same in an audit": (
+        words("audit membership PRIVATE --attack reconstruction -m adept_dpsgd -s epsilon=2"),
+        "--public FILE",
+    ),
+    "a training on private text that there is not": (
+        words("fit -m adept_dpsgd -s epsilon=2 --public PUBLIC --out new"),
+        "--private FILE",
+    ),
+    "books for a model": (["explain", "MODEL", "--ledger", "books.db"], "--ledger"),
+    "no certificate beside": (["explain", "TEST"], "test.jsonl.guarantee.json"),
+    "no certificate and no model": (["explain", "."], "model.json"),
     "no epsilon without labels": (words("utility fidelity TEST TEST --public PUBLIC --epsilon 1"), "--label-field"),
     "a seed that is none": (words("audit membership PRIVATE --label-field label --seed -1"), "seed=-1"),
     "too large a seed": (words(f"utility fidelity TEST TEST --public PUBLIC --seed {2**32}"), "seed="),
@@ -508,6 +597,7 @@ def test_bad_usage_ends_with_2_and_says_what_to_do(
         "PRIVATE": files.private,
         "TEST": files.test,
         "MODEL": files.model,
+        "WORDS": files.labels_only,
         "OUT": files.released,
     }
     failed = dptext(*(places.get(argument, argument) for argument in arguments))
@@ -536,6 +626,9 @@ def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "TEST", 40)
     tiny = {key: value for key, value in TINY.items() if key != "epsilon"}
     monkeypatch.setattr(demo, "SPEC", Adept(epsilon=10.0, labels=SAMPLE_LABELS, **tiny))
+    records = sample_records(240)
+    records[120], records[121] = records[0], records[200]  # to be tested on, but public and private, too
+    monkeypatch.setattr(demo, "sample_records", lambda _: records)
 
 
 def test_a_small_demo_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -545,6 +638,10 @@ def test_a_small_demo_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = dptext("demo")
     assert shown.code == 0, shown.err
     flat = " ".join(shown.out.split())
+    accuracy = {row.name: row.accuracy.accuracy for row in outcome.kept.rows if row.accuracy is not None}
+    assert f"public texts alone is right in {accuracy['public-only'].value:.3f}" in flat
+    unlike = accuracy["public-only"].value < accuracy["adept"].low
+    assert ("accuracy says nothing" in flat) == (not unlike)
     for part in (
         "released at epsilon 10",
         "Guaranteed (epsilon = 10)",
@@ -555,6 +652,7 @@ def test_a_small_demo_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         assert part in flat
     data = json.loads(dptext("demo", "--json").out)
     assert 70 <= data["certificate"]["records"] < 80  # those whose text is public as well are left out
+    assert outcome.kept.test == 38  # and so are those that would test a classifier on what it learned
     assert len(data["samples"]) == demo.SHOWN
     assert len(data["utility"]["rows"]) == 7
     assert set(data["membership"]) == {"the originals", "what was released"}

@@ -44,13 +44,13 @@ Transform = Callable[[Sequence[Record], int], Sequence[Release[str]]]
 
 @dataclass(frozen=True, slots=True)
 class MemberSplit:
-    """Distinct records in two halves of one size.
+    """Distinct records on two sides of one size.
 
     Attributes:
-        members: to train on.
+        members: to train on, or trained on.
         non_members: to attack as well.
         duplicates: records removed because an earlier one has the same text.
-        left_over: records removed so that the halves are of one size, 0 or 1.
+        left_over: records removed so that both sides are of one size.
     """
 
     members: tuple[Record, ...] = field(repr=False)
@@ -73,11 +73,7 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
     Raises:
         ConfigError: fewer than two distinct texts.
     """
-    distinct: dict[Hashable, Record] = {}
-    count = 0
-    for record in records:
-        distinct.setdefault(_key(record), record)
-        count += 1
+    distinct, count = _distinct(records)
     kept = list(distinct.values())
     if len(kept) < 2:
         raise ConfigError(f"Expected at least 2 distinct texts, found {len(kept)}.")
@@ -89,6 +85,44 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
         duplicates=count - len(kept),
         left_over=len(kept) - 2 * half,
     )
+
+
+def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: int) -> MemberSplit:
+    """Members of a model at hand beside as many other records, drawn at random; duplicates are removed.
+
+    Duplicates are as in `split_members`. A text of both is a member's.
+
+    Args:
+        members: what the model was trained on.
+        others: what it was not trained on.
+        seed: of the draw where one side has more.
+
+    Raises:
+        ConfigError: fewer than two distinct texts of either.
+    """
+    inside, first = _distinct(members)
+    outside, second = _distinct(others)
+    sides = list(inside.values()), [record for key, record in outside.items() if key not in inside]
+    size = min(map(len, sides))
+    if size < 2:
+        raise ConfigError(
+            f"Expected at least 2 distinct texts of members and 2 others that are no member's, found {len(sides[0])} "
+            f"and {len(sides[1])}."
+        )
+    rng = np.random.default_rng(seed)
+    drawn = [tuple(side[i] for i in rng.permutation(len(side))[:size].tolist()) for side in sides]
+    distinct = sum(map(len, sides))
+    return MemberSplit(drawn[0], drawn[1], duplicates=first + second - distinct, left_over=distinct - 2 * size)
+
+
+def _distinct(records: Iterable[Record]) -> tuple[dict[Hashable, Record], int]:
+    """The first record of each text, and how many records there were."""
+    distinct: dict[Hashable, Record] = {}
+    count = 0
+    for record in records:
+        distinct.setdefault(_key(record), record)
+        count += 1
+    return distinct, count
 
 
 def verbatim_share(members: Sequence[Record], non_members: Sequence[Record]) -> float:

@@ -56,7 +56,10 @@ def mechanisms(as_json: JsonOption = False) -> None:
 @app.command()
 def explain(
     certificate: Annotated[
-        Path | None, typer.Argument(help="OUT.guarantee.json: verify OUT against it and say it in words.")
+        Path | None,
+        typer.Argument(
+            help="OUT.guarantee.json, or OUT with it beside: verify OUT and say it in words. Or MODEL, a folder."
+        ),
     ] = None,
     mechanism: MechanismOption = None,
     settings: SetOption = None,
@@ -68,13 +71,19 @@ def explain(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say in plain words what a certificate, or a mechanism with these settings, guarantees."""
+    """Say in plain words what a certificate, a model, or a mechanism with these settings guarantees."""
     from dptext.cli import explain as command
 
     if certificate is not None:
-        if mechanism or settings or spec or unit:
+        of_model = certificate.is_dir()
+        if mechanism or settings or spec or (unit and not of_model):
             raise ConfigError("Expected a certificate or a mechanism with settings, not both.")
-        command.explain_certificate(certificate, ledger, as_json)
+        if not of_model:
+            command.explain_certificate(certificate, ledger, as_json)
+        elif ledger is None:
+            command.explain_model(certificate, unit=unit, delta=delta, as_json=as_json)
+        else:
+            raise ConfigError("Expected a certificate with --ledger: the books speak of releases.")
     elif ledger is not None:
         raise ConfigError("Expected a certificate with --ledger: the books speak of releases.")
     else:

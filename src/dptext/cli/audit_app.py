@@ -265,12 +265,21 @@ def reconstruction(
 
 @audit.command()
 def membership(
-    records: Annotated[Path, typer.Argument(metavar="RECORDS", help="Half become members, half non-members.")],
+    records: Annotated[
+        Path,
+        typer.Argument(metavar="RECORDS", help="Half become members, half non-members; with --others all are members."),
+    ],
     mechanism: MechanismOption = None,
     settings: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     public: PublicOption = None,
+    others: Annotated[
+        Path | None,
+        typer.Option(
+            "--others", help="Records that --model was not trained on, for --attack reconstruction of the model itself."
+        ),
+    ] = None,
     text_field: TextFieldOption = "text",
     label_field: LabelFieldOption = None,
     attack: Annotated[
@@ -297,6 +306,7 @@ def membership(
         chosen(mechanism, settings or [], spec, model) if named else None,
         command.Membership(attack, classifier, shadows, chosen_seed(seed)),
         public=public,
+        others=others,
         fields=Fields(text=text_field, label=label_field),
         figure=figure,
         without_guarantee=without_guarantee,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
@@ -21,6 +21,7 @@ from dptext.audits.members import (
     check_members,
     halves_of_both,
     logit_confidence,
+    match_members,
     shared_texts,
     split_members,
     train_on,
@@ -35,11 +36,16 @@ from dptext.config import SPECS, AnySpec
 from dptext.errors import ConfigError
 from dptext.guarantee import Json
 from dptext.mechanism import Mechanism, reads_labels
+from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
 from dptext.pipeline import require_guarantee
 from dptext.randomness import seeded
 from dptext.records import Fields, Record, read_records
 from dptext.utility.classification import train_named
 
+_UNTRAINED: Final = (
+    "There is no trained control: permuted membership tests the counting alone. What the two files differ in shows in "
+    "the attacker that does not look; that one file is easier to write for any model shows in no number here."
+)
 ATTACKS: Final = ("shokri", "lira", "loss", "reconstruction")
 
 
@@ -80,6 +86,7 @@ def run(
     settings: Membership,
     *,
     public: Path | None,
+    others: Path | None,
     fields: Fields,
     figure: Path | None,
     without_guarantee: bool,
@@ -87,19 +94,29 @@ def run(
 ) -> None:
     """Attack a classifier trained on records or on what a mechanism makes of them, or the mechanism's own model.
 
+    With others the model is given, the records are its members and the others are not.
+
     Raises:
         ConfigError: options that do not fit together, too few records, or records without labels.
         DataError: a record cannot be read.
         NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
         MissingExtraError: a package is not installed.
     """
-    _check(chosen, settings, public, fields)
+    _check(chosen, settings, public, others, fields)
+    given = chosen if others is not None and isinstance(chosen, Path) else None
+    model = None if given is None else _given_model(given, fields, without_guarantee)
     known = [] if public is None else list(read_records(public, fields))
-    split = split_members(read_records(records, fields), seed=settings.seed)
+    split = (
+        split_members(read_records(records, fields), seed=settings.seed)
+        if others is None
+        else match_members(read_records(records, fields), read_records(others, fields), seed=settings.seed)
+    )
     if common := shared_texts(known, [*split.members, *split.non_members]):
         say(f"{common} of the records have a text that is in --public, too: no mechanism was made to protect those.")
     attacked: dict[str, MembershipResult]
-    if settings.attack == "reconstruction" and chosen is not None and not isinstance(chosen, Path):
+    if model is not None:
+        attacked = {"": attack_given(model, split, settings.seed)}
+    elif settings.attack == "reconstruction" and chosen is not None and not isinstance(chosen, Path):
         attacked = {"": attack_model(chosen, split, known, settings.seed, without_guarantee)}
     else:
         attacked = attack_classifier(split, _mechanism(chosen, known, settings, without_guarantee), settings)
@@ -120,16 +137,32 @@ def run(
     print("\n\n".join([*(found.explain() for found in attacked.values()), removed]))
 
 
-def _check(chosen: AnySpec | Path | None, settings: Membership, public: Path | None, fields: Fields) -> None:
+def _check(
+    chosen: AnySpec | Path | None, settings: Membership, public: Path | None, others: Path | None, fields: Fields
+) -> None:
     """The options, before anything is read."""
     spec = None if isinstance(chosen, Path) else chosen
+    given = settings.attack == "reconstruction" and isinstance(chosen, Path)
+    if others is not None and not given:
+        raise ConfigError("Expected --others with --attack reconstruction and --model MODEL, or no --others.")
+    if given:
+        if others is None:
+            raise ConfigError(
+                "Expected --others FILE with --attack reconstruction and --model MODEL: records that the model was "
+                "not trained on, beside RECORDS, on which it was."
+            )
+        if public is not None:
+            raise ConfigError("Expected no --public with --model: it is fitted.")
+        return
     if settings.attack == "reconstruction":
         if spec is None or not takes(spec, "private"):
             able = ", ".join(kind for kind, cls in SPECS.items() if takes(cls, "private"))
             raise ConfigError(
                 f"Expected --mechanism with --attack reconstruction to be one of {able}: they are trained on private "
-                "text, here on the members. Another model has seen none of the records."
+                "text, here on the members. A fitted model is attacked with --model MODEL --others FILE."
             )
+        if public is None and isinstance(spec, AdeptDpSgd):
+            raise ConfigError(f"Expected --public FILE: {spec.kind} learns from public text first.")
         check_label_field(spec, fields.label, needed=reads_labels(spec))
         return
     if fields.label is None:
@@ -144,6 +177,24 @@ def _check(chosen: AnySpec | Path | None, settings: Membership, public: Path | N
             raise ConfigError("Expected --public with a mechanism that is to be fitted on it, or no --public.")
     elif public is None:
         raise ConfigError(f"Expected --public FILE: {spec.kind} learns from public text. Or give --model MODEL.")
+
+
+def _given_model(folder: Path, fields: Fields, voided: bool) -> Mechanism[str]:
+    """The model that is attacked itself, checked before any record is read."""
+    mechanism = fitted(folder)
+    require_guarantee(mechanism.spec, voided)
+    _losses(mechanism)
+    check_label_field(mechanism.spec, fields.label, needed=reads_labels(mechanism.spec))
+    return mechanism
+
+
+def _losses(mechanism: Mechanism[str]) -> Callable[[Sequence[Record]], NDArray[np.float64]]:
+    if not isinstance(mechanism, Reconstructs):
+        raise ConfigError(
+            f"Expected a mechanism with reconstruction losses: {mechanism.spec.kind} has none. Attack a classifier "
+            "behind it: --attack shokri, lira or loss."
+        )
+    return mechanism.reconstruction_losses
 
 
 def _mechanism(
@@ -243,9 +294,7 @@ def attack_model(
     scores = []
     for title, texts in (("training on the members", split.members), ("training the control", both)):
         mechanism = fitted_on(spec, public=public, private=texts, seed=seed, title=title)
-        if not isinstance(mechanism, Reconstructs):
-            raise ConfigError(f"Expected a mechanism with reconstruction losses: {spec.kind} has none.")
-        losses = mechanism.reconstruction_losses
+        losses = _losses(mechanism)
         scores.append((-losses(split.members), -losses(split.non_members)))
     return from_scores(
         *scores[0],
@@ -254,6 +303,23 @@ def attack_model(
         baselines={"no look at the model": blind_scores(split.members, split.non_members, seed=seed)},
         measure=Measure(seed=seed),
         notes=["The model itself was attacked, not what it releases.", PROXY],
+    )
+
+
+def attack_given(mechanism: Mechanism[str], split: MemberSplit, seed: int) -> MembershipResult:
+    """Reconstruction loss of a fitted model as the score; nothing is trained, so that no control is either."""
+    losses = _losses(mechanism)
+    return from_scores(
+        -losses(split.members),
+        -losses(split.non_members),
+        name=f"reconstruction loss of the given {mechanism.spec.kind}",
+        baselines={"no look at the model": blind_scores(split.members, split.non_members, seed=seed)},
+        measure=Measure(seed=seed),
+        notes=[
+            "The model itself was attacked, not what it releases.",
+            _UNTRAINED,
+            PROXY,
+        ],
     )
 
 

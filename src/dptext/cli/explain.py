@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
+from typing import Final
 
-from dptext.certificate import Certificate
+from dptext.certificate import Certificate, certificate_path
 from dptext.cli.privatize import chosen_spec
-from dptext.config import AnySpec, spec_from_settings
+from dptext.cli.progress import say
+from dptext.config import MODEL_FILE, AnySpec, model_spec, spec_from_settings
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
-from dptext.guarantee import Json, Unit, event_to_dict, format_epsilon
+from dptext.guarantee import Guarantee, Json, Unit, event_to_dict, format_epsilon
 from dptext.mechanism import releases_text, settings
 from dptext.mechanisms.erae import ErAe
 from dptext.mechanisms.word_metric import WordMetric
@@ -18,16 +21,27 @@ from dptext.pipeline import guarantees
 from dptext.randomness import secure, seeded
 from dptext.records import ID_FIELD, TEXT_FIELD, Fields, read_records
 
+_SUFFIX: Final = certificate_path(Path("OUT")).name.removeprefix("OUT")
+
 
 def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
-    """Verify a certificate against its file, the spec in it and the ledger if one is named, then say it in words."""
+    """Verify a certificate against its file, the spec in it and the ledger if one is named, then say it in words.
+
+    Raises:
+        ConfigError: there is no certificate, neither here nor beside a released file.
+        DataError: the certificate does not hold.
+    """
+    path = _beside(path)
     try:
         text = path.read_text("utf-8")
     except OSError as error:
         raise ConfigError(f"Cannot read the certificate {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
-    certificate = Certificate.from_json(text)
+        raise ConfigError(f"{path} is not a certificate that dptext wrote.{_wanted(path)}") from error
+    try:
+        certificate = Certificate.from_json(text)
+    except ConfigError as error:
+        raise ConfigError(f"{error}{_wanted(path)}") from error
     certificate.verify(path.parent)
     spec = _recompute(certificate)
     _count_records(certificate, path.parent, TEXT_FIELD if releases_text(spec) else ID_FIELD)
@@ -46,6 +60,21 @@ def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
         "\nVerified: the file has the bytes and the number of records that were certified, and the guarantees follow "
         f"from the settings in the certificate{paid}. It is not signed: whoever can edit both files can forge both."
     )
+
+
+def _beside(path: Path) -> Path:
+    """The certificate that is meant: of a released file the one beside it."""
+    beside = certificate_path(path)
+    if path.name.endswith(_SUFFIX) or not beside.is_file():
+        return path
+    say(f"Read: {beside}, the certificate of {path}.")
+    return beside
+
+
+def _wanted(path: Path) -> str:
+    if path.name.endswith(_SUFFIX):
+        return ""
+    return f" Expected OUT.guarantee.json, or OUT with it beside: there is no {certificate_path(path)}."
 
 
 def _look_up(certificate: Certificate, ledger: str) -> None:
@@ -124,10 +153,32 @@ def explain_spec(
 ) -> None:
     """Say what a mechanism with these settings guarantees, before anything is spent."""
     spec = chosen_spec(mechanism, pairs, path)
+    found = _promised(spec, unit, delta)
+    _show(spec, found, _unchanged(spec), as_json)
+
+
+def explain_model(folder: Path, *, unit: str | None, delta: float, as_json: bool) -> None:
+    """Say what a model that `dptext fit` wrote guarantees; only its settings are read.
+
+    Raises:
+        ConfigError: the folder holds no model, or one whose settings were edited.
+    """
+    if not (folder / MODEL_FILE).is_file():
+        raise ConfigError(
+            f"Expected OUT.guarantee.json, or a folder that `dptext fit` wrote: there is no {folder / MODEL_FILE}."
+        )
+    spec = model_spec(folder)
+    found = _promised(spec, unit, delta)
+    say(f"Read: {folder / MODEL_FILE}, the settings of the model; `privatize --model` verifies its other files.")
+    _show(spec, found, _unchanged_where_possible(spec), as_json)
+
+
+def _promised(spec: AnySpec, unit: str | None, delta: float) -> list[Guarantee]:
     asked = _unit(unit)
-    units = spec.units if asked is None else (asked,)
-    found = [spec.guarantee(each, delta) for each in units]
-    shares = _unchanged(spec)
+    return [spec.guarantee(each, delta) for each in (spec.units if asked is None else (asked,))]
+
+
+def _show(spec: AnySpec, found: Sequence[Guarantee], shares: tuple[float, float] | None, as_json: bool) -> None:
     if as_json:
         data: dict[str, Json] = {
             "settings": settings(spec),
@@ -168,7 +219,7 @@ def _unchanged(spec: AnySpec) -> tuple[float, float] | None:
 
 
 def _unchanged_where_possible(spec: AnySpec) -> tuple[float, float] | None:
-    """The same for a certificate, which may be read where the vectors are not."""
+    """The same for a certificate or a model, which may be read where the vectors are not."""
     try:
         return _unchanged(spec)
     except ConfigError:

@@ -191,5 +191,10 @@ def _check_texts(spec: AnySpec, public: Path | None, private: Path | None, pool:
     if isinstance(spec, NEEDS_NO_TEXT):
         if public is not None:
             say(f"{spec.kind} learns from no text: --public is not read.")
-    elif public is None and private is None:
+    elif isinstance(spec, AdeptDpSgd) and public is not None and private is None:
+        raise ConfigError(  # its guarantee counts a training on private text, which there would not have been
+            f"Expected --private FILE: {spec.kind} is trained on private text. For a model of public text alone take "
+            "--mechanism adept, which promises more."
+        )
+    elif public is None and (private is None or isinstance(spec, AdeptDpSgd)):
         raise ConfigError(f"Expected --public FILE: {spec.kind} learns from public text.")

@@ -98,7 +98,8 @@ def _read(plan: CorpusPlan, source: Source) -> list[Record]:
             replace(r, label=r.label if plan.label else None, author=r.author if plan.author else None) for r in found
         ]
     fields = Fields(text=plan.text, label=plan.label, author=plan.author, keep=tuple(source.where))
-    read = read_records(source.path, fields, on_error=plan.on_error)
+    advice = f'Repair it, or skip such records: on_error = "skip" in [corpora.{plan.name}].'
+    read = read_records(source.path, fields, on_error=plan.on_error, advice=advice)
     chosen = (record for record in read if _matches(record.kept, source.where))
     return [replace(record, kept={}) for record in chosen]
 

@@ -115,7 +115,7 @@ def test_a_saved_pupil_needs_its_teacher_no_more(teacher: Teacher, tmp_path: Pat
     assert annotated.load_autoencoder(tmp_path, device="cpu").digests == loaded.model.digests
     assert teacher.asked == asked
     for other in ("sentence", "lstm"):
-        with pytest.raises(ConfigError, match="other settings|does not hold the weights of this model"):
+        with pytest.raises(ConfigError, match=r"other settings|does not hold the weights of this model"):
             replace(SMALL, encoder=other).load(tmp_path)
 
 
