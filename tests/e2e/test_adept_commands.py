@@ -575,7 +575,6 @@ WRONG = {
     "books for a model": (["explain", "MODEL", "--ledger", "books.db"], "--ledger"),
     "no certificate beside": (["explain", "TEST"], "test.jsonl.guarantee.json"),
     "no certificate and no model": (["explain", "."], "model.json"),
-    "no epsilon without labels": (words("utility fidelity TEST TEST --public PUBLIC --epsilon 1"), "--label-field"),
     "a seed that is none": (words("audit membership PRIVATE --label-field label --seed -1"), "seed=-1"),
     "too large a seed": (words(f"utility fidelity TEST TEST --public PUBLIC --seed {2**32}"), "seed="),
     "no seed of a training": (["fit", *ADEPT, "--public", "PUBLIC", "--seed", "-1", "--out", "new"], "seed=-1"),

@@ -39,9 +39,9 @@ class Teacher:
     def embed(self, texts, *, on_progress=None) -> np.ndarray:
         self.asked += len(texts)
         found = np.zeros((len(texts), self.dim))
-        for row, text in zip(found, texts, strict=True):
+        for i, text in enumerate(texts):
             for word in words_of(text, 100):
-                row += np.random.default_rng(list(word.encode())).normal(size=self.dim)
+                found[i] += np.random.default_rng(list(word.encode())).normal(size=self.dim)
         return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
 
 
