@@ -19,24 +19,31 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
 
-from dptext import Fields, Record, Release, accounting, privatize, read_records
+from dptext import Candidates, Fields, LabelOnly, Record, Release, accounting, privatize, read_records
 from dptext.audits.membership import from_scores
 from dptext.estimates import clopper_pearson
 from dptext.guarantee import Guarantee, Json
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd, AdeptDpSgdMechanism
 from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMechanism
 from dptext.neural.annotated import AnnotatedModel
+from dptext.neural.sentence_encoder import load_sentence_encoder
 from dptext.neural.training import Progress, Schedule, train
 from dptext.noise import clip
 from dptext.randomness import seeded
+from dptext.utility.tables import CANDIDATES, LABEL_ONLY, baselines, utility_table
 
 SEED = 20250101
 DELTA = 1e-5
+#: Members in the table of what was kept.
+SHOWN = 1000
+Fitted: TypeAlias = AdeptDpSgdMechanism | PublishedAdeptMechanism
 #: Settings that can be changed on the command line.
 TUNED = {
     "steps": int,
@@ -85,6 +92,11 @@ def epochs(progress: Progress) -> None:
     say(f"epoch {progress.epoch} of {progress.epochs}: loss {progress.loss:.3f}, held out {progress.held_out:.3f}")
 
 
+def privately_trained(spec: AdeptDpSgd, public: Sequence[Record], private: list[Record]) -> AdeptDpSgdMechanism:
+    """With DP-SGD."""
+    return spec.fit(public=public, private=private, seed=SEED, on_step=spoken(25))
+
+
 def plainly_trained(public: AdeptDpSgdMechanism, members: Sequence[Record], rounds: int) -> AdeptDpSgdMechanism:
     """The same network, trained further on the members without clipping or noise: what DP-SGD is held against.
 
@@ -126,23 +138,31 @@ def stated(guarantee: Guarantee) -> Json:
 
 
 def describe(
-    mechanism: AdeptDpSgdMechanism | PublishedAdeptMechanism,
+    mechanism: Fitted,
+    control: Fitted,
     reference: AdeptDpSgdMechanism,
     members: list[Record],
     others: list[Record],
 ) -> dict[str, Json]:
-    """Labels and membership; the control is the public model, which knows neither members nor others."""
-    losses = [mechanism.reconstruction_losses(records) for records in (members, others)]
-    known = [-reference.reconstruction_losses(records) for records in (members, others)]
-    attack = from_scores(-losses[0], -losses[1], name="minus the reconstruction loss", control=(known[0], known[1]))
+    """Labels and membership; `control` was trained in the same way on halves of members and others."""
+    both = members, others
+    losses, mixed = ([-model.reconstruction_losses(records) for records in both] for model in (mechanism, control))
+    known = [-reference.reconstruction_losses(records) for records in both]
+    attack = from_scores(losses[0], losses[1], name="minus the reconstruction loss", control=(mixed[0], mixed[1]))
     # How much a text gained by the training: a score calibrated by its difficulty (Watson et al. 2022).
-    gained = from_scores(-losses[0] - known[0], -losses[1] - known[1], name="gain over the public model", control=None)
+    gained = from_scores(
+        losses[0] - known[0],
+        losses[1] - known[1],
+        name="gain over the public model",
+        control=(mixed[0] - known[0], mixed[1] - known[1]),
+    )
     found: dict[str, Json] = {
-        "loss of members": round(float(losses[0].mean()), 3),
-        "loss of others": round(float(losses[1].mean()), 3),
+        "loss of members": round(-float(losses[0].mean()), 3),
+        "loss of others": round(-float(losses[1].mean()), 3),
         "membership AUC": str(attack.main.auc),
         "membership AUC, control": str(attack.control.auc),
         "membership AUC of the gain": str(gained.main.auc),
+        "membership AUC of the gain, control": str(gained.control.auc),
         "TPR at 1% FPR of the gain": str(gained.main.tprs[1]),
     }
     if isinstance(mechanism, AdeptDpSgdMechanism):
@@ -154,6 +174,24 @@ def describe(
         nearly = AdeptDpSgdMechanism(loose, mechanism._model)  # noqa: SLF001
         found["label kept, members, release epsilon 500"] = label_kept(members, list(privatize(members, nearly)))
     return found
+
+
+def baseline_rows(
+    private: list[Record], public: list[Record], labels: tuple[str, ...], epsilon: float
+) -> dict[str, Sequence[Release[str]]]:
+    """The rows that every table must have, at the epsilon of the release."""
+    rows: dict[str, Sequence[Release[str]]] = dict(baselines(private, public, labels=labels, seed=SEED))
+    random = LabelOnly(labels, epsilon)
+    for name, spec in zip(LABEL_ONLY, (random, replace(random, text="medoid", embedder="sentence")), strict=True):
+        rows[name] = list(privatize(private, spec.fit(public=public)))
+    nearest = Candidates(epsilon, labels, label_weight=3.0).fit(public=public, seed=SEED)
+    return {**rows, CANDIDATES: list(privatize(private, nearest))}
+
+
+def released_by(mechanism: Fitted, records: list[Record]) -> list[Release[str]]:
+    """One release of each record."""
+    without = isinstance(mechanism, PublishedAdeptMechanism)
+    return list(privatize(records, mechanism, without_guarantee=without))
 
 
 def main() -> int:
@@ -182,35 +220,42 @@ def main() -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     say(f"{len(public)} public, {len(members)} members, {len(others)} others")
     reference = base.fit(public=public, seed=SEED, on_epoch=epochs)
+    half = len(members) // 2
+    mixed = members[:half] + others[:half]
+    rows = baseline_rows(members[:SHOWN], public, labels, given.release_epsilon)
+    published = PublishedAdept(variance=1.0, labels=labels, max_tokens=20, epochs=given.rounds)
+    trained: dict[str, Callable[[list[Record]], Fitted]] = {
+        "public": lambda _: reference,
+        "plain": lambda texts: plainly_trained(reference, texts, given.rounds),
+        "published": lambda texts: published.fit(private=texts, seed=SEED, on_epoch=epochs),
+        **{name: partial(privately_trained, spec, public) for name, spec in specs.items()},
+    }
     for name in wanted:
-        began, processor = time.monotonic(), time.process_time()
-        mechanism: AdeptDpSgdMechanism | PublishedAdeptMechanism
         row: dict[str, Json] = {}
         if name in specs:
-            spec = specs[name]
-            mechanism = spec.fit(public=public, private=members, seed=SEED, on_step=spoken(25))
             row |= {
-                "training": stated(spec.training_guarantee()),
-                "release": stated(spec.release_guarantee()),
-                "composed certificate": stated(spec.guarantee()),
-                "noise multiplier": round(spec.noise_multiplier, 3),
+                "training": stated(specs[name].training_guarantee()),
+                "release": stated(specs[name].release_guarantee()),
+                "composed certificate": stated(specs[name].guarantee()),
+                "noise multiplier": round(specs[name].noise_multiplier, 3),
             }
-        elif name == "public":
-            mechanism = reference
-        elif name == "plain":
-            mechanism = plainly_trained(reference, members, given.rounds)
-        else:
-            published = PublishedAdept(variance=1.0, labels=labels, max_tokens=20, epochs=given.rounds)
-            mechanism = published.fit(private=members, seed=SEED, on_epoch=epochs)
+        elif name == "published":
             row["certificate"] = published.guarantee().reason
+        began, processor = time.monotonic(), time.process_time()
+        mechanism = trained[name](members)
         row |= {
             "seconds to fit": round(time.monotonic() - began),
             "seconds of processor to fit": round(time.process_time() - processor),
         }
-        row |= describe(mechanism, reference, members, others)
+        row |= describe(mechanism, trained[name](mixed), reference, members, others)
+        rows[name] = released_by(mechanism, members[:SHOWN])
         say(f"{name}: {json.dumps(row, indent=1)}")
         kept = {"settings": {"private": given.private, **tuned}, **row}
         (given.out / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+    table = utility_table(
+        rows, private=members[:SHOWN], test=others[:SHOWN], embedder=load_sentence_encoder(), seed=SEED
+    )
+    print(f"\nRelease epsilon {given.release_epsilon:g}, the first {SHOWN} members\n\n{table.to_markdown()}")
     return 0
 
 
