@@ -10,18 +10,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grid import CLIPS, DATASETS, LONGER, Cell, every_cell, read_cell
 
 from dptext.audits.roc import Roc
 from dptext.report import LINES, drawing, roc_figure
 
-Results = Mapping[Cell, Mapping[str, Any]]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-MARKERS = {(1.0, "laplace"): "o", (1.0, "gaussian"): "s", (5.0, "laplace"): "^", (5.0, "gaussian"): "D"}
-#: Room between labels of neighbouring points, in units of the axes' height.
-_GAP = 0.042
+Results = Mapping[Cell, Mapping[str, Any]]
 
 
 def load(out: Path) -> dict[Cell, dict[str, Any]]:
@@ -52,6 +51,8 @@ def title_of(cell: Cell) -> str:
             return f"private_phrases, variance {cell.variance:g}"
         case "label_only":
             return f"label_only ({cell.row})"
+        case "candidates":
+            return "candidates"
         case _:
             return cell.row or ""
 
@@ -158,7 +159,7 @@ def lira_table(results: Results) -> str:
                 rates = {rate["fpr"]: rate for rate in told["main"]["tprs"]}
                 rows.append(
                     [
-                        lira_name(cell, found),
+                        f"{cell.dataset}, {lira_name(cell, found)}",
                         how,
                         shown(told["main"]["auc"]),
                         shown(told["control"]["auc"]),
@@ -196,82 +197,85 @@ def lira_name(cell: Cell, found: Mapping[str, Any]) -> str:
     if cell.clip is None:
         return "original texts"
     claimed, true = epsilons_of(found)
-    return f"C = {cell.clip:g}, {cell.noise} {cell.variance:g} (claimed {claimed}, true {true})"
+    own = "" if cell.row is None else f", {cell.row}"
+    return f"C = {cell.clip:g}, {cell.noise} {cell.variance:g} (claimed {claimed}, true {true}){own}"
 
 
-def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Heights at least a gap apart, in the same order, moved as little as a simple rule does."""
-    order = sorted(range(len(heights)), key=lambda i: heights[i])
-    placed = list(heights)
+def spread(places: Sequence[float], gap: float) -> list[float]:
+    """Places at least a gap apart, in the same order, moved as little as a simple rule does."""
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    placed = list(places)
     for before, now in pairwise(order):
         placed[now] = max(placed[now], placed[before] + gap)
-    if order:
-        shift = (sum(placed) - sum(heights)) / len(heights)
-        placed = [height - shift for height in placed]
-    return placed
+    shift = (sum(placed) - sum(places)) / max(len(places), 1)
+    return [place - shift for place in placed]
 
 
 def paper_figure(results: Results, path: Path) -> None:
-    """As figure 1 of Krishna et al. 2021: AUC of the attack against accuracy; each point says claimed/true epsilon."""
+    """As figure 1 of Krishna et al. 2021: AUC of the attack against accuracy, a panel for each corpus and C.
+
+    Each point of ADePT says its variance and its claimed / true epsilon, each of `private_phrases` its variance.
+    """
     with drawing(path, title="ADePT as published: membership AUC against intent accuracy") as figure:
-        figure.set_size_inches(9.6, 10.6)
-        present = [name for name in DATASETS if any(cell.dataset == name and cell.kind == "adept" for cell in results)]
-        for axes, dataset in zip(figure.subplots(len(present), 1, squeeze=False)[:, 0], present, strict=True):
-            points = []
-            for cell, found in results.items():
-                if cell.dataset != dataset or cell.kind in ("model", "longer") or "membership" not in found:
-                    continue
-                style = {"color": "black", "marker": "*"}
-                label, text = "original texts", ""
-                if cell.kind == "private_phrases":
-                    style, label = {"color": "#888888", "marker": "X"}, "private_phrases (no epsilon); variance"
-                    text = f"{cell.variance:g}"
-                elif cell.kind == "adept":
-                    place = [(clip, noise) for clip in CLIPS for noise in ("laplace", "gaussian")].index(
-                        (cell.clip or 0.0, cell.noise or "")
-                    )
-                    style = {"color": LINES[place][0], "marker": MARKERS[cell.clip or 0.0, cell.noise or ""]}
-                    label = f"ADePT, C = {cell.clip:g}, {cell.noise}: claimed / true epsilon"
-                    text = " / ".join(epsilons_of(found))
-                points.append(
-                    (found["accuracy"]["accuracy"]["value"], found["membership"]["main"]["auc"], label, text, style)
-                )
-            for x, auc, label, _, style in points:
-                error = [[auc["value"] - auc["low"]], [auc["high"] - auc["value"]]]
-                axes.errorbar(
-                    [x], [auc["value"]], error, linestyle="none", markersize=7, elinewidth=0.8, label=label, **style
-                )
-            lows, highs = ([auc[end] for _, auc, *_ in points] for end in ("low", "high"))
-            bottom, top = min([0.48, *lows]), max([0.56, *highs])
-            axes.set_ylim(bottom - 0.01, top + 0.02)
-            height = top - bottom + 0.03
-            marked = [point for point in points if point[3]]
-            placed = spread([auc["value"] for _, auc, *_ in marked], _GAP * height)
-            axes.set_ylim(
-                min(bottom - 0.01, *(y - 0.004 for y in placed)), max(top + 0.02, *(y + 0.004 for y in placed))
-            )
-            right = max(x for x, *_ in points)
-            left = min(x for x, *_ in points)
-            width = max(right - left, 0.02)
-            axes.set_xlim(left - 0.05 * width, right + 0.45 * width)
-            axes.set_xticks([tick for tick in axes.get_xticks() if left - 0.05 * width <= tick <= 1])
-            for (x, auc, _, text, style), y in zip(marked, placed, strict=True):
-                axes.annotate(
-                    text,
-                    (x, auc["value"]),
-                    xytext=(right + 0.1 * width, y),
-                    fontsize=8,
-                    color=style["color"],
-                    va="center",
-                    arrowprops={"arrowstyle": "-", "color": style["color"], "linewidth": 0.5, "alpha": 0.6},
-                )
-            axes.axhline(0.5, color="black", linewidth=0.8)
-            axes.set_title(f"{dataset}: AUC of the membership attack (95% interval), 0.5 is guessing")
-            axes.set_xlabel("accuracy of the intent classifier on original test texts")
-            axes.set_ylabel("AUC")
-        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.set_size_inches(11.5, 10.5)
+        panels = figure.subplots(len(DATASETS), len(CLIPS), squeeze=False, sharey=True)
+        for row, dataset in zip(panels, DATASETS, strict=True):
+            for axes, clip in zip(row, CLIPS, strict=True):
+                _panel(axes, {c: r for c, r in results.items() if c.dataset == dataset and c.clip in (None, clip)})
+                axes.set_title(f"{dataset}, C = {clip:g}")
+            row[0].set_ylabel("AUC of the membership attack (95% interval)")
+        handles, labels = panels[0, 0].get_legend_handles_labels()
         distinct = dict(zip(labels, handles, strict=True))
         figure.legend(distinct.values(), distinct.keys(), loc="outside lower center", ncols=2, fontsize=9)
+
+
+def _panel(axes: Axes, results: Results) -> None:
+    """Points with their intervals; labels of Laplace noise stand above, all others below."""
+    marked: dict[bool, list[tuple[float, float, str, str]]] = {True: [], False: []}
+    for cell, found in results.items():
+        if cell.kind not in ("adept", "private_phrases", "baseline") or "membership" not in found:
+            continue
+        x, auc = found["accuracy"]["accuracy"]["value"], found["membership"]["main"]["auc"]
+        name, text, color, marker = "original texts", "", "black", "*"
+        if cell.kind == "private_phrases":
+            name, text, color, marker = "private_phrases (no epsilon): variance", f"{cell.variance:g}", "#666666", "X"
+        elif cell.kind == "adept":
+            name = f"ADePT, {cell.noise}: variance (claimed / true epsilon)"
+            text = f"{cell.variance:g} ({' / '.join(epsilons_of(found))})"
+            color, marker = (LINES[0][0], "o") if cell.noise == "laplace" else (LINES[1][0], "s")
+        error = [[auc["value"] - auc["low"]], [auc["high"] - auc["value"]]]
+        axes.errorbar(
+            [x],
+            [auc["value"]],
+            error,
+            linestyle="none",
+            markersize=6,
+            elinewidth=0.8,
+            label=name,
+            color=color,
+            marker=marker,
+        )
+        if text:
+            marked[cell.noise == "laplace"].append((x, auc["value"], text, color))
+    places = [x for points in marked.values() for x, *_ in points]
+    width = max(places) - min(places)
+    for above, points in marked.items():
+        for (x, y, text, color), at in zip(points, spread([x for x, *_ in points], 0.035 * width), strict=True):
+            axes.annotate(
+                text,
+                (x, y),
+                xytext=(at, 0.54 if above else 0.465),
+                rotation=90,
+                fontsize=8,
+                color=color,
+                ha="center",
+                va="bottom" if above else "top",
+                arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.5, "alpha": 0.6},
+            )
+    axes.axhline(0.5, color="black", linewidth=0.8)
+    axes.set_ylim(0.43, 0.58)
+    axes.set_xlim(min(places) - 0.08 * width, max(places) + 0.16 * width)
+    axes.set_xlabel("accuracy of the intent classifier on original test texts")
 
 
 def main() -> int:
@@ -294,13 +298,14 @@ def main() -> int:
     print(f"{len(results)} cells, {seconds / 3600:.2f} hours of processor time", file=sys.stderr)
     if given.figures:
         paper_figure(results, given.figures / "adept_paper_figure1.svg")
-        curves = {
-            f"{lira_name(cell, found)}": Roc(**{k: tuple(v) for k, v in found["lira"]["online"]["main"]["roc"].items()})
-            for cell, found in results.items()
-            if cell.kind == "lira"
-        }
-        if curves:
-            roc_figure(curves, given.figures / "adept_paper_lira.svg")
+        for how in ("online", "offline"):
+            curves = {
+                lira_name(cell, found): Roc(**{k: tuple(v) for k, v in found["lira"][how]["main"]["roc"].items()})
+                for cell, found in results.items()
+                if cell.kind == "lira" and cell.dataset == "atis"
+            }
+            if curves:
+                roc_figure(curves, given.figures / f"adept_paper_lira_{how}.svg")
     return 0
 
 

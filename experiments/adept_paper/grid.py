@@ -38,6 +38,7 @@ REQUIRED = (
     "kind=model",
     "kind=baseline",
     "kind=label_only",
+    "kind=candidates",
     "kind=lira dataset=atis",
     "kind=longer dataset=atis",
     "kind=adept variance=.25,.6,1",
@@ -50,6 +51,7 @@ _GUESS = {
     "model": 300,
     "baseline": 25,
     "label_only": 20,
+    "candidates": 30,
     "lira": 220,
     "longer": 150,
 }
@@ -97,6 +99,7 @@ def every_cell() -> list[Cell]:
             for row in ("random", "medoid")
             for epsilon in LABEL_EPSILONS
         ]
+        found += [Cell("candidates", dataset, epsilon=epsilon) for epsilon in LABEL_EPSILONS]
         for kind in ("lira", "longer"):
             found += [Cell(kind, dataset, row="original")]
             found += [Cell(kind, dataset, 5.0, "gaussian", 0.25), Cell(kind, dataset, 1.0, "laplace", 1.0)]
@@ -206,6 +209,9 @@ def run_cell(cell: Cell, protocol: Protocol) -> dict[str, Any]:
         case "label_only":
             claim = {"claimed": cell.epsilon, "true": cell.epsilon}
             return {**claim, **protocol.label_only(cell.row or "", cell.epsilon or 0.0)}
+        case "candidates":
+            claim = {"claimed": cell.epsilon, "true": cell.epsilon}
+            return {**claim, **protocol.candidates(cell.epsilon or 0.0)}
         case "private_phrases":
             return {**found, **protocol.attacked(protocol.replacing(cell.variance or 0.0))}
         case "adept" if spec is not None:

@@ -22,6 +22,7 @@ from dptext.audits.lira import lira
 from dptext.audits.members import Scorer, Trainer, Transform, blind_scores, halves_of_both, split_members
 from dptext.audits.membership import from_scores, shokri
 from dptext.guarantee import Json
+from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.private_phrases import PrivatePhrases, PrivatePhrasesMechanism
 from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMechanism
@@ -300,6 +301,14 @@ class Protocol:
             "medoid" if text == "medoid" else "random",
         )
         mechanism = spec.fit(public=self.public)
+        releases = mechanism.privatize(self.members, seeded(self.settings.seed + 2))
+        return self.released(releases, self.trainer(), self.test)[1]
+
+    def candidates(self, epsilon: float) -> dict[str, Json]:
+        """The public text most like the private one, labels first."""
+        present = {record.label for record in self.public}
+        known = tuple(label for label in self.labels if label in present)
+        mechanism = Candidates(epsilon, known, label_weight=3.0).fit(public=self.public, seed=self.settings.seed)
         releases = mechanism.privatize(self.members, seeded(self.settings.seed + 2))
         return self.released(releases, self.trainer(), self.test)[1]
 
