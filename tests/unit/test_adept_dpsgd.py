@@ -11,7 +11,7 @@ from opacus import GradSampleModule
 from opacus.layers import DPLSTM
 from scipy.stats import binom, chi2
 
-from dptext import accounting, audits
+from dptext import accounting, audits, latent
 from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import Basis, Guarantee, Relation, SampledGaussianEvent, Trust, Unit
 from dptext.mechanism import settings
@@ -119,6 +119,10 @@ def test_what_the_guarantee_says():
     assert (found.delta, found.basis, found.reveals) == (1e-5, Basis.CONDITIONAL, ("the number of training records",))
     assert "trainer of the model sees the private text and must be trusted" in found.explain()
     assert "floats" in found.explain()
+    assert "the texts of the first training are public" in found.explain()
+    for encoder in latent.ENCODERS:
+        for stated in (replace(TINY, encoder=encoder).guarantee(), replace(TINY, encoder=encoder).release_guarantee()):
+            assert latent.ALONE in stated.assumptions
     assert Guarantee.from_dict(found.to_dict()) == found
     local = TINY.release_guarantee()
     assert local.trust is Trust.LOCAL

@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 
 #: What the guarantee rests on besides the mathematics.
 ASSUMPTIONS = (
-    "vocabulary, labels, sizes and all settings of the training are public",
+    "the texts of the first training are public, and so are vocabulary, labels, sizes and all settings",
     "no text stands in more than one training record",
     "floats are taken for real numbers in the gradients and their noise",
     latent.ALONE,
