@@ -248,14 +248,21 @@ def main() -> int:
             "seconds of processor to fit": round(time.process_time() - processor),
         }
         row |= describe(mechanism, trained[name](mixed), reference, members, others)
-        rows[name] = released_by(mechanism, members[:SHOWN])
+        epsilon = specs[name].epsilon if name in specs else None if name == "published" else given.release_epsilon
+        title = "no guarantee" if epsilon is None else f"release at {epsilon:g}"
+        rows[f"{name} ({title})"] = released_by(mechanism, members[:SHOWN])
         say(f"{name}: {json.dumps(row, indent=1)}")
-        kept = {"settings": {"private": given.private, **tuned}, **row}
+        told = {"private": given.private, "rounds": given.rounds, "release_epsilon": given.release_epsilon, **tuned}
+        kept = {"settings": told, **row}
         (given.out / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
     table = utility_table(
         rows, private=members[:SHOWN], test=others[:SHOWN], embedder=load_sentence_encoder(), seed=SEED
     )
-    print(f"\nRelease epsilon {given.release_epsilon:g}, the first {SHOWN} members\n\n{table.to_markdown()}")
+    (given.out / "table.json").write_text(json.dumps(table.to_dict(), indent=1) + "\n", "utf-8")
+    print(
+        f"\nThe first {SHOWN} members. label_only and candidates at epsilon {given.release_epsilon:g}, all of it; what "
+        f"the others spent on training besides is not in their titles.\n\n{table.to_markdown()}"
+    )
     return 0
 
 

@@ -224,8 +224,9 @@ def paper_figure(results: Results, path: Path) -> None:
                 _panel(axes, {c: r for c, r in results.items() if c.dataset == dataset and c.clip in (None, clip)})
                 axes.set_title(f"{dataset}, C = {clip:g}")
             row[0].set_ylabel("AUC of the membership attack (95% interval)")
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        distinct = dict(zip(labels, handles, strict=True))
+        distinct = {}
+        for axes in panels.flat:
+            distinct |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
         figure.legend(distinct.values(), distinct.keys(), loc="outside lower center", ncols=2, fontsize=9)
 
 
@@ -257,8 +258,12 @@ def _panel(axes: Axes, results: Results) -> None:
         )
         if text:
             marked[cell.noise == "laplace"].append((x, auc["value"], text, color))
-    places = [x for points in marked.values() for x, *_ in points]
-    width = max(places) - min(places)
+    drawn = [point for points in marked.values() for point in points]
+    if not drawn:
+        axes.set_axis_off()
+        return
+    places = [x for x, *_ in drawn]
+    width = max(max(places) - min(places), 0.01)
     for above, points in marked.items():
         for (x, y, text, color), at in zip(points, spread([x for x, *_ in points], 0.035 * width), strict=True):
             axes.annotate(
@@ -273,7 +278,7 @@ def _panel(axes: Axes, results: Results) -> None:
                 arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.5, "alpha": 0.6},
             )
     axes.axhline(0.5, color="black", linewidth=0.8)
-    axes.set_ylim(0.43, 0.58)
+    axes.set_ylim(min(0.43, *(y - 0.07 for _, y, *_ in drawn)), max(0.58, *(y + 0.08 for _, y, *_ in drawn)))
     axes.set_xlim(min(places) - 0.08 * width, max(places) + 0.16 * width)
     axes.set_xlabel("accuracy of the intent classifier on original test texts")
 

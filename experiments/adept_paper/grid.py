@@ -57,6 +57,9 @@ _GUESS = {
 }
 
 
+_OWN_GUESS = 1800
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One point of the grid; what a kind does not have is None."""
@@ -177,7 +180,9 @@ def remaining(cells: Sequence[Cell], out: Path) -> float:
         else:
             seconds.setdefault((cell.kind, cell.dataset), []).append(float(done["seconds"]))
     means = {key: sum(values) / len(values) for key, values in seconds.items()}
-    return sum(means.get((cell.kind, cell.dataset), _GUESS[cell.kind]) for cell in left)
+    return sum(
+        _OWN_GUESS if cell.row == OWN else means.get((cell.kind, cell.dataset), _GUESS[cell.kind]) for cell in left
+    )
 
 
 def same_settings(out: Path, settings: Mapping[str, Any]) -> bool:

@@ -192,6 +192,7 @@ def attack_each(protocol: Protocol, pools: Pools, point: tuple[float, str, float
         "claimed": vector.claimed.epsilon,
         "true": vector.true_epsilon,
         "delta": delta,
+        "releases": RELEASES,
         "bound of the claim": bounds(vector.claimed.epsilon, delta, pools),
         "bound of the truth": bounds(vector.true_epsilon, delta, pools),
         "latent": {EACH: judged(guessed, every, protocol, confidence=CONFIDENCE)},
@@ -281,8 +282,9 @@ def attack_blind(protocol: Protocol, pools: Pools, model: Trigrams) -> dict[str,
 
 
 def shown(share: Mapping[str, Any]) -> str:
-    """Value and interval without a leading zero."""
-    return f"{share['value']:.3f} [{share['low']:.3f}, {share['high']:.3f}]"
+    """Value and interval, with its confidence where that is not 95%."""
+    at = "" if share["confidence"] == 0.95 else f" ({100 * share['confidence']:.1f}%)"
+    return f"{share['value']:.3f} [{share['low']:.3f}, {share['high']:.3f}]{at}"
 
 
 def table(out: Path) -> str:
@@ -352,6 +354,9 @@ def main() -> int:
     for name, what in jobs:
         path = given.out / f"{name}.json"
         if path.is_file():
+            if name.startswith("each") and json.loads(path.read_text("utf-8"))["releases"] != RELEASES:
+                print(f"Expected {path} to be of {RELEASES} releases: choose another --out.", file=sys.stderr)
+                return 2
             continue
         log(name)
         start = time.monotonic()

@@ -203,9 +203,9 @@ def load_model(folder: Path, *, device: str | None = None) -> Mechanism[str]:
         if sha256_of(folder / name) != digest:
             raise ConfigError(f"The file {name!r} in {folder} is not the one that was saved. {_SAVE_AGAIN}")
     values = _mapping(model, "settings", folder)
-    if device not in (None, "cpu") and "device" not in values:
+    if device not in (None, "cpu") and on_device("", values) == on_device("cpu", values):
         raise ConfigError(f"Expected device={device!r} for a model with a network: {values.get('kind')} has none.")
-    mechanism = spec_from_settings(values if device is None else _on(device, values)).load(folder)
+    mechanism = spec_from_settings(values if device is None else on_device(device, values)).load(folder)
     saved, loaded = _strings(model, "digests", folder), dict(mechanism.digests)
     for name in sorted(saved.keys() | loaded.keys()):
         if saved.get(name) != loaded.get(name):
@@ -213,11 +213,11 @@ def load_model(folder: Path, *, device: str | None = None) -> Mechanism[str]:
     return mechanism
 
 
-def _on(device: str, values: Mapping[str, Json]) -> dict[str, Json]:
+def on_device(device: str, values: Mapping[str, Json]) -> dict[str, Json]:
     """Settings with this device where they have one, those of a mechanism in them, too."""
     found = {**values, "device": device} if "device" in values else {**values}
     inner = found.get("mechanism")
-    return {**found, "mechanism": _on(device, inner)} if isinstance(inner, dict) else found
+    return {**found, "mechanism": on_device(device, inner)} if isinstance(inner, dict) else found
 
 
 def model_spec(folder: Path) -> AnySpec:

@@ -34,8 +34,6 @@ DECODINGS = ("constrained", "greedy")
 ENCODERS = ("sentence", "distilled", "lstm")
 #: Encoders read texts in blocks of fixed shapes; which of them, and so the last bits, a batch decides.
 ALONE = "the encoder reads a text as if it were alone in its batch, but for what rounding hides"
-#: The name of a digest that is left out where the text is private.
-TRAINING_TEXT = "training text"
 _ROWS = 1024
 
 

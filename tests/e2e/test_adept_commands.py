@@ -159,12 +159,20 @@ def test_privatize_with_the_model_writes_labels_and_a_certificate_that_verifies(
     assert certificate["guarantees"][0]["epsilon"] == 6
 
 
-def test_a_released_file_is_explained_by_its_certificate_and_a_model_by_its_settings(files: Files) -> None:
+def test_a_released_file_is_explained_by_its_certificate_and_a_model_by_its_settings(
+    files: Files, tmp_path: Path
+) -> None:
     named = f"{files.released}.guarantee.json"
     told = dptext("explain", files.released)
     assert told.code == 0, told.err
     assert told.out == dptext("explain", named).out
-    assert told.err == f"Read: {named}, the certificate of {files.released}.\n"
+    assert told.err == f"Read: {named}, beside {files.released}.\n"
+    renamed = tmp_path / "b.jsonl"  # not what the certificate beside it speaks of, though that file is there, too
+    renamed.write_text("raw text\n", "utf-8")
+    (tmp_path / files.released.name).write_bytes(files.released.read_bytes())
+    Path(f"{renamed}.guarantee.json").write_bytes(Path(f"{files.released}.guarantee.json").read_bytes())
+    wrong = dptext("explain", renamed)
+    assert (wrong.code, "Verified" in wrong.out, "another name" in wrong.err) == (4, False, True)
     model = dptext("explain", files.model)
     assert model.code == 0, model.err
     assert "Guaranteed (epsilon = 6), per document" in model.out

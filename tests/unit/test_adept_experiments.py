@@ -1,13 +1,16 @@
 """The experiments with the published ADePT: which cells there are, resuming, and what is counted of outputs."""
 
+import gzip
 import json
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dptext.records import Record, Release
+from dptext.samples import sample_records
 from scripts import load_script
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -61,7 +64,8 @@ def test_the_required_selection_holds_what_the_issue_asks_for(grid):
     found = grid.chosen(grid.every_cell(), grid.REQUIRED)
     points = {(c.dataset, c.clip, c.noise, c.variance) for c in found if c.kind == "adept"}
     assert len(points) == 2 * 2 * 2 * 3
-    assert sum(cell.kind == "lira" for cell in found) == 4  # three points, one of them also with auto-encoders of its own
+    lira = [cell for cell in found if cell.kind == "lira"]
+    assert [cell.row for cell in lira] == ["original", None, None, grid.OWN]
     assert sum(cell.kind == "private_phrases" for cell in found) == 2 * 3
 
 
@@ -106,6 +110,90 @@ def test_results_of_other_settings_are_not_mixed(grid, tmp_path):
     assert grid.same_settings(tmp_path, {"seed": 0})
     assert not grid.same_settings(tmp_path, {"seed": 1})
     assert json.loads((tmp_path / "settings.json").read_text()) == {"seed": 0}
+
+
+# ------------------------------------------------------------------ the protocol, on a made-up corpus
+
+
+class Hashed:
+    """Stands in for the sentence encoder."""
+
+    def embed(self, texts):
+        rows = np.asarray([np.bincount([zlib.crc32(w.encode()) % 32 for w in t.split()], minlength=32) for t in texts])
+        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory):
+    """The protocol of the paper on 120 sample texts, with the modules of both experiments."""
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    folder = tmp_path_factory.mktemp("paper")
+    (folder / "data" / "atis").mkdir(parents=True)
+    with gzip.open(folder / "data" / "atis" / "atis.jsonl.gz", "wt", encoding="utf-8") as file:
+        for i, record in enumerate(sample_records(120)):
+            row = {"id": str(i), "text": record.text, "label": record.label, "slots": ["O"] * len(record.text.split())}
+            file.write(json.dumps(row) + "\n")
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("adept_paper", "adept_reconstruction"):
+            patched.syspath_prepend(str(EXPERIMENTS / name))
+        found = load("adept_paper", "protocol")
+        trial = load("adept_reconstruction", "trial")
+        settings = found.Settings(auto_encoder=(("atis", 2),), hidden=8, embedding=8)
+        made = found.Protocol("atis", folder / "data", folder / "out", settings, lambda _: None)
+        patched.setattr(made, "_embedder", Hashed())
+        yield made, trial
+
+
+def test_an_attack_on_every_utterance_finds_all_without_noise_and_almost_none_in_much(paper):
+    protocol, trial = paper
+    pools = trial.Pools([], [], list(protocol.members), 10)
+    for noise in ("laplace", "gaussian"):
+        loud, quiet = (trial.attack_each(protocol, pools, (1.0, noise, variance)) for variance in (1e8, 1e-10))
+        assert quiet["latent"][trial.EACH]["exact"]["value"] == 1
+        assert loud["latent"][trial.EACH]["exact"]["value"] < 5 / len(pools.real)
+        assert loud["latent"][trial.EACH]["exact"]["confidence"] == trial.CONFIDENCE > 0.99
+        assert loud["bound of the claim"][trial.EACH] < 1.1 / len(pools.real)
+        assert quiet["bound of the claim"][trial.EACH] == 1
+
+
+def test_own_auto_encoders_are_trained_once_for_each_set_of_records(paper):
+    protocol, _ = paper
+    spec = protocol.spec(1.0, "laplace", 1e-10)
+    own, one = (protocol.rewriting(spec, models=models) for models in ("own", "one"))
+    half = protocol.members[: len(protocol.members) // 2]
+
+    def texts(transform, records):
+        return [(release.label, release.output) for release in transform(records, 0)]
+
+    assert texts(own, protocol.members) == texts(one, protocol.members)  # the target's in both
+    assert texts(own, half) != texts(one, half)
+    assert texts(own, half) == texts(own, half)
+
+
+def test_the_figure_is_drawn_of_whatever_is_finished(tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(EXPERIMENTS / "adept_paper"))
+        figure = load("adept_paper", "figure")
+        cells = [cell for cell in figure.every_cell() if cell.dataset == "atis" and cell.kind == "adept"][:3]
+        auc = {"value": 0.7, "low": 0.69, "high": 0.71}
+        result = {"claimed": 2.0, "true": 30.0, "accuracy": {"accuracy": {"value": 0.8}}}
+        figure.paper_figure(
+            {cell: {**result, "membership": {"main": {"auc": auc}}} for cell in cells}, tmp_path / "a.svg"
+        )
+    assert "2 / 30" in (tmp_path / "a.svg").read_text("utf-8")
+
+
+def test_labels_are_spread_in_order_and_no_farther_than_needed():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(EXPERIMENTS / "adept_paper"))
+        spread = load("adept_paper", "figure").spread
+    assert spread([0.0, 1.0, 2.0], 0.5) == [0.0, 1.0, 2.0]
+    placed = spread([1.0, 0.0, 0.01], 0.5)
+    assert placed[1] < placed[2] < placed[0]
+    assert placed[2] - placed[1] == pytest.approx(0.5)
+    assert spread([], 1.0) == []
 
 
 # ------------------------------------------------------------------ outputs

@@ -133,7 +133,9 @@ def run(
         }
         print(json.dumps(data, indent=2))
         return
-    removed = f"{split.duplicates:,} duplicates removed first."
+    removed = (
+        f"{split.duplicates:,} duplicates removed first, {split.left_over:,} records left out to make the sides equal."
+    )
     print("\n\n".join([*(found.explain() for found in attacked.values()), removed]))
 
 
@@ -317,6 +319,7 @@ def attack_given(mechanism: Mechanism[str], split: MemberSplit, seed: int) -> Me
         measure=Measure(seed=seed),
         notes=[
             "The model itself was attacked, not what it releases.",
+            "That RECORDS trained it is taken from you: with other records the attack finds nothing.",
             _UNTRAINED,
             PROXY,
         ],

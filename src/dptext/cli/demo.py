@@ -70,8 +70,8 @@ def show(as_json: bool) -> None:
     console.print("The certificate of the run:\n")
     console.print(found.certificate.explain(), markup=False, highlight=False)
     console.print(
-        "\nWhat is left of the texts, beside the originals and rows that keep a label at most (below each number: "
-        "its 95% interval):\n",
+        "\nWhat is left of the texts, beside the originals, the public text most like each (candidates, at the same "
+        "epsilon), and rows that keep a label at most (below each number: its 95% interval):\n",
         highlight=False,
     )
     show_table(found.kept, console, columns=_COLUMNS)

@@ -31,7 +31,7 @@ def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
         ConfigError: there is no certificate, neither here nor beside a released file.
         DataError: the certificate does not hold.
     """
-    path = _beside(path)
+    given, path = path, _beside(path)
     try:
         text = path.read_text("utf-8")
     except OSError as error:
@@ -42,6 +42,8 @@ def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
         certificate = Certificate.from_json(text)
     except ConfigError as error:
         raise ConfigError(f"{error}{_wanted(path)}") from error
+    if given != path and Path(certificate.output).name != given.name:
+        raise DataError(f"{path} is not the certificate of {given}: it speaks of a file of another name.")
     certificate.verify(path.parent)
     spec = _recompute(certificate)
     _count_records(certificate, path.parent, TEXT_FIELD if releases_text(spec) else ID_FIELD)
@@ -67,7 +69,7 @@ def _beside(path: Path) -> Path:
     beside = certificate_path(path)
     if path.name.endswith(_SUFFIX) or not beside.is_file():
         return path
-    say(f"Read: {beside}, the certificate of {path}.")
+    say(f"Read: {beside}, beside {path}.")
     return beside
 
 

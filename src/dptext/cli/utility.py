@@ -18,7 +18,7 @@ from rich.table import Table
 from dptext.certificate import Certificate, certificate_path
 from dptext.cli.fit import chosen_seed
 from dptext.cli.progress import WatchedEncoder, counted, say
-from dptext.config import load_model, spec_from_settings
+from dptext.config import load_model, on_device, spec_from_settings
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
@@ -224,7 +224,7 @@ def compare(task: Task, *, test: Path | None, classifier: str, as_json: bool) ->
         return
     show_table(found, wide_console())
     print(_legend(found, classifier if real else None))
-    if task.epsilon is None:
+    if task.epsilon is None and task.name != CANDIDATES:
         print(f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon.")
 
 
@@ -316,11 +316,9 @@ def balance(task: Task, *, model: Path | None, held_out: Path | None, as_json: b
 
 def _confusion(task: Task, model: Path, unseen: Sequence[Record]) -> NDArray[np.float64]:
     """What the model makes of public labels; noise on public texts costs no privacy."""
-    # On the device of the release, which need not be the one that the model was fitted on.
-    device = None if task.certificate is None else task.certificate.settings.get("device")
-    mechanism = load_model(model, device=device if isinstance(device, str) else None)
+    mechanism = load_model(model, device="cpu")  # wherever it was fitted, and the releases were made
     if task.certificate is not None and (
-        settings(mechanism.spec) != dict(task.certificate.settings)
+        settings(mechanism.spec) != on_device("cpu", task.certificate.settings)
         or dict(mechanism.digests) != dict(task.certificate.digests)
     ):
         raise ConfigError(f"Expected {model} to be the model that made RELEASED: its certificate names another.")

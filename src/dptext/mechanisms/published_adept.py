@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting, latent
 from dptext.errors import ConfigError, NoGuaranteeError
 from dptext.guarantee import Guarantee, NoEvent, Relation, Trust, Unit
-from dptext.latent import TRAINING_TEXT, Rewriter
+from dptext.latent import Rewriter
 from dptext.published import ClassicalGaussian, PublishedLaplace
 from dptext.records import Record
 
@@ -204,9 +204,8 @@ class PublishedAdeptMechanism(Rewriter[PublishedAdept]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of the network and, where it is public, of its training text.
+        """Digests of the network and of its training text; none where it was trained on private text.
 
-        Certificates show them: who knows all private records but one could try guesses of it against a digest.
+        Certificates show them: who knows all private records but one, and the seed, could try guesses of it.
         """
-        private = self.model.training == _PRIVATE
-        return {name: digest for name, digest in super().digests.items() if not (private and name == TRAINING_TEXT)}
+        return {} if self.model.training == _PRIVATE else super().digests

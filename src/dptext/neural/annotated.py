@@ -298,6 +298,8 @@ def _loaded(
         ) from error
     if not all(bool(torch.isfinite(value).all()) for value in state.values()):
         raise ConfigError(f"{path} holds weights that are no numbers. {_SAVE_AGAIN}")
+    if (described.get("distilled") is not None) != (settings.encoder == "distilled"):
+        raise ConfigError(f"The model in {folder} was made with another encoder than {settings.encoder}. {_SAVE_AGAIN}")
     sentences: Reader | None = None
     if settings.encoder == "sentence":
         sentences = load_sentence_encoder(device=device)

@@ -18,7 +18,7 @@ def require_device(device: str) -> None:
     except (AssertionError, ImportError, RuntimeError) as error:  # torch has one for each way to lack a device
         raise ConfigError(
             f"Expected device={device!r} to be available here: torch cannot compute on it, use device='cpu'. "
-            "A fitted model is loaded there by --device cpu, or load_model(folder, device='cpu')."
+            "A fitted model: privatize --device cpu, or load_model(folder, device='cpu')."
         ) from error
     if found != [2.0]:
         raise ConfigError(f"Expected device={device!r} to compute 1 + 1 = 2, found {found}: use device='cpu'.")

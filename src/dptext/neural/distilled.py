@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dptext.errors import ConfigError
 from dptext.neural.sentence_encoder import Progress, SentenceEncoder
 from dptext.neural.tokens import words_of
 
@@ -36,10 +37,10 @@ class DistilledEncoder:
     """Texts to unit vectors `(n_texts, dim)`; an `Embedder`.
 
     Attributes:
-        words: that it knows; a text of other words has the mean of the public texts.
+        words: that it knows; a text of other words has the direction of `offset`.
         rarity: inverse document frequency of each word, `(len(words),)`.
         weights: what a word says, `(len(words), dim)`, float32.
-        offset: what an empty text has, `(dim,)`, float32.
+        offset: the intercept of the regression, `(dim,)`, float32.
         max_tokens: words of a text that are read at most.
         teacher: name of the sentence encoder.
     """
@@ -77,7 +78,7 @@ class DistilledEncoder:
         return found.hexdigest()
 
     def embed(self, texts: Sequence[str], *, on_progress: Progress | None = None) -> Floats:
-        """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10.
+        """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; zero where the offset is and no word is known.
 
         Args:
             texts: any texts; of each the first `max_tokens` words are read.
@@ -99,7 +100,12 @@ def distil(teacher: SentenceEncoder, texts: Sequence[str], *, max_tokens: int, m
         texts: public.
         max_tokens: words of a text that are read.
         min_count: texts that a word must stand in.
+
+    Raises:
+        ConfigError: there are no texts.
     """
+    if not texts:
+        raise ConfigError("Expected public texts to distil the sentence encoder on: there are none.")
     counts = Counter(word for text in texts for word in set(words_of(text, max_tokens)))
     ranked = sorted((word for word in counts if counts[word] >= min_count), key=lambda word: (-counts[word], word))
     words = tuple(ranked[:MAX_WORDS])
@@ -109,7 +115,8 @@ def distil(teacher: SentenceEncoder, texts: Sequence[str], *, max_tokens: int, m
     wanted = teacher.embed(texts)
     # Centred ridge regression without a dense matrix of all texts.
     middle, mean = np.asarray(bags.mean(axis=0)).ravel(), wanted.mean(axis=0)
-    square = (bags.T @ bags).toarray() - len(texts) * np.outer(middle, middle)
+    square = (bags.T @ bags).toarray()
+    square -= np.outer(len(texts) * middle, middle)
     square[np.diag_indices_from(square)] += _RIDGE
     weights = np.linalg.solve(square, bags.T @ wanted - len(texts) * np.outer(middle, mean))
     return DistilledEncoder(
