@@ -122,11 +122,11 @@ def test_what_was_saved_is_still_compared(tmp_path: Path) -> None:
 
 def test_a_mechanism_within_another_moves_too() -> None:
     outer = settings(Embedded(replace(SPECS[0], device="meta"), device="meta"))
-    moved = config._on("cpu", outer)
+    moved = config.on_device("cpu", outer)
     assert moved["device"] == moved["mechanism"]["device"] == "cpu"
     assert outer["device"] == outer["mechanism"]["device"] == "meta"
     plain = settings(LabelOnly(epsilon=1.0, labels=SAMPLE_LABELS))
-    assert config._on("cpu", plain) == plain
+    assert config.on_device("cpu", plain) == plain
 
 
 def test_a_model_without_a_network_computes_on_the_cpu(tmp_path: Path) -> None:
