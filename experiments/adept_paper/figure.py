@@ -278,7 +278,7 @@ def _panel(axes: Axes, results: Results) -> None:
                 arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.5, "alpha": 0.6},
             )
     axes.axhline(0.5, color="black", linewidth=0.8)
-    axes.set_ylim(min(0.43, *(y - 0.07 for _, y, *_ in drawn)), max(0.58, *(y + 0.08 for _, y, *_ in drawn)))
+    axes.set_ylim(min(0.425, *(y - 0.08 for _, y, *_ in drawn)), max(0.58, *(y + 0.055 for _, y, *_ in drawn)))
     axes.set_xlim(min(places) - 0.08 * width, max(places) + 0.16 * width)
     axes.set_xlabel("accuracy of the intent classifier on original test texts")
 
