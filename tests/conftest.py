@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,17 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from vectors import write_vectors
 
     return write_vectors(tmp_path_factory.mktemp("vocabulary"))
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Small networks on one thread: two of them wait for each other where the workers of pytest share the cores."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 from postgres import postgres  # noqa: E402, F401  # the fixture: one server for the session

@@ -29,12 +29,7 @@ SMALL_P = 1e-6
 FACTORS = (2 / 3, 3 / 2)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def network(dim: int, *, hidden: int = 8, projected: bool = True) -> AnnotatedModel:

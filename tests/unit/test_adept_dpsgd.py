@@ -35,12 +35,7 @@ SIZES = Architecture(n_tokens=20, length=6, latent_dim=3, hidden=5, embedding=4,
 QUICK = [name for name in CHECKS if name not in ("statements", "distribution", "guarantee")]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

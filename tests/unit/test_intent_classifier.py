@@ -17,12 +17,7 @@ WEATHER = [f"will it rain in {name} {end}".strip() for name in PLACES for end in
 TEXTS, LABELS = MUSIC + WEATHER, ["music"] * 30 + ["weather"] * 30
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def trained(seed: int = 1, labels: list[str] = LABELS) -> IntentClassifier:

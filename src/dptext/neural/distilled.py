@@ -1,8 +1,8 @@
 """A sentence encoder distilled into word weights: what it says of public texts, read off a bag of words.
 
 Ridge regression from the tf-idf of a text's words to its sentence embedding (Hinton, Vinyals and Dean 2015 call it
-distillation; a linear pupil needs no training loop). It loses what the order of words says and is some hundred times as
-fast as the transformer. Teacher and pupil read public text only.
+distillation; a linear pupil needs no training loop). It loses what the order of words says; what it
+keeps, and how fast it is, stands in docs/results/adept.md. Teacher and pupil read public text only.
 
 A row is computed from its own words alone, by sums in the order of the vocabulary: the other texts of a batch change
 nothing, not even the last bit.

@@ -19,12 +19,7 @@ TOKENS = Tokens.from_public([r.text for r in RECORDS], labels=LABELS, max_tokens
 INPUTS = TOKENS.inputs(TOKENS.sequences(RECORDS))
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def network(*, clip_norm: float = 1.0, scale: float = 3.0, seed: int = 0, **changes: object) -> AutoEncoder:

@@ -41,12 +41,7 @@ SPECS = (SMALL, replace(SMALL, noise="privunit"), PublishedAdept.tiny()[0])
 WEIGHTS, SIZES, BOOK, POINTS = "weights.safetensors", "autoencoder.json", "codebook.json", "codebook.npy"
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

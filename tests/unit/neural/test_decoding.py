@@ -21,12 +21,7 @@ TOKENS = {True: Tokens(WORDS, LABELS, 14), False: Tokens(WORDS, (), 14)}
 SPECIAL = {PAD, UNKNOWN, BEGIN}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def network(tokens: Tokens, *, seed: int = 0, scale: float = 3.0, end: float = 0.0) -> AutoEncoder:

@@ -40,12 +40,7 @@ if not torch.cuda.is_available():
     ABSENT.append("cuda")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(params=SPECS, ids=lambda spec: f"{spec.kind}-{getattr(spec, 'noise', '')}")

@@ -25,6 +25,7 @@ from dptext.samples import sample_records  # noqa: E402
 
 RECORDS = sample_records(300)
 TEXTS = [record.text for record in RECORDS]
+pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = replace(Adept.tiny()[0], encoder="distilled", max_tokens=16, epochs=3, min_count=1)
 
 

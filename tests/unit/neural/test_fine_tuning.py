@@ -41,12 +41,7 @@ OTHERS = [*texts_of(0, 40, 1), *texts_of(1, 40, 1)]
 TRUE = np.repeat([True, False], 40)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -32,16 +32,6 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def one_thread():
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])
 def encoder(request, one_thread):
     return load_sentence_encoder(precision=request.param)

@@ -29,12 +29,7 @@ INPUTS = TOKENS.inputs(TARGETS)
 SETTINGS = Settings(LABELS, "lstm", 4, 1.0, 8, 12, 8, 1, 500, projected=True, schedule=Schedule(epochs=3))
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def fresh(seed: int = 0, *, clip_norm: float = 1.0) -> AutoEncoder:
