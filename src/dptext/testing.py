@@ -198,7 +198,14 @@ def _check_statements(case: Case) -> None:
         _require(guarantee.unit is unit, "the guarantee speaks of the unit that was asked for")
         _require(Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee, "guarantee in JSON")
         _require(bool(guarantee.explain()), "the guarantee explains itself")
-        derived = accounting.guarantee(spec.events(unit), guarantee.delta, unit=unit, relation=guarantee.relation)
+        derived = accounting.guarantee(
+            spec.events(unit),
+            guarantee.delta,
+            unit=unit,
+            basis=guarantee.basis,
+            relation=guarantee.relation,
+            trust=guarantee.trust,
+        )
         same = (derived.epsilon, derived.metric) == (guarantee.epsilon, guarantee.metric)
         _require(same, "the guarantee follows from the events of its unit")  # what a ledger adds up
         if guarantee.basis is not Basis.NONE:

@@ -15,7 +15,7 @@ from typing import Literal, Protocol, Self
 
 from dptext import _validate, accounting, text
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
 from dptext.randomness import Randomness
 from dptext.records import Record, Release
@@ -83,6 +83,7 @@ class PiiRedaction:
             [self.event],
             delta,
             unit=unit or Unit.TOKEN,
+            basis=Basis.NONE,
             relation=Relation.REPLACE_ONE,
             reveals=(KEPT_WORDS, text.TOKEN_COUNT, text.LINE_STRUCTURE),
         )

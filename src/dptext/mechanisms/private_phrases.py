@@ -18,7 +18,7 @@ import numpy as np
 from dptext import _validate, accounting, text
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
-from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.nearest import NearestWords
 from dptext.noise import coordinate_laplace
 from dptext.randomness import Randomness
@@ -72,6 +72,7 @@ class PrivatePhrases:
             [self.event],
             delta,
             unit=unit or Unit.TOKEN,
+            basis=Basis.NONE,
             relation=Relation.REPLACE_ONE,
             reveals=("every common word", text.TOKEN_COUNT, text.LINE_STRUCTURE),
         )

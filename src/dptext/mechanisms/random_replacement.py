@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting, text
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
-from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release
 
@@ -71,6 +71,7 @@ class RandomReplacement:
             [self.event],
             delta,
             unit=unit or Unit.TOKEN,
+            basis=Basis.NONE,
             relation=Relation.REPLACE_ONE,
             reveals=(*kept, text.TOKEN_COUNT, text.LINE_STRUCTURE),
         )

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting, text
 from dptext.curves import sum_up
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import ApproximateEvent, Guarantee, NoEvent, Relation, Unit
+from dptext.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, tokenized
 from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release
@@ -100,6 +100,7 @@ class RandomRedaction:
             [event],
             max(delta, event.delta),
             unit=Unit.TOKEN,
+            basis=Basis.PROVEN,
             relation=Relation.REPLACE_ONE,
             reveals=(text.TOKEN_COUNT, text.LINE_STRUCTURE),
         )
@@ -238,6 +239,7 @@ class CountRedaction:
             [self.event],
             delta,
             unit=unit or Unit.TOKEN,
+            basis=Basis.NONE,
             relation=Relation.REPLACE_ONE,
             reveals=(*((KEPT_WORDS,) if self.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE),
         )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from dptext import _validate, accounting, text
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.formats import string_fault
-from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
 from dptext.randomness import Randomness
 from dptext.records import Record, Release, records_digest
@@ -95,6 +95,7 @@ class SmartRedaction:
             [self.event],
             delta,
             unit=unit or Unit.TOKEN,
+            basis=Basis.NONE,
             relation=Relation.REPLACE_ONE,
             reveals=(*((KEPT_WORDS,) if self.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE),
         )
