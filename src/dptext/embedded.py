@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from dptext.errors import ConfigError, MissingExtraError
+from dptext.frozen import Frozen
 from dptext.guarantee import Event, Guarantee, Unit
 from dptext.likeness import mean_by_document
 from dptext.mechanism import HasMetric, Mechanism, Spec, releases_text, releases_vectors
@@ -130,7 +131,7 @@ def _load_encoder(spec: Embedded) -> SentenceEncoder | WordMean:
     return sentence_encoder.load_word_mean(load_glove())
 
 
-class EmbeddedMechanism:
+class EmbeddedMechanism(Frozen):
     """`Embedded`, fitted. Immutable."""
 
     __slots__ = ("_encoder", "inner", "spec")
