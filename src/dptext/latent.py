@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.errors import MissingExtraError
+from dptext.frozen import Frozen
 from dptext.guarantee import Event
 from dptext.mechanism import VectorNoise
 from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
@@ -195,8 +196,8 @@ def decoding(spec: NetworkSpec) -> Decoding:
     return found
 
 
-class Fitted(Generic[Spec_co]):
-    """A spec with its network. Immutable."""
+class Fitted(Frozen, Generic[Spec_co]):
+    """A spec with its network. Frozen."""
 
     __slots__ = ("_model", "spec")
 

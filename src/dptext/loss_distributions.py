@@ -69,12 +69,12 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
             value_discretization_interval=interval,
         )
         total = total.compose(step.self_compose(event.steps * event.count))
-    for event in choices:
-        gain, unmoved, loss = top_k_probabilities(event)
+    for runs in choices:
+        gain, unmoved, loss = top_k_probabilities(runs)
         upper = {i: math.log(mass) for i, mass in enumerate((gain, unmoved, loss)) if mass > 0}
         lower = {i: math.log(mass) for i, mass in enumerate((loss, unmoved, gain)) if mass > 0}
         choice = pld.from_two_probability_mass_functions(lower, upper, value_discretization_interval=interval)
-        total = total.compose(choice.self_compose(event.count))
+        total = total.compose(choice.self_compose(runs.count))
     if precision:
         noise = pld.from_gaussian_mechanism(
             moved / math.sqrt(precision), neighboring_relation=theirs, value_discretization_interval=interval

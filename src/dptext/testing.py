@@ -21,8 +21,8 @@ import tempfile
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
@@ -216,15 +216,48 @@ def _check_statements(case: Case) -> None:
 def _check_event(case: Case) -> None:
     """Neither the event nor the guarantee depends on the text."""
     mechanism = case.mechanism
-
-    def stated() -> tuple[object, ...]:
-        spec = mechanism.spec
-        return mechanism.event, settings(spec), dict(mechanism.digests), [spec.guarantee(unit) for unit in spec.units]
-
-    before = stated()
+    before = _stated(mechanism)
     for record in case.batch:
         mechanism.privatize([record], seeded(case.seed))
-        _require(stated() == before, "event, settings, digests and guarantee do not depend on the text")
+        _require(_stated(mechanism) == before, "event, settings, digests and guarantee do not depend on the text")
+
+
+def _stated(mechanism: Mechanism[str]) -> tuple[object, ...]:
+    spec = mechanism.spec
+    said = [(spec.events(unit), spec.guarantee(unit)) for unit in spec.units]
+    return mechanism.event, settings(spec), dict(mechanism.digests), said
+
+
+def _check_frozen(case: Case) -> None:
+    """No attribute of a fitted mechanism can be assigned or deleted: it states what was fitted."""
+    mechanism, given = case.mechanism, case.mechanism.digests
+    before = _stated(mechanism)
+    own = {name for name in dir(mechanism) if not name.startswith("__")}
+    for name in sorted(own | {"spec", "event", "digests", "__class__"}):
+        value = _planted(mechanism, name)
+        _require(_refuses(setattr, mechanism, name, value), f"a fitted mechanism is frozen: {name} was assigned")
+        _require(_refuses(delattr, mechanism, name), f"a fitted mechanism is frozen: {name} was deleted")
+    if isinstance(given, MutableMapping):
+        given["planted"] = "0" * 64
+    _require(_stated(mechanism) == before, "digests that were read cannot change what a mechanism states")
+
+
+def _planted(mechanism: Mechanism[str], name: str) -> object:
+    """A value of the right type: of the spec one at another epsilon, where there is one, of all else its own."""
+    found: object = None
+    with contextlib.suppress(DPTextError, TypeError, AttributeError):  # no such value, or none at these settings
+        found = getattr(mechanism, name)
+        if name == "spec":
+            found = replace(found, epsilon=2 * found.epsilon)  # type: ignore[type-var,attr-defined]
+    return found
+
+
+def _refuses(change: Callable[..., None], *given: object) -> bool:
+    try:
+        change(*given)
+    except AttributeError:  # FrozenInstanceError is one
+        return True
+    return False
 
 
 # ------------------------------------------------------------------------------------- one release a record
@@ -499,6 +532,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "distribution": _check_distribution,
     "fresh": _check_fresh,
     "event": _check_event,
+    "frozen": _check_frozen,
     "verbatim": _check_verbatim,
     "silence": _check_silence,
     "files": _check_files,

@@ -5,7 +5,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,15 +26,18 @@ from vectors import WORDS
 KEPT: list[str] = []
 
 
-@dataclass
+@dataclass(frozen=True)
 class Planted:
     """The word mechanism with one fault."""
 
     inner: object = field(repr=False)
     fault: str
-    last: str = ""
     seen: ClassVar[dict[str, str]] = {}
-    cache: dict[str, str] = field(default_factory=dict, repr=False)
+    cache: dict[str, object] = field(default_factory=dict, repr=False)
+
+    @property
+    def last(self) -> str:
+        return self.cache.get("last", "")
 
     @property
     def spec(self):
@@ -66,7 +69,12 @@ class Planted:
 
     @property
     def digests(self) -> Mapping[str, str]:
-        return {"vectors": "short"} if self.fault == "short digest" else self.inner.digests
+        match self.fault:
+            case "short digest":
+                return {"vectors": "short"}
+            case "digests that are kept":
+                return self.cache.setdefault("digests", dict(self.inner.digests))
+        return self.inner.digests
 
     def __repr__(self) -> str:
         return f"Planted({self.last})" if self.fault == "repr" else "Planted(...)"
@@ -83,19 +91,19 @@ class Planted:
             (folder / "notes.txt").write_text(self.last, "utf-8")
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
-        if records:
-            self.last = records[-1].text if self.fault == "event from text" else self.last
+        if records and self.fault == "event from text":
+            self.cache["last"] = records[-1].text
         text = " ".join(record.text[:200] for record in records)
         safe = text.encode("utf-8", "replace").decode()
         match self.fault:
             case "repr" | "saves text":
-                self.last += text
+                self.cache["last"] = self.last + text
             case "cache":
                 self.cache[text] = "seen"
             case "cache on the class":
                 Planted.seen[text] = "seen"
             case "cache in an array":
-                self.array = np.array([text] if text else ["-"])
+                self.cache["array"] = np.array([text] if text else ["-"])
             case "prints":
                 print(safe)
             case "logs":
@@ -246,6 +254,7 @@ FAULTS = {
     "distribution": ["by neighbours", "shared in a batch", "first is louder"],
     "fresh": ["fixed seed", "constant by text"],
     "event": ["event from text"],
+    "frozen": ["digests that are kept"],
     "verbatim": [
         "unknown raw",
         "labels",
@@ -319,7 +328,7 @@ class Forgetful(RandomRedactionMechanism):
 
     def __init__(self, spec: RandomRedaction) -> None:
         super().__init__(spec)
-        self._threshold //= 2
+        object.__setattr__(self, "_threshold", self._threshold // 2)
 
 
 def test_what_keeps_words_states_nothing_pure(vectors: Path) -> None:
@@ -328,6 +337,86 @@ def test_what_keeps_words_states_nothing_pure(vectors: Path) -> None:
         check_mechanism(spec.fit(), words=WORDS[:4], checks=["verbatim"])
     sound = RandomRedaction(0.5).fit()
     assert check_mechanism(sound, checks=["verbatim", "files", "guarantee"])
+
+
+class Thawed:
+    """A sound mechanism, but for one attribute that can be changed after the fit."""
+
+    __slots__ = ("_spec", "inner")
+
+    def __init__(self, inner) -> None:
+        self._spec, self.inner = inner.spec, inner
+
+    spec = property(lambda self: self._spec)
+    event = property(lambda self: self.spec.event)
+    digests = property(lambda self: self.inner.digests)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, name) and not self.thaws(name):
+            raise FrozenInstanceError(name)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if not self.thaws(name):
+            raise FrozenInstanceError(name)
+        super().__delattr__(name)
+
+    def thaws(self, name: str) -> bool:
+        return False
+
+    def privatize(self, records, randomness):
+        return self.inner.privatize(records, randomness)
+
+
+class ThawedSlot(Thawed):
+    """The slot behind a property."""
+
+    __slots__ = ()
+
+    def thaws(self, name: str) -> bool:
+        return name == "_spec"
+
+
+class ThawedSpec(Thawed):
+    """A property that is assigned, with a look at the value."""
+
+    __slots__ = ()
+
+    def thaws(self, name: str) -> bool:
+        return name in ("spec", "_spec")
+
+    @property
+    def spec(self):
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: WordMetric) -> None:
+        if not isinstance(spec, WordMetric):
+            raise AttributeError("a spec is a spec")  # noqa: TRY004 (as a refused attribute does)
+        self._spec = spec
+
+
+class ThawedKind(Thawed):
+    """What a method does is another class's word."""
+
+    __slots__ = ()
+
+    def thaws(self, name: str) -> bool:
+        return name == "__class__"
+
+
+class ThawedMethod(Thawed):
+    """A method that is replaced."""
+
+    def thaws(self, name: str) -> bool:
+        return name == "privatize"
+
+
+@pytest.mark.parametrize("kind", [ThawedSlot, ThawedSpec, ThawedKind, ThawedMethod])
+def test_what_can_be_assigned_after_the_fit_is_caught(tem, kind: type[Thawed]) -> None:
+    assert check_mechanism(Thawed(tem), words=WORDS[:4], checks=["frozen"]) == ("frozen",)
+    with pytest.raises(ContractError, match="a fitted mechanism is frozen"):
+        check_mechanism(kind(tem), words=WORDS[:4], checks=["frozen"])
 
 
 @pytest.mark.parametrize("check", ["verbatim", "files"])

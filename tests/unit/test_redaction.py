@@ -176,7 +176,7 @@ class Seldom(RandomRedactionMechanism):
 
     def __init__(self, spec: RandomRedaction, short: float) -> None:
         super().__init__(spec)
-        self._threshold -= round(short * 2**63)
+        object.__setattr__(self, "_threshold", self._threshold - round(short * 2**63))
 
 
 @dataclass

@@ -33,6 +33,7 @@ from dptext import _validate, accounting, ranking
 from dptext.embeddings import ALONE
 from dptext.errors import ConfigError, IncomparableError
 from dptext.formats import string_fault
+from dptext.frozen import Frozen
 from dptext.guarantee import Basis, Event, ExponentialEvent, Guarantee, PureEvent, Relation, Unit
 from dptext.label_response import LabelResponse
 from dptext.likeness import GRID, STEPS
@@ -390,7 +391,7 @@ def _expected_by_weight(spec: Candidates, scores: Floats, gains: Floats, own: ND
     return float(((weights * gains).sum(axis=1) / weights.sum(axis=1)).mean())
 
 
-class CandidatesMechanism:
+class CandidatesMechanism(Frozen):
     """`Candidates` with its pool. Immutable; every output's probability is known (`HasDistribution`).
 
     Attributes:

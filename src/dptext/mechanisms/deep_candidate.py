@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting
 from dptext.embeddings import ALONE
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.frozen import Frozen
 from dptext.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
 from dptext.mechanism import seen
 from dptext.randomness import Randomness
@@ -297,7 +298,7 @@ def _neural() -> ModuleType:
     return candidates_fit
 
 
-class DeepCandidateMechanism:
+class DeepCandidateMechanism(Frozen):
     """`DeepCandidate` with its candidates. Immutable; every output's probability is known (`HasDistribution`)."""
 
     __slots__ = ("_fitted", "spec")

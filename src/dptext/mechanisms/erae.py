@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from dptext import _validate, accounting
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.frozen import Frozen
 from dptext.guarantee import (
     Basis,
     Event,
@@ -317,7 +318,7 @@ def _neural() -> ModuleType:
     return erae_model
 
 
-class ErAeMechanism:
+class ErAeMechanism(Frozen):
     """`ErAe` with its network. Immutable."""
 
     __slots__ = ("_model", "spec")

@@ -26,6 +26,7 @@ from scipy import sparse
 from dptext import _validate, accounting
 from dptext.errors import ConfigError, IncomparableError
 from dptext.formats import string_fault
+from dptext.frozen import Frozen
 from dptext.guarantee import Basis, Guarantee, Relation, TopKEvent, Unit
 from dptext.label_response import LabelResponse
 from dptext.randomness import Randomness, uniform_below
@@ -183,7 +184,7 @@ class LabelOnly:
         return cls(labels, epsilon=2.0), cls(labels, epsilon=2.0, text="medoid")
 
 
-class LabelOnlyMechanism:
+class LabelOnlyMechanism(Frozen):
     """A `LabelOnly` with the texts of each label. Immutable; it knows the probability of every output."""
 
     __slots__ = ("_response", "_texts", "spec")

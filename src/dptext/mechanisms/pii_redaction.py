@@ -15,6 +15,7 @@ from typing import Literal, Protocol, Self
 
 from dptext import _validate, accounting, text
 from dptext.errors import ConfigError, MissingExtraError
+from dptext.frozen import Frozen
 from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
 from dptext.randomness import Randomness
@@ -140,7 +141,7 @@ class Analyzer(Protocol):
         ...
 
 
-class PiiRedactionMechanism:
+class PiiRedactionMechanism(Frozen):
     """A `PiiRedaction` with its tagger. Without any randomness of its own."""
 
     __slots__ = ("_analyzer", "_mask", "_versions", "spec")

@@ -18,6 +18,7 @@ import numpy as np
 from dptext import _validate, accounting, text
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
+from dptext.frozen import Frozen
 from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.nearest import NearestWords
 from dptext.noise import coordinate_laplace
@@ -103,7 +104,7 @@ class PrivatePhrases:
         return (cls(variance=6.0, n_words=300, common_words=50),)
 
 
-class PrivatePhrasesMechanism:
+class PrivatePhrasesMechanism(Frozen):
     """A `PrivatePhrases` with its vectors."""
 
     __slots__ = ("_nearest", "_standin", "_vectors", "spec")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting, text
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
+from dptext.frozen import Frozen
 from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release
@@ -107,7 +108,7 @@ class RandomReplacement:
         return (cls(rate=0.5, n_words=300),)
 
 
-class RandomReplacementMechanism:
+class RandomReplacementMechanism(Frozen):
     """A `RandomReplacement` with its words. Immutable."""
 
     __slots__ = ("_vectors", "spec")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting, text
 from dptext.curves import sum_up
 from dptext.errors import ConfigError, IncomparableError
+from dptext.frozen import Frozen
 from dptext.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, tokenized
 from dptext.randomness import Randomness, uniform_below
@@ -131,7 +132,7 @@ class RandomRedaction:
         return cls(0.5), cls(0.3, runs="merge"), cls(1.0)
 
 
-class RandomRedactionMechanism:
+class RandomRedactionMechanism(Frozen):
     """A `RandomRedaction`. Immutable; it knows the probability of every output."""
 
     __slots__ = ("_mask", "_threshold", "spec")
@@ -268,7 +269,7 @@ class CountRedaction:
         return cls(0.5), cls(0.5, "types", runs="merge")
 
 
-class CountRedactionMechanism:
+class CountRedactionMechanism(Frozen):
     """A `CountRedaction`. Immutable; it knows the probability of every output."""
 
     __slots__ = ("_mask", "spec")

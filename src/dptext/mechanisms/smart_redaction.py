@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from dptext import _validate, accounting, text
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.formats import string_fault
+from dptext.frozen import Frozen
 from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
 from dptext.randomness import Randomness
@@ -176,7 +177,7 @@ class SmartRedaction:
         return (cls(0.5, sensitive="health", n_words=500),)
 
 
-class SmartRedactionMechanism:
+class SmartRedactionMechanism(Frozen):
     """A `SmartRedaction` with the weights of its words. Immutable, and without any randomness."""
 
     __slots__ = ("_mask", "_trained_on", "_weights", "spec")

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError, IncomparableError
+from dptext.frozen import Frozen
 from dptext.guarantee import Basis, ExponentialEvent, Guarantee, Relation, Unit
 from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release
@@ -140,7 +141,7 @@ class SynTf:
         return (cls(epsilon=3.0, n_terms=1, n_words=220),)
 
 
-class SynTfMechanism:
+class SynTfMechanism(Frozen):
     """A `SynTf` with its vectors. Immutable; it knows the probability of every output."""
 
     __slots__ = ("_choice", "_directions", "_vectors", "spec")

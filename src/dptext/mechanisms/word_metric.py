@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting, text
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError, IncomparableError
+from dptext.frozen import Frozen
 from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, MetricEvent, Relation, Unit
 from dptext.nearest import NearestWords
 from dptext.noise import MetricNoise
@@ -218,7 +219,7 @@ class WordMetric:
         )
 
 
-class _Fitted(ABC):
+class _Fitted(Frozen, ABC):
     """What both ways have in common: public vectors, and a word for each token."""
 
     __slots__ = ("_words", "spec")

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from dptext.errors import ConfigError, MissingExtraError
+from dptext.frozen import Frozen
 from dptext.guarantee import Json
 from dptext.neural.autoencoder import Architecture, AutoEncoder, Decoder, Decoding, encode
 from dptext.neural.devices import require_device
@@ -59,7 +60,7 @@ class Settings:
     schedule: Schedule
 
 
-class AnnotatedModel:
+class AnnotatedModel(Frozen):
     """An auto-encoder with its vocabulary; immutable once fitted.
 
     Attributes:

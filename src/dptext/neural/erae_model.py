@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from dptext.embeddings import load_glove
 from dptext.errors import ConfigError
+from dptext.frozen import Frozen
 from dptext.neural.devices import require_device
 from dptext.neural.erae import (
     FIRST_OPTION,
@@ -59,7 +60,7 @@ class Settings:
         return Sizes(len(tokens), self.max_tokens, self.embedding, self.hidden, self.latent_dim, self.latent)
 
 
-class ErAeModel:
+class ErAeModel(Frozen):
     """Network and vocabulary; immutable once fitted."""
 
     __slots__ = ("_device", "_network", "_tokens", "_trained_on")
