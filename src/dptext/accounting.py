@@ -39,6 +39,7 @@ from dptext.curves import (
     gaussian_epsilon,
     renyi_divergence,
     renyi_epsilon,
+    round_up,
     sum_up,
     top_k_epsilon,
     two_set_epsilon,
@@ -224,6 +225,11 @@ def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> 
     # Gaussians compose to one Gaussian: 1 / noise_multiplier^2 adds up.
     precision = sum_up((inverse_square(e.noise_multiplier), e.count) for e in mixable)
     return gaussian_epsilon(1 / math.sqrt(precision), delta)
+
+
+def slack(events: Iterable[Event]) -> float:
+    """The least delta at which the events can have an epsilon because of their own additive deltas, rounded up."""
+    return round_up(approximate_delta(event for event in events if isinstance(event, ApproximateEvent)))
 
 
 def epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:

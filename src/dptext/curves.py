@@ -28,7 +28,7 @@ def up(value: float) -> float:
     return math.nextafter(value * (1 + _ROUNDING), math.inf) if value > 0 else 0.0
 
 
-def _round_up(total: Fraction) -> float:
+def round_up(total: Fraction) -> float:
     """The smallest float that is at least this fraction."""
     nearest = float(total)
     return nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)
@@ -73,7 +73,7 @@ def sum_up(terms: Iterable[tuple[float, int]]) -> float:
     if any(math.isinf(value) for value, _ in listed):
         return math.inf
     try:
-        return _round_up(sum((Fraction(value) * count for value, count in listed), Fraction(0)))
+        return round_up(sum((Fraction(value) * count for value, count in listed), Fraction(0)))
     except OverflowError:
         return math.inf
 

@@ -97,11 +97,6 @@ class Embedded:
         """Those of the other mechanism."""
         return self.mechanism.units
 
-    @property
-    def event(self) -> Event:
-        """That of the other mechanism's smallest unit."""
-        return self.events(self.units[0])[0]
-
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """Those of the other mechanism (IncomparableError where it knows none)."""
         return self.mechanism.events(unit)
@@ -163,11 +158,6 @@ class EmbeddedMechanism(Frozen):
 
     def __repr__(self) -> str:
         return f"EmbeddedMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> Event:
-        """That of the other mechanism."""
-        return self.inner.event
 
     @property
     def digests(self) -> Mapping[str, str]:

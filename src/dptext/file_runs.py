@@ -427,7 +427,7 @@ class _Run:
             raise DataError(f"{self.source} changed while it was read: others were charged. Nothing is released.")
         certificate = Certificate(
             settings=settings(self.mechanism.spec),
-            event=self.mechanism.event,
+            events=self.mechanism.spec.events(self.mechanism.spec.units[0]),
             guarantees=self.promised,
             records=done,
             output=self.target.name,

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from dptext import _validate
 from dptext.errors import MissingExtraError
 from dptext.frozen import Frozen
-from dptext.guarantee import Event
 from dptext.mechanism import VectorNoise
 from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
 from dptext.privunit import PrivUnit
@@ -99,11 +98,6 @@ class NetworkSpec(Protocol):
 
 class LatentSpec(NetworkSpec, Protocol):
     """A spec whose noise is added to the latent."""
-
-    @property
-    def event(self) -> Event:
-        """One release of one utterance, with the training where that was on private text."""
-        ...
 
     @property
     def vector_noise(self) -> VectorNoise:
@@ -212,11 +206,6 @@ class Fitted(Frozen, Generic[Spec_co]):
     def model(self) -> AnnotatedModel:
         """The network, for experiments and audits; it is as private as the text it was trained on."""
         return self._model
-
-    @property
-    def event(self) -> Event:
-        """What accounting counts for one release of one utterance."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

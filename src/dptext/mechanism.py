@@ -88,11 +88,6 @@ class Mechanism(Protocol[Output_co]):
         ...
 
     @property
-    def event(self) -> Event:
-        """What happens to the spec's smallest unit in one release."""
-        ...
-
-    @property
     def digests(self) -> Mapping[str, str]:
         """sha256 digests of the fitted model and of the public data in it, by name."""
         ...

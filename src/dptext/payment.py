@@ -15,14 +15,11 @@ from dataclasses import dataclass, field
 
 from dptext import accounting
 from dptext.errors import ConfigError, IncomparableError, NoGuaranteeError
-from dptext.guarantee import Basis, Guarantee, Trust, Unit
+from dptext.guarantee import ONE_RECORD, Basis, Guarantee, Trust, Unit
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Account, Charge, Request, Terms
 from dptext.mechanism import Spec, settings
 from dptext.randomness import Randomness
-
-#: Nothing tells two records of one text from records of two texts, unless each is named.
-ONE_RECORD = "no document stands in more than one record of a run (not checked, as documents are not named)"
 
 
 @dataclass(frozen=True, slots=True)

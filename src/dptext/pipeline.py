@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from dptext import _validate, accounting
@@ -16,7 +17,7 @@ from dptext.errors import (
     NoGuaranteeError,
     PrivacyError,
 )
-from dptext.guarantee import Basis, Guarantee, Unit
+from dptext.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.mechanism import Mechanism, Spec, output_fault
 from dptext.randomness import Randomness, secure
 from dptext.records import Record, Release, batches
@@ -49,8 +50,17 @@ def guarantees(
                 f"{spec.kind} with these settings ends at the {spec.units[-1].value}."
             )
         found.append(accounting.for_author(documents[-1], max_per_author=max_per_author))
-    found = [guarantee.revealing(*reveals) for guarantee in found]
+    found = [_assuming(guarantee).revealing(*reveals) for guarantee in found]
     return tuple(found if randomness.is_secure else [guarantee.voided(SEEDED) for guarantee in found])
+
+
+def _assuming(promised: Guarantee) -> Guarantee:
+    """The guarantee with what a run takes for granted, as it sees records and neither documents nor people."""
+    assumed = {Unit.DOCUMENT: ONE_RECORD, Unit.AUTHOR: ONE_SPELLING}.get(promised.unit)
+    if assumed is None or promised.basis is Basis.NONE:
+        return promised
+    basis = weakest(promised.basis, Basis.CONDITIONAL)
+    return replace(promised, basis=basis, assumptions=(*promised.assumptions, assumed))
 
 
 def require_guarantee(spec: Spec, without_guarantee: bool) -> None:

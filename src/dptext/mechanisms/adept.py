@@ -26,7 +26,6 @@ from dptext import _validate, accounting, latent
 from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import (
     MAX_MEANINGFUL_DELTA,
-    ApproximateEvent,
     Basis,
     Event,
     Guarantee,
@@ -124,7 +123,7 @@ class Adept:
             raise ConfigError(
                 f"Expected delta={self.delta!r} > 0 for noise='gaussian' and 0 for every other, found {self.noise!r}."
             )
-        _ = self.event
+        _ = self.events(Unit.DOCUMENT)
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -144,18 +143,16 @@ class Adept:
             self.noise, epsilon=self.epsilon, delta=self.delta, dim=self.latent_dim, clip_norm=self.clip_norm
         )
 
-    @property
-    def event(self) -> PureEvent | ApproximateEvent:
-        """One release. (How many utterances share a codebook's probability is known only when it is written.)"""
-        return PureEvent(self.epsilon) if self.noise == "codebook" else self.vector_noise.event
-
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """One release of one utterance."""
+        """One release of one utterance.
+
+        How many utterances share a codebook's probability is known only when it is written.
+        """
         if unit is not Unit.DOCUMENT:
             raise IncomparableError(
                 f"Expected unit=document, found unit={unit.value}: ADePT releases a whole utterance at once."
             )
-        return (self.event,)
+        return (PureEvent(self.epsilon),) if self.noise == "codebook" else self.vector_noise.events
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """What one release of one utterance guarantees.
@@ -166,7 +163,7 @@ class Adept:
         events = self.events(unit or Unit.DOCUMENT)
         return accounting.guarantee(
             events,
-            max(delta, getattr(self.event, "delta", 0.0)),
+            max(delta, self.delta, accounting.slack(events)),
             unit=Unit.DOCUMENT,
             relation=Relation.REPLACE_ONE,
             basis=Basis.CONDITIONAL,
@@ -182,7 +179,7 @@ class Adept:
         """
         self.events(unit or Unit.DOCUMENT)
         found = replace(self, epsilon=epsilon, delta=delta or self.delta if self.noise == "gaussian" else 0.0)
-        slack = getattr(found.event, "delta", 0.0)
+        slack = accounting.slack(found.events(Unit.DOCUMENT))
         if self.noise != "gaussian" and slack > (delta or MAX_MEANINGFUL_DELTA):
             raise ConfigError(f"Expected delta={delta!r} >= {slack:.3g}, the slack of the float sampler.")
         return found

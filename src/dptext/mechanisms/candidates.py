@@ -161,7 +161,7 @@ class Candidates:
     @property
     def exponential(self) -> Exponential:
         """The exponential choice among scores in [0, 2]."""
-        return Exponential(_log_range(self.text_epsilon, self.candidates))
+        return Exponential(_log_range(self.text_epsilon, self.candidates), score_range=_WIDTH)
 
     @property
     def event(self) -> PureEvent | ExponentialEvent:
@@ -171,7 +171,7 @@ class Candidates:
         """
         if self.selection == "top_k" or self.label_share:
             return PureEvent(self.epsilon)
-        return self.exponential.range_event(_WIDTH, self.candidates)
+        return self.exponential.range_event(self.candidates)
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """One release of one document (else IncomparableError)."""
@@ -408,11 +408,6 @@ class CandidatesMechanism(Frozen):
 
     def __repr__(self) -> str:
         return f"CandidatesMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> PureEvent | ExponentialEvent:
-        """One choice for one document."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -331,11 +331,6 @@ class ErAeMechanism(Frozen):
         return f"ErAeMechanism({self.spec!r})"
 
     @property
-    def event(self) -> Event:
-        """All words of one text."""
-        return self.spec.event
-
-    @property
     def digests(self) -> Mapping[str, str]:
         """Digests of the network with its vocabulary, and of the public text."""
         return self._model.digests

@@ -198,11 +198,6 @@ class LabelOnlyMechanism(Frozen):
         return f"LabelOnlyMechanism({self.spec!r})"
 
     @property
-    def event(self) -> TopKEvent:
-        """What happens to one record."""
-        return self.spec.event
-
-    @property
     def digests(self) -> Mapping[str, str]:
         """The digest of the public texts that can be drawn."""
         pairs = zip(self.spec.labels, self._texts, strict=True)

@@ -156,11 +156,6 @@ class PiiRedactionMechanism(Frozen):
         return f"PiiRedactionMechanism({self.spec!r})"
 
     @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return self.spec.event
-
-    @property
     def digests(self) -> Mapping[str, str]:
         """The digest of the names and versions of the tagger's packages."""
         return {"tagger": hashlib.sha256(self._versions.encode()).hexdigest()}

@@ -119,11 +119,6 @@ class PrivatePhrasesMechanism(Frozen):
         return f"PrivatePhrasesMechanism({self.spec!r})"
 
     @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return self.spec.event
-
-    @property
     def digests(self) -> Mapping[str, str]:
         """The digest of the public vectors."""
         return {"vectors": self._vectors.digest}

@@ -121,11 +121,6 @@ class RandomReplacementMechanism(Frozen):
         return f"RandomReplacementMechanism({self.spec!r})"
 
     @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return self.spec.event
-
-    @property
     def digests(self) -> Mapping[str, str]:
         """The digest of the public words and their vectors."""
         return {"vectors": self._vectors.digest}

@@ -146,11 +146,6 @@ class RandomRedactionMechanism(Frozen):
         return f"RandomRedactionMechanism({self.spec!r})"
 
     @property
-    def event(self) -> ApproximateEvent:
-        """What happens to one token."""
-        return self.spec.event
-
-    @property
     def digests(self) -> Mapping[str, str]:
         """None: nothing is fitted."""
         return {}
@@ -280,11 +275,6 @@ class CountRedactionMechanism(Frozen):
 
     def __repr__(self) -> str:
         return f"CountRedactionMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

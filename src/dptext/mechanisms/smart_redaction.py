@@ -192,11 +192,6 @@ class SmartRedactionMechanism(Frozen):
         return f"SmartRedactionMechanism({self.spec!r})"
 
     @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return self.spec.event
-
-    @property
     def digests(self) -> Mapping[str, str]:
         """Digests of the weights and of the public texts that they were learnt from."""
         written = json.dumps(self._weights, sort_keys=True).encode()

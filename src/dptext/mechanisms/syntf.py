@@ -83,9 +83,14 @@ class SynTf:
         return (Unit.DOCUMENT,)
 
     @property
+    def choice(self) -> Exponential:
+        """The choice among similar words, whose similarities lie in [0, 1]."""
+        return Exponential(self.epsilon, score_range=1.0)
+
+    @property
     def event(self) -> ExponentialEvent:
         """All words of one document."""
-        return replace(Exponential(self.epsilon).range_event(1.0, self.n_words), count=self.n_terms)
+        return replace(self.choice.range_event(self.n_words), count=self.n_terms)
 
     def events(self, unit: Unit) -> tuple[ExponentialEvent]:
         """The choices that a document takes (else IncomparableError)."""
@@ -149,18 +154,13 @@ class SynTfMechanism(Frozen):
     def __init__(self, spec: SynTf, vectors: WordVectors) -> None:
         self.spec = spec
         self._vectors = vectors
-        self._choice = Exponential(spec.epsilon)
+        self._choice = spec.choice
         points = vectors.vectors.astype(np.float64)
         norms = np.linalg.norm(points, axis=1, keepdims=True)
         self._directions = points / np.where(norms > 0, norms, 1.0)  # a zero vector is like no other
 
     def __repr__(self) -> str:
         return f"SynTfMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> ExponentialEvent:
-        """What happens to one document."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -263,11 +263,6 @@ class TruncationMechanism(Frozen):
         return f"TruncationMechanism({self.spec!r})"
 
     @property
-    def event(self) -> PureEvent:
-        """One release, for a sentence."""
-        return self.spec.event
-
-    @property
     def digests(self) -> Mapping[str, str]:
         """Digests of the box, of the public text it was measured on, and of the encoder."""
         found = hashlib.sha256(np.stack([self.box.low, self.box.high]).astype("<f8").tobytes())

@@ -232,11 +232,6 @@ class _Fitted(Frozen, ABC):
         return f"{type(self).__name__}({self.spec!r})"
 
     @property
-    def event(self) -> MetricEvent:
-        """What happens to one token."""
-        return self.spec.event
-
-    @property
     def digests(self) -> Mapping[str, str]:
         """The digest of the public vectors."""
         return {"vectors": self._words.vectors.digest}
