@@ -11,11 +11,10 @@ vectorized `choose(scores, source)` over a batch of rows::
     >>> choice.event
     TopKEvent(epsilon=3.0, k=1, size=4, count=1)
 
-Scores are `(rows, options)`, and refused where they are not finite; the private part is their order and size. Draws use integers only.
-Weights e^w are rounded to integers of up to 119 bits: as if each w were off by at most 2^-39, which is
-paid for by shrinking w a little, so that the stated epsilon holds exactly. Weights more than e^54 below a
-row's largest are lifted to that floor; this changes no sensitivity, because the largest is as Lipschitz as
-each score.
+Scores are `(rows, options)`, and refused where they are not finite; the private part is their order and size.
+Draws use integers only. Weights e^w are rounded to integers of up to 119 bits: as if each w were off by at most 2^-39,
+which is paid for by shrinking w a little, so that the stated epsilon holds exactly. Weights more than e^54 below a
+row's largest are lifted to that floor; this changes no sensitivity, because the largest is as Lipschitz as each score.
 """
 
 from __future__ import annotations
@@ -51,6 +50,9 @@ _FLOOR = -54.0
 _TOP_BITS = 119
 #: What rounding weights to integers can add to the log ratio of two outputs (four roundings of 2^-40 each).
 ROUNDING_LOSS = 2.0**-37
+#: Distances below this one are counted as this one by `TruncatedExponential`, whose rounding they could not pay for.
+LEAST_DISTANCE = 2.0**-10
+_LEAST = "different points count as at least 2^-10 apart"
 _ROWS_AT_ONCE = 1 << 17  # options a block: bounds the memory of the wide integers, some 900 bytes an option
 
 
@@ -226,7 +228,10 @@ class TruncatedExponential:
     So only the near options must be looked at.
 
     Guarantee:
-        `event(metric)`: log ratio at most epsilon * distance, when distances obey the triangle inequality.
+        `event(metric)`: log ratio at most epsilon * distance, when distances obey the triangle inequality, and those of
+        different points are at least `LEAST_DISTANCE` or counted as that. Rounding of weights and distances can add
+        2^-36 to a log ratio, whatever the distance; so epsilon is shrunk by 2^-36 / `LEAST_DISTANCE` beforehand. The
+        larger of each distance and a constant obeys the triangle inequality, too.
     """
 
     epsilon: float
@@ -247,13 +252,22 @@ class TruncatedExponential:
         return 2 / epsilon * math.log((1 - beta) * (size - 1) / beta)
 
     def event(self, metric: str) -> MetricEvent:
-        """One choice, for distances called `metric`."""
-        return MetricEvent(self.epsilon, metric)
+        """One choice, for distances called `metric`, of which the least is `LEAST_DISTANCE`."""
+        return MetricEvent(self.epsilon, self.counted(metric))
+
+    @staticmethod
+    def counted(metric: str) -> str:
+        """The distance that epsilon is multiplied with, by name."""
+        return f"{metric}; {_LEAST}"
+
+    @property
+    def _shrunk(self) -> float:
+        return max(self.epsilon - 2 * ROUNDING_LOSS / LEAST_DISTANCE, 0.0) / 2
 
     def distribution(self, distances: Scores) -> Floats:
         """Probabilities `(rows, options)`."""
         near = np.minimum(_checked(distances, self.size), self.threshold)
-        return _softmax(-near * _scale(self.epsilon, 1.0))
+        return _softmax(-near * self._shrunk)
 
     def choose(self, near: Floats, source: Randomness) -> Indices:
         """Which of the near options of each row, or -1 for one of the others.
@@ -275,7 +289,7 @@ class TruncatedExponential:
         listed = near < np.inf
         require_finite(near[listed | np.isnan(near)])
         others = self.size - listed.sum(axis=1)
-        scale = _scale(self.epsilon, 1.0)
+        scale = self._shrunk
         weights = np.where(listed, -scale * np.minimum(near, self.threshold), 0.0)
         rest = np.log(np.maximum(others, 1)) - scale * self.threshold
         limbs = _integer_weights(np.concatenate([weights, rest[:, None]], axis=1))

@@ -14,7 +14,6 @@ import pytest
 
 from dptext.audits.distinguishing import separation
 from dptext.errors import ConfigError, DPTextError, PrivacyError
-from dptext.guarantee import Event, MetricEvent
 from dptext.mechanisms.redaction import RandomRedaction, RandomRedactionMechanism
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.randomness import Randomness, seeded
@@ -57,15 +56,11 @@ class Planted:
                 )
             case "loads another":
                 return LoadsAnother(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
+            case "event from text":
+                return replace(self.inner.spec, epsilon=self.inner.spec.epsilon + len(self.last) / 100)
             case "thawed spec":
                 return make_dataclass("Thawed", ["epsilon", "kind"])(1.0, "thawed")
         return self.inner.spec
-
-    @property
-    def event(self) -> Event:
-        if self.fault == "event from text":
-            return MetricEvent(1.0 + len(self.last) / 100, self.inner.event.metric)
-        return self.inner.event
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -348,7 +343,6 @@ class Thawed:
         self._spec, self.inner = inner.spec, inner
 
     spec = property(lambda self: self._spec)
-    event = property(lambda self: self.spec.event)
     digests = property(lambda self: self.inner.digests)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -452,10 +446,6 @@ class PlantedVectors:
     @property
     def spec(self) -> VectorWords:
         return replace(self.inner.spec, output="words") if self.fault == "another output" else self.inner.spec
-
-    @property
-    def event(self) -> Event:
-        return self.inner.event
 
     @property
     def digests(self) -> Mapping[str, str]:

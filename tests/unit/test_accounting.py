@@ -377,12 +377,12 @@ def test_a_gaussian_beside_a_sampled_one_keeps_its_relation(relation) -> None:
 
 def test_metric_events_do_not_mix() -> None:
     metric = MetricEvent(2.0, "Euclidean", 1e-12, 3)
-    found = guarantee([metric], unit=Unit.TOKEN)
+    found = guarantee([metric], unit=Unit.TOKEN, basis=Basis.PROVEN)
     assert (found.epsilon, found.metric) == (6.0, "Euclidean")
     assert 3e-12 <= found.delta < 3.1e-12
     for other in (PureEvent(1.0), MetricEvent(1.0, "Mahalanobis")):
         with pytest.raises(IncomparableError):
-            guarantee([metric, other], unit=Unit.TOKEN)
+            guarantee([metric, other], unit=Unit.TOKEN, basis=Basis.PROVEN)
     with pytest.raises(IncomparableError, match="diameter"):
         epsilon([metric])
     with pytest.raises(IncomparableError, match="diameter"):
@@ -392,23 +392,23 @@ def test_metric_events_do_not_mix() -> None:
 
 
 def test_no_event_makes_basis_none() -> None:
-    found = guarantee([PureEvent(1.0), NoEvent("words pass verbatim")], unit=Unit.DOCUMENT)
+    found = guarantee([PureEvent(1.0), NoEvent("words pass verbatim")], unit=Unit.DOCUMENT, basis=Basis.NONE)
     assert found.basis is Basis.NONE
     assert found.reason == "words pass verbatim"
-    assert guarantee([GaussianEvent(1.0)], unit=Unit.DOCUMENT).basis is Basis.NONE
+    assert guarantee([GaussianEvent(1.0)], unit=Unit.DOCUMENT, basis=Basis.PROVEN).basis is Basis.NONE
 
 
 def test_adding_guarantees() -> None:
     first = guarantee(
         [PureEvent(0.1)], unit=Unit.DOCUMENT, reveals=("length",), assumptions=("a",), basis=Basis.CONDITIONAL
     )
-    second = guarantee([PureEvent(0.2)], 1e-6, unit=Unit.DOCUMENT, trust=Trust.CENTRAL)
+    second = guarantee([PureEvent(0.2)], 1e-6, unit=Unit.DOCUMENT, trust=Trust.CENTRAL, basis=Basis.PROVEN)
     both = accounting.add(first, second)
     assert Fraction(both.epsilon) >= Fraction(0.1) + Fraction(0.2)
     assert both.delta == 1e-6
     assert (both.basis, both.trust, both.reveals) == (Basis.CONDITIONAL, Trust.CENTRAL, ("length",))
     with pytest.raises(IncomparableError):
-        accounting.add(first, guarantee([PureEvent(1.0)], unit=Unit.TOKEN))
+        accounting.add(first, guarantee([PureEvent(1.0)], unit=Unit.TOKEN, basis=Basis.PROVEN))
     assert accounting.add(first, second.voided("seeded")).basis is Basis.NONE
 
 
@@ -423,7 +423,7 @@ def test_replace_special_is_two_steps_of_replace_one() -> None:
 
 
 def test_for_author_adds_up_documents() -> None:
-    document = guarantee([PureEvent(2.0)], unit=Unit.DOCUMENT)
+    document = guarantee([PureEvent(2.0)], unit=Unit.DOCUMENT, basis=Basis.PROVEN)
     author = accounting.for_author(document, max_per_author=5)
     assert (author.unit, author.epsilon) == (Unit.AUTHOR, 10.0)
     assert "no author has more than 5" in author.explain() or author.assumptions
@@ -459,7 +459,7 @@ def test_mixed_events_use_their_loss_distributions() -> None:
 def test_beyond_all_floats_is_infinite_not_an_error(event) -> None:
     for delta in (0.0, 1e-5):
         assert epsilon([event], delta) >= 0
-        found = guarantee([event], delta, unit=Unit.DOCUMENT)
+        found = guarantee([event], delta, unit=Unit.DOCUMENT, basis=Basis.PROVEN)
         assert found.explain()
         assert (found.basis is Basis.NONE) == math.isinf(found.epsilon)
         if found.basis is not Basis.NONE:

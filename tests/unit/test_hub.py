@@ -13,7 +13,7 @@ from scipy import stats
 
 from dptext import accounting
 from dptext.errors import ConfigError
-from dptext.guarantee import Relation, TopKEvent, Unit
+from dptext.guarantee import Basis, Relation, TopKEvent, Unit
 from dptext.hub import PARTS, Hub
 from dptext.randomness import secure
 
@@ -144,8 +144,8 @@ def test_a_smaller_set_would_not_dominate() -> None:
 
 def test_accounting_knows_the_event() -> None:
     event = replace(Hub(0.5, 100).event, count=20)
-    pure = accounting.guarantee((event,), 0.0, unit=Unit.DOCUMENT, relation=Relation.REPLACE_ONE)
-    some = accounting.guarantee((event,), 1e-5, unit=Unit.DOCUMENT, relation=Relation.REPLACE_ONE)
+    pure = accounting.guarantee((event,), 0.0, unit=Unit.DOCUMENT, relation=Relation.REPLACE_ONE, basis=Basis.PROVEN)
+    some = accounting.guarantee((event,), 1e-5, unit=Unit.DOCUMENT, relation=Relation.REPLACE_ONE, basis=Basis.PROVEN)
     assert pure.epsilon == pytest.approx(10.0)
     assert some.epsilon < 9.5
 

@@ -211,7 +211,6 @@ def test_the_latent_is_the_final_state_clipped(fitted: PublishedAdeptMechanism) 
     assert np.linalg.norm(latents, axis=1).max() <= 1 + 1e-3
     assert isinstance(fitted, HasLatent)
     assert not isinstance(fitted, HasDistribution)
-    assert fitted.event == fitted.spec.event
     assert not isinstance(fitted._model.model.project, torch.nn.Linear)
 
 

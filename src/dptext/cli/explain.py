@@ -14,7 +14,17 @@ from dptext.cli.privatize import chosen_spec
 from dptext.cli.progress import say
 from dptext.config import MODEL_FILE, AnySpec, model_spec, spec_from_settings
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
-from dptext.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Json, Unit, event_to_dict, format_epsilon
+from dptext.guarantee import (
+    ONE_RECORD,
+    ONE_SPELLING,
+    Basis,
+    Guarantee,
+    Json,
+    MetricEvent,
+    Unit,
+    event_to_dict,
+    format_epsilon,
+)
 from dptext.mechanism import releases_text, settings
 from dptext.mechanisms.erae import ErAe
 from dptext.mechanisms.word_metric import WordMetric
@@ -22,6 +32,7 @@ from dptext.names import COMPARED
 from dptext.pipeline import guarantees
 from dptext.randomness import secure, seeded
 from dptext.records import ID_FIELD, TEXT_FIELD, Fields, read_records
+from dptext.selection import TruncatedExponential
 
 _OLDER: Final = (
     "\nThis certificate is of an older version, which did not say two things that it takes for granted: that "
@@ -156,6 +167,11 @@ def _recompute(certificate: Certificate) -> AnySpec:
 def _happened(spec: AnySpec, certificate: Certificate) -> bool:
     """Whether the events are those of the settings; in older schemas one event that says no less may stand for them."""
     events = accounting.compose(spec.events(spec.units[0]))
+    if certificate.schema < SCHEMA:
+        events = tuple(
+            replace(each, metric=_metric_in_schema_2(each.metric)) if isinstance(each, MetricEvent) else each
+            for each in events
+        )
     if accounting.compose(certificate.events) == events:
         return True
     smallest = spec.guarantee(spec.units[0], certificate.delta)
@@ -170,7 +186,16 @@ def _as_in_schema_2(guarantee: Guarantee) -> Guarantee:
     kept = (each for each in guarantee.assumptions if each not in (ONE_RECORD, ONE_SPELLING))
     assumptions = tuple(each.replace(f"; names are {COMPARED}", "") for each in kept)
     proven = guarantee.basis is Basis.CONDITIONAL and not assumptions
-    return replace(guarantee, assumptions=assumptions, basis=Basis.PROVEN if proven else guarantee.basis)
+    return replace(
+        guarantee,
+        assumptions=assumptions,
+        basis=Basis.PROVEN if proven else guarantee.basis,
+        metric=guarantee.metric and _metric_in_schema_2(guarantee.metric),
+    )
+
+
+def _metric_in_schema_2(metric: str) -> str:
+    return metric.removesuffix(TruncatedExponential.counted(""))
 
 
 def _unit(name: str | None) -> Unit | None:
