@@ -151,7 +151,8 @@ def _recompute(certificate: Certificate) -> AnySpec:
         derived = tuple(map(_as_in_schema_2, derived))
     close = 1.0 if certificate.schema == SCHEMA else 1 - 1e-9  # older versions rounded up less
     follows = len(derived) == len(certificate.guarantees) and all(
-        replace(stated, epsilon=ours.epsilon, delta=ours.delta) == ours
+        stated.basis is ours.basis
+        and replace(stated, epsilon=ours.epsilon, delta=ours.delta) == ours
         and stated.epsilon >= ours.epsilon * close  # an older version may have known less
         and stated.delta >= ours.delta
         for stated, ours in zip(certificate.guarantees, derived, strict=True)
