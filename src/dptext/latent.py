@@ -52,7 +52,7 @@ class NetworkSpec(Protocol):
 
     @property
     def max_tokens(self) -> int:
-        """Words of a text that are read, and written, at most."""
+        """Words that are written at most, and that any encoder but `sentence` reads of a text."""
         ...
 
     @property

@@ -76,7 +76,8 @@ class Adept:
             paper.
         latent_dim: coordinates of the latent: 16 suits continuous noise at epsilon 5 to 10, 64 the codebook.
         clip_norm: C, the largest norm of a latent.
-        max_tokens: words of a text that are read, and written, at most.
+        max_tokens: words that are written at most, and that `lstm` and `distilled` read of a text. `sentence` reads a
+            text as far as its encoder does, 256 word pieces; the guarantee is of the whole text with each.
         hidden, embedding: sizes of the network.
         min_count, max_words: words of the vocabulary occur so often in public text, and are so many at most.
         decoding: `constrained` writes a label first and no trigram twice; `greedy` as the paper.
