@@ -46,7 +46,7 @@ from dptext.ledger.entries import (
     terms_from_text,
 )
 from dptext.ledger.schema import accounts, balances, charges, settlements, subject_balances, tallies
-from dptext.ledger.subjects import HASH_BYTES, SubjectKey, SubjectsDigest
+from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDigest
 from dptext.ledger.verification import Verification
 
 _ROWS_AT_ONCE = 1000
@@ -205,8 +205,9 @@ class Ledger:
             request: what the run does to one subject.
             key: idempotency key, unique in the account; a fresh one by default.
             subjects: names of the subjects in the run, one for each unit (a name may come up to
-                `request.units_per_subject` times); None charges everyone in the account. Read once, before the
-                account is locked; memory does not grow with them.
+                `request.units_per_subject` times); None charges everyone in the account. Names that are equal in
+                normal form are one subject; see `Naming`. Read once, before the account is locked; memory does not
+                grow with them.
 
         Raises:
             BudgetExceededError: the account cannot pay.
@@ -279,8 +280,17 @@ class Ledger:
             ConfigError: there is no such account, or it has no subject key or another one.
             LedgerError: the database cannot be used.
         """
+        return SubjectsDigest(self.naming(account))
+
+    def naming(self, account: str) -> Naming:
+        """How the account knows its subjects.
+
+        Raises:
+            ConfigError: there is no such account, or it has no subject key or another one.
+            LedgerError: the database cannot be used.
+        """
         with self._database.reading() as connection:
-            return SubjectsDigest(self._key_of(rows.account(connection, account)), account)
+            return self._naming(rows.account(connection, account))
 
     def settle(self, account: str, key: str, release: str) -> None:
         """Write down which release a charge paid for, just before that is published. Twice the same is once.
@@ -326,7 +336,7 @@ class Ledger:
             if subject is None:
                 candidates = [(), *rows.tallies_of(connection, row.id)]
             else:
-                (hashed,) = self._key_of(row).hashes(account, [subject])
+                hashed = self._naming(row).hash(subject)
                 own = connection.execute(
                     sa.select(tallies.c.events)
                     .join(subject_balances, subject_balances.c.tally_id == tallies.c.id)
@@ -404,19 +414,20 @@ class Ledger:
             raise ConfigError("Expected the subject key of the ledger for charges to named subjects: --subject-key.")
         return self._key
 
-    def _key_of(self, row: rows.AnyRow) -> SubjectKey:
+    def _naming(self, row: rows.AnyRow) -> Naming:
         if row.key_check is None:
             raise ConfigError(
                 f"Expected account {row.name!r} to be opened for charges to named subjects: it was not. Charge "
                 "everyone, or open an account with a subject key."
             )
-        key = self._subject_key()
-        if not secrets.compare_digest(bytes(row.key_check), key.check(row.name)):
+        key, kept = self._subject_key(), bytes(row.key_check)
+        as_spelled = secrets.compare_digest(kept, key.check_as_spelled(row.name))
+        if not as_spelled and not secrets.compare_digest(kept, key.check(row.name)):
             raise ConfigError(
                 f"Expected the subject key with which account {row.name!r} was opened, found another: under it every "
                 "subject would look new."
             )
-        return key
+        return Naming(key, row.name, as_spelled)
 
 
 def require_openable(name: str, limit: Guarantee, dataset: str) -> None:

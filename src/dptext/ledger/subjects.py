@@ -12,11 +12,15 @@ import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from dptext.errors import ConfigError
+from dptext.names import COMPARED, normal_form
 
 _BYTES = 32
 HASH_BYTES = 32
+#: How the subjects of accounts are compared that were opened before names had a normal form.
+AS_SPELLED: Final = "compared as they are spelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +38,18 @@ class SubjectKey:
             raise ConfigError(f"Expected a subject key of {_BYTES} bytes.")
 
     def check(self, account: str) -> bytes:
-        """What an account keeps to tell its key from another."""
+        """What an account keeps: it tells its key from another, and that names are compared in normal form."""
+        return self._keyed("check nfkc", account, "")
+
+    def check_as_spelled(self, account: str) -> bytes:
+        """What an account keeps that was opened before names had a normal form."""
         return self._keyed("check", account, "")
 
     def hashes(self, account: str, names: Iterable[str]) -> Iterator[bytes]:
-        """The hash of each name, 32 bytes: other ones in each account, so that accounts cannot be joined."""
+        """The hash of each name as it is spelled, 32 bytes.
+
+        They are other ones in each account, so that accounts cannot be joined.
+        """
         for name in names:
             yield self._keyed("subject", account, name)
 
@@ -48,16 +59,42 @@ class SubjectKey:
         return hmac.digest(self.secret, message, "sha256")
 
 
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How one account knows its subjects.
+
+    Attributes:
+        key: of the hashes.
+        account: name of the account.
+        as_spelled: whether names are compared as they are spelled. The account was charged so from the beginning:
+            under the normal form its subjects would look new.
+    """
+
+    key: SubjectKey
+    account: str
+    as_spelled: bool
+
+    @property
+    def compared(self) -> str:
+        """How names are compared, in words."""
+        return AS_SPELLED if self.as_spelled else COMPARED
+
+    def hash(self, name: str) -> bytes:
+        """The hash of a subject."""
+        (hashed,) = self.key.hashes(self.account, [name if self.as_spelled else normal_form(name)])
+        return hashed
+
+
 class SubjectsDigest:
     """The digest of subjects in their order, as a charge keeps it: tells whether the same ones come again."""
 
-    def __init__(self, key: SubjectKey, account: str) -> None:
-        self._key, self._account = key, account
+    def __init__(self, naming: Naming) -> None:
+        self._naming = naming
         self._digest = hashlib.sha256()
 
     def add(self, name: str) -> bytes:
         """Take one more subject, and give its hash."""
-        (hashed,) = self._key.hashes(self._account, [name])
+        hashed = self._naming.hash(name)
         self._digest.update(hashed)
         return hashed
 
