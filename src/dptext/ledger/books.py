@@ -48,6 +48,7 @@ from dptext.ledger.entries import (
 from dptext.ledger.schema import accounts, balances, charges, settlements, subject_balances, tallies
 from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDigest
 from dptext.ledger.verification import Verification
+from dptext.names import COMPARED, normal_form
 
 _ROWS_AT_ONCE = 1000
 _LONGEST_NAME = 200
@@ -126,9 +127,10 @@ class Ledger:
         """Open an account. Its limit never changes: to raise it would take the promise back.
 
         Args:
-            name: unique in the ledger.
+            name: unique in the ledger, also when it is compared in normal form.
             limit: epsilon, delta, unit (document or author) and relation.
-            dataset: whose texts; the name of the account by default. One account for each dataset.
+            dataset: whose texts; the name of the account by default. One account for each dataset, names of which are
+                compared likewise.
             by_subject: allow charges to named subjects, under the key of this ledger object.
 
         Raises:
@@ -144,12 +146,16 @@ class Ledger:
                 # Two openings of one name at once: the second waits, and then sees the first.
                 connection.execute(sa.text("LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE"))
             for there in connection.execute(sa.select(accounts)):
-                if there.name == name:
-                    raise ConfigError(f"Expected the name of a new account, found {name!r}, which is there already.")
-                if there.dataset == dataset:
+                if normal_form(there.name) == normal_form(name):
                     raise ConfigError(
-                        f"Expected one account for a dataset: {there.name!r} is that of {dataset!r} already, per "
-                        f"{there.unit}. A second one would hide what the first has spent."
+                        f"Expected the name of a new account, found {name!r}, which is there already"
+                        f"{'' if there.name == name else f' as {there.name!r}: names are {COMPARED}'}."
+                    )
+                if normal_form(there.dataset) == normal_form(dataset):
+                    raise ConfigError(
+                        f"Expected one account for a dataset: {there.name!r} is that of {there.dataset!r} already, per "
+                        f"{there.unit}. A second one would hide what the first has spent"
+                        f"{'' if there.dataset == dataset else f'; names are {COMPARED}'}."
                     )
             made = connection.execute(
                 sa.insert(accounts).values(
