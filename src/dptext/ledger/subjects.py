@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from dptext.names import COMPARED, normal_form
 
 _BYTES = 32
 HASH_BYTES = 32
+_DIGITS = re.compile(f"[0-9a-fA-F]{{{2 * _BYTES}}}")
+_LONGEST_FILE = 1024  # more than the digits with white space
 #: How the subjects of accounts are compared that were opened before names had a normal form.
 AS_SPELLED: Final = "compared as they are spelled"
 
@@ -109,8 +112,10 @@ def read_subject_key(path: Path) -> SubjectKey:
     Raises:
         ConfigError: there is no such file, or it holds something else.
     """
+    _require_file_name(path)
     try:
-        text = path.read_text("ascii")
+        with path.open("rb") as file:
+            text = file.read(_LONGEST_FILE).decode("ascii")
     except OSError as error:
         raise ConfigError(
             f"Expected the subject key of the account in {path}: {error.strerror}. Without it nobody can tell which "
@@ -127,12 +132,22 @@ def read_subject_key(path: Path) -> SubjectKey:
     return SubjectKey(secret)
 
 
+def _require_file_name(path: Path) -> None:
+    if not path.name or "\0" in str(path):
+        raise ConfigError("Expected --subject-key to be a file.")
+    if _DIGITS.fullmatch(path.name):
+        raise ConfigError(
+            "Expected --subject-key to be a file, found what looks like the key itself (it is not shown)."
+        )
+
+
 def create_subject_key(path: Path) -> SubjectKey:
     """The key in a file; a new one, readable by its owner only, where there is no such file.
 
     Raises:
         ConfigError: the file cannot be written, or holds something else.
     """
+    _require_file_name(path)
     secret = secrets.token_bytes(_BYTES)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:

@@ -3,7 +3,6 @@
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from ledger_tools import KEY, Raw, fresh, limit, opened, request
@@ -232,23 +231,3 @@ def test_a_failing_source_of_subjects_charges_nothing(ledger: Ledger, raw: Raw) 
         ledger.charge(name, request(0.5), key="run", subjects=broken())
     assert raw.dump() == before
     assert ledger.charge(name, request(0.5), key="run", subjects=["anna"]).subjects == 1
-
-
-@pytest.mark.parametrize(
-    "location",
-    [
-        "postgresql+psycopg://u@127.0.0.1/db?password=SECRETPW",
-        "postgresql+psycopg://u:a@SECRETPW@127.0.0.1/db",
-        "postgresql+psycopg://u:SECRETPW@h@127.0.0.1/db",
-        "postgresql:/u:SECRETPW@127.0.0.1/db",
-        "host=127.0.0.1 password=SECRETPW dbname=x",
-        "mysql://u:SECRETPW@127.0.0.1/db",
-        "postgresql+psycopg://u:SECRETPW@127.0.0.1:1x/db",
-    ],
-)
-def test_no_part_of_a_password_is_shown(location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError) as caught:
-        Ledger.create(location)
-    assert "SECRETPW" not in str(caught.value)
-    assert not list(tmp_path.iterdir())
