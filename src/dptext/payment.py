@@ -19,6 +19,7 @@ from dptext.guarantee import ONE_RECORD, Basis, Guarantee, Trust, Unit
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Account, Charge, Request, Terms
 from dptext.mechanism import Spec, settings
+from dptext.names import COMPARED
 from dptext.randomness import Randomness
 
 
@@ -53,7 +54,7 @@ class Payment:
             account.limit,
             randomness=randomness,
             max_per_author=max_per_author,
-            by_subject=by_subject,
+            subjects=self.ledger.naming(self.account).compared if by_subject else None,
             reveals=reveals,
         )
 
@@ -68,7 +69,7 @@ def request_for(
     *,
     randomness: Randomness,
     max_per_author: int | None = None,
-    by_subject: bool = False,
+    subjects: str | None = None,
     reveals: Sequence[str] = (),
 ) -> Request:
     """What one run of the spec does to one subject of an account.
@@ -79,7 +80,8 @@ def request_for(
             `max_per_author` of them, each a release of its own.
         randomness: of the run.
         max_per_author: the maximum that the run enforces.
-        by_subject: whether subjects are charged by name, so that a document cannot come twice.
+        subjects: how names are compared where subjects are charged by name, so that none comes more often than it
+            pays for; None where everyone is charged.
         reveals: what the run reveals besides the mechanism.
 
     Raises:
@@ -117,9 +119,12 @@ def request_for(
                 "--author-field NAME --max-per-author N."
             )
         events, units = accounting.repeat(events, max_per_author), max_per_author
-        assumptions = (*assumptions, f"no author has more than {max_per_author} records in a run (enforced)")
-    elif not by_subject:
+        enforced = f"no author has more than {max_per_author} records in a run (enforced; names are {COMPARED})"
+        assumptions = (*assumptions, enforced)
+    elif subjects is None:
         assumptions = (*assumptions, ONE_RECORD)
+    if subjects is not None:
+        assumptions = (*assumptions, f"each subject has one name in all runs (names are {subjects})")
     basis = Basis.CONDITIONAL if assumptions and document.basis is Basis.PROVEN else document.basis
     return Request(
         events,

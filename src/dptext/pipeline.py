@@ -19,6 +19,7 @@ from dptext.errors import (
 )
 from dptext.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.mechanism import Mechanism, Spec, output_fault
+from dptext.names import normal_form
 from dptext.randomness import Randomness, secure
 from dptext.records import Record, Release, batches
 
@@ -74,13 +75,17 @@ def require_guarantee(spec: Spec, without_guarantee: bool) -> None:
 
 
 def limited(records: Iterable[Record], max_per_author: int) -> Iterator[Record]:
-    """The records, ended by an error where an author has more than the maximum: nothing is silently dropped."""
+    """The records, ended by an error where an author has more than the maximum: nothing is silently dropped.
+
+    Authors are compared in normal form; white space alone names nobody.
+    """
     counts: dict[str, int] = {}
     for number, record in enumerate(records, start=1):
-        if record.author is None:
+        author = normal_form(record.author or "")
+        if not author:
             raise DataError(f"Record {number} has no author, which max_per_author={max_per_author} needs.")
-        counts[record.author] = counts.get(record.author, 0) + 1
-        if counts[record.author] > max_per_author:
+        counts[author] = counts.get(author, 0) + 1
+        if counts[author] > max_per_author:
             raise DataError(
                 f"Record {number} is refused: its author has more than max_per_author={max_per_author} records."
             )

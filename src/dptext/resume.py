@@ -5,11 +5,16 @@ from __future__ import annotations
 import hmac
 import json
 import os
-from dataclasses import asdict, dataclass
+import re
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Final
 
 from dptext.errors import ConfigError
 from dptext.formats import file_error
+
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
+_LARGEST_NUMBER: Final = 2**63 - 1  # bytes of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,16 @@ class State:
     charge_key: str = ""
     dim: int = 0
 
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if type(value).__name__ != each.type:  # True is no number of records
+                raise ConfigError(f"Expected {each.name} of the state of a run to be of type {each.type}.")
+            if isinstance(value, int) and not 0 <= value <= _LARGEST_NUMBER:
+                raise ConfigError(f"Expected {each.name} of the state of a run to be from 0 to {_LARGEST_NUMBER}.")
+        if not all(map(_DIGEST.fullmatch, (self.key, self.input, self.settings))):
+            raise ConfigError("Expected key, input and settings of the state of a run to be 64 hexadecimal digits.")
+
     def save(self, path: Path) -> None:
         """Write the state; a kill leaves the old one or the new one."""
         temporary = path.with_name(path.name + ".new")
@@ -54,12 +69,12 @@ class State:
             ConfigError: there is none, or the file holds something else.
         """
         try:
-            return State(**json.loads(path.read_text("utf-8")))
+            return State(**json.loads(path.read_text("utf-8")))  # which checks each field
         except FileNotFoundError:
             raise ConfigError(
                 f"There is no unfinished run to resume: {path} is absent. Run without --resume."
             ) from None
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             raise ConfigError(f"{path} cannot be read as the state of a run. Begin anew with --force.") from None
 
 

@@ -158,3 +158,23 @@ def test_mistakes_are_told(arguments: list[str], told: str, tmp_path: Path) -> N
     assert told in done.stderr
     assert "hush" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("location", ["host=h user=u PASSWORD=hush", "u:hush/x@h", "hush://u@h/d", "//u:hush@h/d"])
+def test_a_ledger_that_may_hold_a_password_is_not_shown(location: str, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "ba"}\n', "utf-8")
+    before = sorted(tmp_path.iterdir())
+    commands = [
+        ["budget", "open", "a", "--epsilon", "1", "--unit", "document", "--by-subject"],
+        ["budget", "show"],
+        ["budget", "log", "a"],
+        ["budget", "verify"],
+        ["budget", "upgrade"],
+        ["privatize", "in.jsonl", "out.jsonl", "-m", "word_metric", "-s", "epsilon=1", "--account", "a"],
+    ]
+    for command in commands:
+        done = dptext(*command, "--ledger", location, cwd=tmp_path)
+        assert done.returncode == 2, done.stderr
+        assert "hush" not in done.stdout + done.stderr
+        assert "sqlite:///PATH" in done.stderr
+    assert sorted(tmp_path.iterdir()) == before

@@ -20,9 +20,10 @@ from dptext.errors import (
 from dptext.file_runs import Plan, privatize_file
 from dptext.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.ledger.books import Ledger
-from dptext.ledger.subjects import SubjectKey
+from dptext.ledger.subjects import AS_SPELLED, SubjectKey
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import WordMetric
+from dptext.names import COMPARED
 from dptext.payment import ONE_RECORD, Payment, request_for
 from dptext.pipeline import privatize
 from dptext.randomness import secure, seeded
@@ -100,7 +101,9 @@ def beside(folder: Path) -> list[str]:
 def test_documents_without_names_are_assumed_to_come_once(spec: WordMetric) -> None:
     limit = replace(LIMITS["texts"])
     assert ONE_RECORD in request_for(spec, limit, randomness=secure()).terms.assumptions
-    assert ONE_RECORD not in request_for(spec, limit, randomness=secure(), by_subject=True).terms.assumptions
+    named = request_for(spec, limit, randomness=secure(), subjects=COMPARED).terms
+    assert ONE_RECORD not in named.assumptions
+    assert f"each subject has one name in all runs (names are {COMPARED})" in named.assumptions
 
 
 def test_a_document_pays_for_its_tokens(spec: WordMetric) -> None:
@@ -117,7 +120,8 @@ def test_an_author_pays_for_the_maximum_of_documents(spec: WordMetric) -> None:
     request = request_for(spec, LIMITS["people"], randomness=secure(), max_per_author=3)
     assert accounting.epsilon(request.events) == pytest.approx(3 * COST)
     assert request.units_per_subject == 3
-    assert "no author has more than 3 records in a run (enforced)" in request.terms.assumptions
+    enforced = f"no author has more than 3 records in a run (enforced; names are {COMPARED})"
+    assert enforced in request.terms.assumptions
     with pytest.raises(ConfigError, match="--max-per-author"):
         request_for(spec, LIMITS["people"], randomness=secure())
 
@@ -419,6 +423,39 @@ def test_one_name_for_two_documents_is_refused(tmp_path: Path, mechanism, ledger
     assert "da" not in str(caught.value).split()
     assert beside(tmp_path) == []
     assert (ledger.balance("texts").charges, mechanism.draws) == (0, 0)
+
+
+def test_the_terms_of_a_charge_by_name_say_how_names_are_compared(
+    tmp_path: Path, source: Path, mechanism, ledger: Ledger
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:  # as accounts were opened before
+        patch.setattr(SubjectKey, "check", SubjectKey.check_as_spelled)
+        ledger.open_account("as spelled", LIMITS["texts"], by_subject=True)
+    for account, compared in (("texts", COMPARED), ("as spelled", AS_SPELLED)):
+        target = tmp_path / f"{account}.jsonl"
+        privatize_file(source, target, mechanism, payment=Payment(ledger, account), plan=BY_NAME)
+        said = f"each subject has one name in all runs (names are {compared})"
+        (charge,) = ledger.log(account)
+        assert said in charge.request.terms.assumptions
+        spent = ledger.balance(account).spent
+        assert (said in spent.assumptions, spent.basis) == (True, Basis.CONDITIONAL)
+    _, request = Payment(ledger, "texts").request(mechanism.spec, randomness=secure())
+    assert not any("names are" in assumption for assumption in request.terms.assumptions)
+
+
+def test_look_alike_names_are_one_subject_of_a_run(tmp_path: Path, mechanism, ledger: Ledger) -> None:
+    payment, plan = Payment(ledger, "people"), Plan(fields=Fields(author="who", subject="who"), max_per_author=2)
+    twice = write(tmp_path / "in.jsonl", ["Mar\u00eda", "MARI\u0301A "])
+    privatize_file(twice, tmp_path / "out.jsonl", mechanism, payment=payment, plan=plan)
+    balance = ledger.balance("people", subject="mar\u00eda")
+    assert (balance.subjects, balance.spent.epsilon) == (1, pytest.approx(2 * COST))
+    thrice = write(tmp_path / "in3.jsonl", ["anna", "Anna", "anna "])
+    with pytest.raises(DataError):
+        privatize_file(thrice, tmp_path / "out3.jsonl", mechanism, payment=payment, plan=plan)
+    documents = write(tmp_path / "in2.jsonl", ["a", "A"])
+    with pytest.raises(DataError, match="at most 1 records of each subject"):
+        privatize_file(documents, tmp_path / "out2.jsonl", mechanism, payment=Payment(ledger, "texts"), plan=BY_NAME)
+    assert beside(tmp_path) == ["out.jsonl", "out.jsonl.guarantee.json"]
 
 
 def test_a_record_without_a_name_is_refused_or_skipped(tmp_path: Path, mechanism, ledger: Ledger) -> None:

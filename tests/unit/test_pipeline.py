@@ -77,6 +77,22 @@ def test_authors_beyond_the_maximum_are_refused(mechanism) -> None:
         list(privatize([Record("0", "x")], mechanism, max_per_author=9))
 
 
+@pytest.mark.parametrize(
+    "spellings", [("anna", "Anna", "anna ", "ANNA"), ("Mar\u00eda", "Mari\u0301a"), ("\uff34est", "test"), ("ß", "SS")]
+)
+def test_one_author_in_several_spellings_is_one(mechanism, spellings: tuple[str, ...]) -> None:
+    records = [Record(str(i), "x", author=author) for i, author in enumerate(spellings)]
+    assert len(list(privatize(records, mechanism, max_per_author=len(records)))) == len(records)
+    with pytest.raises(DataError, match=f"Record {len(records)} .* more than max_per_author={len(records) - 1}"):
+        list(privatize(records, mechanism, max_per_author=len(records) - 1))
+
+
+@pytest.mark.parametrize("author", ["", " ", "\u2003\n"])
+def test_white_space_names_no_author(mechanism, author: str) -> None:
+    with pytest.raises(DataError, match="Record 1 has no author"):
+        list(privatize([Record("0", "x", author=author)], mechanism, max_per_author=9))
+
+
 @pytest.mark.parametrize("fault", ["drop", "swap", "invent"])
 def test_a_mechanism_that_does_not_answer_each_record_releases_nothing(mechanism, fault: str) -> None:
     class Broken:

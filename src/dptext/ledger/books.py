@@ -46,8 +46,9 @@ from dptext.ledger.entries import (
     terms_from_text,
 )
 from dptext.ledger.schema import accounts, balances, charges, settlements, subject_balances, tallies
-from dptext.ledger.subjects import HASH_BYTES, SubjectKey, SubjectsDigest
+from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDigest
 from dptext.ledger.verification import Verification
+from dptext.names import COMPARED, normal_form
 
 _ROWS_AT_ONCE = 1000
 _LONGEST_NAME = 200
@@ -126,9 +127,10 @@ class Ledger:
         """Open an account. Its limit never changes: to raise it would take the promise back.
 
         Args:
-            name: unique in the ledger.
+            name: unique in the ledger, also when it is compared in normal form.
             limit: epsilon, delta, unit (document or author) and relation.
-            dataset: whose texts; the name of the account by default. One account for each dataset.
+            dataset: whose texts; the name of the account by default. One account for each dataset, names of which are
+                compared likewise.
             by_subject: allow charges to named subjects, under the key of this ledger object.
 
         Raises:
@@ -144,12 +146,16 @@ class Ledger:
                 # Two openings of one name at once: the second waits, and then sees the first.
                 connection.execute(sa.text("LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE"))
             for there in connection.execute(sa.select(accounts)):
-                if there.name == name:
-                    raise ConfigError(f"Expected the name of a new account, found {name!r}, which is there already.")
-                if there.dataset == dataset:
+                if normal_form(there.name) == normal_form(name):
                     raise ConfigError(
-                        f"Expected one account for a dataset: {there.name!r} is that of {dataset!r} already, per "
-                        f"{there.unit}. A second one would hide what the first has spent."
+                        f"Expected the name of a new account, found {name!r}, which is there already"
+                        f"{'' if there.name == name else f' as {there.name!r}: names are {COMPARED}'}."
+                    )
+                if normal_form(there.dataset) == normal_form(dataset):
+                    raise ConfigError(
+                        f"Expected one account for a dataset: {there.name!r} is that of {there.dataset!r} already, per "
+                        f"{there.unit}. A second one would hide what the first has spent"
+                        f"{'' if there.dataset == dataset else f'; names are {COMPARED}'}."
                     )
             made = connection.execute(
                 sa.insert(accounts).values(
@@ -205,8 +211,9 @@ class Ledger:
             request: what the run does to one subject.
             key: idempotency key, unique in the account; a fresh one by default.
             subjects: names of the subjects in the run, one for each unit (a name may come up to
-                `request.units_per_subject` times); None charges everyone in the account. Read once, before the
-                account is locked; memory does not grow with them.
+                `request.units_per_subject` times); None charges everyone in the account. Names that are equal in
+                normal form are one subject; see `Naming`. Read once, before the account is locked; memory does not
+                grow with them.
 
         Raises:
             BudgetExceededError: the account cannot pay.
@@ -279,8 +286,17 @@ class Ledger:
             ConfigError: there is no such account, or it has no subject key or another one.
             LedgerError: the database cannot be used.
         """
+        return SubjectsDigest(self.naming(account))
+
+    def naming(self, account: str) -> Naming:
+        """How the account knows its subjects.
+
+        Raises:
+            ConfigError: there is no such account, or it has no subject key or another one.
+            LedgerError: the database cannot be used.
+        """
         with self._database.reading() as connection:
-            return SubjectsDigest(self._key_of(rows.account(connection, account)), account)
+            return self._naming(rows.account(connection, account))
 
     def settle(self, account: str, key: str, release: str) -> None:
         """Write down which release a charge paid for, just before that is published. Twice the same is once.
@@ -326,7 +342,7 @@ class Ledger:
             if subject is None:
                 candidates = [(), *rows.tallies_of(connection, row.id)]
             else:
-                (hashed,) = self._key_of(row).hashes(account, [subject])
+                hashed = self._naming(row).hash(subject)
                 own = connection.execute(
                     sa.select(tallies.c.events)
                     .join(subject_balances, subject_balances.c.tally_id == tallies.c.id)
@@ -404,19 +420,20 @@ class Ledger:
             raise ConfigError("Expected the subject key of the ledger for charges to named subjects: --subject-key.")
         return self._key
 
-    def _key_of(self, row: rows.AnyRow) -> SubjectKey:
+    def _naming(self, row: rows.AnyRow) -> Naming:
         if row.key_check is None:
             raise ConfigError(
                 f"Expected account {row.name!r} to be opened for charges to named subjects: it was not. Charge "
                 "everyone, or open an account with a subject key."
             )
-        key = self._subject_key()
-        if not secrets.compare_digest(bytes(row.key_check), key.check(row.name)):
+        key, kept = self._subject_key(), bytes(row.key_check)
+        as_spelled = secrets.compare_digest(kept, key.check_as_spelled(row.name))
+        if not as_spelled and not secrets.compare_digest(kept, key.check(row.name)):
             raise ConfigError(
                 f"Expected the subject key with which account {row.name!r} was opened, found another: under it every "
                 "subject would look new."
             )
-        return key
+        return Naming(key, row.name, as_spelled)
 
 
 def require_openable(name: str, limit: Guarantee, dataset: str) -> None:

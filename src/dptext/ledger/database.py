@@ -1,7 +1,8 @@
 """SQLite and PostgreSQL as a ledger needs them: whole transactions, one schema, and faults said in plain words.
 
 A ledger is a file name, `sqlite:///PATH`, or `postgresql+psycopg://USER@HOST/DATABASE`. The password of a URL is never
-shown; better leave it out and let PGPASSWORD or ~/.pgpass hold it.
+shown; better leave it out and let PGPASSWORD or ~/.pgpass hold it. Whatever is none of these is refused unseen: it may
+hold a password, too, and a file of that name would tell it.
 """
 
 from __future__ import annotations
@@ -29,8 +30,15 @@ from dptext.errors import ConfigError, LedgerError
 WAIT_SECONDS = 30.0
 _CONNECT_SECONDS = 10
 _QUERY = {"host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "target_session_attrs"}
-# The location itself may hold a password.
-_EXPECTED_LOCATION = "Expected --ledger to be a file, sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE, found "
+_NO_LOCATION = (
+    "Expected --ledger to be a file, sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE, found something else; "
+    "it may hold a password and is not shown. A file whose name holds one of : = @ is written ./NAME. "
+    "A password belongs into PGPASSWORD or ~/.pgpass."
+)
+#: In no path: user:password@, PASSWORD=...
+_CREDENTIALS = re.compile(r":.*@|(passw(or)?d|pwd|secret)\s*=", re.IGNORECASE | re.DOTALL)
+#: At the beginning of no file name, unless it is ./NAME: scheme:, user:password, KEY=VALUE, user/password@host, //host.
+_ADDRESS = re.compile(r"[^/]*[:=@]|//|(?!/|\.\.?/).*@", re.DOTALL)
 _OLDEST_SQLITE = (3, 35, 0)  # INSERT ... RETURNING
 _UPGRADE_LOCK = 0x6470_7465_7874  # any constant that others do not use: an advisory lock of PostgreSQL
 
@@ -238,7 +246,7 @@ class Database:
                 raise LedgerError(f"There is no ledger {path}: make one with `dptext budget open`.")
             # Python's sqlite3 must not begin transactions by itself: isolation_level=None.
             return sqlite3.connect(
-                f"file:{quote(str(path.absolute()))}?mode=rw",
+                f"file:{quote(os.fsencode(path.absolute()))}?mode=rw",
                 uri=True,
                 timeout=self._wait,
                 isolation_level=None,
@@ -289,31 +297,43 @@ def _shown(url: sa.URL) -> str:
 
 
 def _parsed(location: str | Path) -> tuple[Path | None, sa.URL]:
-    """A path for SQLite, or None and the URL of PostgreSQL."""
+    """A path for SQLite, or None and the URL of PostgreSQL; nothing else, and nothing of it is shown."""
     text = str(location)
     if "://" not in text:
-        if text.startswith(("postgres", "//")) or "password=" in text or re.match(r"[^/]*:[^/]*@", text):
-            raise ConfigError(_EXPECTED_LOCATION + "something like a URL of PostgreSQL that is none.")
-        if not text or text == ":memory:":
-            raise ConfigError("Expected a ledger that outlives the run: a file, or a URL of PostgreSQL.")
-        return Path(text), sa.URL.create("sqlite")
+        if isinstance(location, str) and _ADDRESS.match(text):
+            raise ConfigError(_NO_LOCATION)
+        return _file(text), sa.URL.create("sqlite")
     scheme = text.partition("://")[0]
     try:
         url = sa.make_url(text)
     except (exc.ArgumentError, ValueError):
         url = None
-    if url is not None and scheme in ("sqlite", "sqlite+pysqlite") and url.database not in (None, "", ":memory:"):
-        return Path(url.database), url
-    if url is not None and scheme in ("postgresql", "postgresql+psycopg"):
+    if url is not None and scheme in ("sqlite", "sqlite+pysqlite"):
+        if url == sa.URL.create(url.drivername, database=url.database):  # neither user nor host, and no settings
+            return _file(url.database or ""), url
+    elif url is not None and scheme in ("postgresql", "postgresql+psycopg"):
         if unknown := set(url.query) - _QUERY:
             raise ConfigError(
                 f"Expected nothing behind the ? of the URL but {', '.join(sorted(_QUERY))}; found "
                 f"{len(unknown)} other settings. A password belongs into PGPASSWORD or ~/.pgpass."
             )
-        if any("@" in part for part in (url.username or "", url.host or "", url.database or "")):
-            raise ConfigError("Expected every @ in the user or password of the URL to be written %40.")
+        named = (url.username or "", url.database or "", (url.host or "").replace(":", ""))  # ::1 is a host
+        if any(re.search(r"[@:=\s]", part) for part in named):
+            raise ConfigError(
+                "Expected user, host and database of the URL without : = @ and white space; an @ of the password is "
+                "written %40. The URL is not shown, as it may hold one."
+            )
         return None, url.set(drivername="postgresql+psycopg")
-    raise ConfigError(f"{_EXPECTED_LOCATION}a URL of {scheme[:20]!r} that is none of these.")
+    raise ConfigError(_NO_LOCATION)
+
+
+def _file(text: str) -> Path:
+    path = Path(text)
+    if not text.strip() or text == ":memory:" or not path.name:
+        raise ConfigError("Expected a ledger that outlives the run: a file, or a URL of PostgreSQL.")
+    if _CREDENTIALS.search(text) or "\0" in text:
+        raise ConfigError(_NO_LOCATION)
+    return path
 
 
 def _fault(error: BaseException | None) -> str:

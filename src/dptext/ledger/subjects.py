@@ -8,15 +8,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from dptext.errors import ConfigError
+from dptext.names import COMPARED, normal_form
 
 _BYTES = 32
 HASH_BYTES = 32
+_DIGITS = re.compile(f"[0-9a-fA-F]{{{2 * _BYTES}}}")
+_LONGEST_FILE = 1024  # more than the digits with white space
+#: How the subjects of accounts are compared that were opened before names had a normal form.
+AS_SPELLED: Final = "compared as they are spelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +41,18 @@ class SubjectKey:
             raise ConfigError(f"Expected a subject key of {_BYTES} bytes.")
 
     def check(self, account: str) -> bytes:
-        """What an account keeps to tell its key from another."""
+        """What an account keeps: it tells its key from another, and that names are compared in normal form."""
+        return self._keyed("check nfkc", account, "")
+
+    def check_as_spelled(self, account: str) -> bytes:
+        """What an account keeps that was opened before names had a normal form."""
         return self._keyed("check", account, "")
 
     def hashes(self, account: str, names: Iterable[str]) -> Iterator[bytes]:
-        """The hash of each name, 32 bytes: other ones in each account, so that accounts cannot be joined."""
+        """The hash of each name as it is spelled, 32 bytes.
+
+        They are other ones in each account, so that accounts cannot be joined.
+        """
         for name in names:
             yield self._keyed("subject", account, name)
 
@@ -48,16 +62,42 @@ class SubjectKey:
         return hmac.digest(self.secret, message, "sha256")
 
 
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How one account knows its subjects.
+
+    Attributes:
+        key: of the hashes.
+        account: name of the account.
+        as_spelled: whether names are compared as they are spelled. The account was charged so from the beginning:
+            under the normal form its subjects would look new.
+    """
+
+    key: SubjectKey
+    account: str
+    as_spelled: bool
+
+    @property
+    def compared(self) -> str:
+        """How names are compared, in words."""
+        return AS_SPELLED if self.as_spelled else COMPARED
+
+    def hash(self, name: str) -> bytes:
+        """The hash of a subject."""
+        (hashed,) = self.key.hashes(self.account, [name if self.as_spelled else normal_form(name)])
+        return hashed
+
+
 class SubjectsDigest:
     """The digest of subjects in their order, as a charge keeps it: tells whether the same ones come again."""
 
-    def __init__(self, key: SubjectKey, account: str) -> None:
-        self._key, self._account = key, account
+    def __init__(self, naming: Naming) -> None:
+        self._naming = naming
         self._digest = hashlib.sha256()
 
     def add(self, name: str) -> bytes:
         """Take one more subject, and give its hash."""
-        (hashed,) = self._key.hashes(self._account, [name])
+        hashed = self._naming.hash(name)
         self._digest.update(hashed)
         return hashed
 
@@ -72,8 +112,10 @@ def read_subject_key(path: Path) -> SubjectKey:
     Raises:
         ConfigError: there is no such file, or it holds something else.
     """
+    _require_file_name(path)
     try:
-        text = path.read_text("ascii")
+        with path.open("rb") as file:
+            text = file.read(_LONGEST_FILE).decode("ascii")
     except OSError as error:
         raise ConfigError(
             f"Expected the subject key of the account in {path}: {error.strerror}. Without it nobody can tell which "
@@ -90,12 +132,22 @@ def read_subject_key(path: Path) -> SubjectKey:
     return SubjectKey(secret)
 
 
+def _require_file_name(path: Path) -> None:
+    if not path.name or "\0" in str(path):
+        raise ConfigError("Expected --subject-key to be a file.")
+    if _DIGITS.fullmatch(path.name):
+        raise ConfigError(
+            "Expected --subject-key to be a file, found what looks like the key itself (it is not shown)."
+        )
+
+
 def create_subject_key(path: Path) -> SubjectKey:
     """The key in a file; a new one, readable by its owner only, where there is no such file.
 
     Raises:
         ConfigError: the file cannot be written, or holds something else.
     """
+    _require_file_name(path)
     secret = secrets.token_bytes(_BYTES)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:

@@ -68,7 +68,7 @@ class FirstBooks:
             relation="replace_one",
             epsilon=epsilon,
             delta=delta,
-            key_check=KEY.check(name) if by_subject else None,
+            key_check=KEY.check_as_spelled(name) if by_subject else None,
             opened=TIME,
         )
         self.everyone[name], self.own[name], self.terms[name], self.charges[name] = [], {}, Terms(), 0

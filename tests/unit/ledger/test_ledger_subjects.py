@@ -20,7 +20,8 @@ from dptext.errors import BudgetExceededError, ConfigError, DataError, PrivacyEr
 from dptext.guarantee import ApproximateEvent, Event, ExponentialEvent, GaussianEvent, PureEvent, ZcdpEvent
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import TOLERANCE
-from dptext.ledger.subjects import SubjectKey, create_subject_key, read_subject_key
+from dptext.ledger.subjects import AS_SPELLED, Naming, SubjectKey, create_subject_key, read_subject_key
+from dptext.names import COMPARED, normal_form
 
 
 def spent(ledger: Ledger, account: str, *subjects: str | None) -> list[float]:
@@ -209,28 +210,80 @@ def test_a_subject_has_no_more_units_than_the_request_says(ledger: Ledger, raw: 
     assert spent(ledger, name, "anna") == [1.0]
 
 
-def test_names_are_compared_as_they_are(ledger: Ledger) -> None:
+#: Spellings of seven names; those of one line are one name in normal form.
+ALIKE = [
+    ("", " ", "\u2003\t"),
+    ("Anna", "anna", "anna ", " ANNA"),
+    ("Mar\u00eda", "Mari\u0301a", "MARI\u0301A "),
+    ("Stra\u00dfe", "strasse", "STRASSE"),
+    ("\uff34\uff45\uff53\uff54", "test"),
+    ("a\0b", "A\0B"),
+    ("\ud800", " \ud800"),
+    ("東京",),
+    ("x" * 100_000, "X" * 100_000),
+]
+
+
+def test_names_are_compared_in_normal_form(ledger: Ledger, raw: Raw) -> None:
+    name = opened(ledger, 1000.0, by_subject=True)
+    for n, spellings in enumerate(ALIKE):
+        for spelling in spellings:
+            ledger.charge(name, request(1 + n / 100), subjects=[spelling])
+    expected = [accounting.epsilon([PureEvent(1 + n / 100)] * len(alike)) for n, alike in enumerate(ALIKE)]
+    for epsilon, spellings in zip(expected, ALIKE, strict=True):
+        assert spent(ledger, name, *spellings) == [epsilon] * len(spellings)
+    assert ledger.balance(name).subjects == len(ALIKE)
+    assert ledger.naming(name).compared == COMPARED
+    assert ledger.verify(name).problems == ()
+
+
+def test_units_are_counted_in_normal_form(ledger: Ledger, raw: Raw) -> None:
     name = opened(ledger, by_subject=True)
-    names = [
-        "",
-        " ",
-        "Anna",
-        "anna",
-        "anna ",
-        "\0",
-        "a\0b",
-        "\ud800",
-        "é",
-        "e\u0301",
-        "東京",
-        "x" * 100_000,
-        "0",
-        "subject",
-    ]
-    for n, subject in enumerate(names):
+    before = raw.dump()
+    for spellings in ALIKE[:6]:
+        with pytest.raises(DataError, match="at most 1 records of each subject in the run, found 2 of one"):
+            ledger.charge(name, request(1.0), key="run", subjects=spellings[:2])
+    assert raw.dump() == before
+    assert ledger.charge(name, request(1.0, units=4), key="run", subjects=ALIKE[1]).subjects == 1
+    # the same subjects in another spelling are the same run
+    assert ledger.charge(name, request(1.0, units=4), key="run", subjects=["ANNA"] * 4).subjects == 1
+    assert spent(ledger, name, "anna") == [1.0]
+
+
+def opened_as_spelled(ledger: Ledger, epsilon: float = 10.0) -> str:
+    """An account as they were opened before names had a normal form."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SubjectKey, "check", SubjectKey.check_as_spelled)
+        return opened(ledger, epsilon, by_subject=True)
+
+
+def test_an_account_that_was_charged_as_names_were_spelled_goes_on_so(ledger: Ledger) -> None:
+    """Under the normal form a subject that spent everything would look new."""
+    name = opened_as_spelled(ledger, 2.0)
+    # as the version before wrote them
+    assert KEY.check_as_spelled("reviews").hex() == "5947a07d29d2afbf7a6f202a2d566fe34c8ce3fd61a967f8431075c2d71fef49"
+    naming = Naming(KEY, "reviews", as_spelled=True)
+    assert naming.hash("Anna ").hex() == "4ca2d217fb37586bdfafead1d1be45f126a32ac8b9ec16dc00ccb10e40473761"
+    spellings = ["", " ", "Anna", "anna", "anna ", "\ud800", "é", "e\u0301", "東京", "x" * 100_000]
+    for n, subject in enumerate(spellings):
         ledger.charge(name, request(1 + n / 100), subjects=[subject])
-    assert spent(ledger, name, *names) == [1 + n / 100 for n in range(len(names))]
-    assert ledger.balance(name).subjects == len(names)
+    assert spent(ledger, name, *spellings) == [1 + n / 100 for n in range(len(spellings))]
+    assert ledger.balance(name).subjects == len(spellings)
+    with pytest.raises(BudgetExceededError):
+        ledger.charge(name, request(1.5), subjects=["Anna"])
+    assert ledger.naming(name).compared == AS_SPELLED
+    assert ledger.verify(name).problems == ()
+    with pytest.raises(ConfigError, match="found another"):
+        Ledger(ledger._database, OTHER_KEY).naming(name)
+
+
+def test_the_version_before_refuses_an_account_that_compares_the_normal_form(ledger: Ledger) -> None:
+    """It knows one check alone and takes the account for that of another key: it never charges under raw names."""
+    name = opened(ledger, by_subject=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SubjectKey, "check", SubjectKey.check_as_spelled)
+        with pytest.raises(ConfigError, match="found another"):
+            ledger.charge(name, request(1.0), subjects=["anna"])
 
 
 def test_one_name_is_not_a_list_of_letters(ledger: Ledger) -> None:
@@ -281,14 +334,14 @@ def test_no_name_and_no_public_hash_of_one_is_in_the_database(new_location) -> N
         ledger.charge(name, request(0.1), subjects=[refused[1], refused[1]])
     ledger.balance(name, subject="Never Charged")
     found = everything_in(raw)
-    for subject in [*charged, *refused, "Never Charged"]:
+    for subject in itertools.chain.from_iterable((s, normal_form(s)) for s in [*charged, *refused, "Never Charged"]):
         assert subject not in f"{caught.value} {doubled.value} {list(ledger.log(name))} {ledger.balance(name)}"
         for form in forms(subject):
             assert not any(one in found for one in written(form)), subject
     # the search sees what is there: the hashes under the key, and the name of the account
     assert name.encode() in found
-    for hashed in KEY.hashes(name, charged):
-        assert hashed in found
+    for subject in charged:
+        assert Naming(KEY, name, as_spelled=False).hash(subject) in found
     # the key is not, in any form; and what it is checked by tells nothing without it
     assert not any(one in found for form in forms(KEY.secret.hex()) for one in written(form))
     assert not any(one in found for one in written(KEY.secret))
@@ -321,8 +374,8 @@ def test_a_subject_has_another_hash_in_every_account(ledger: Ledger, raw: Raw) -
 @example([("1\0a", "b"), ("1", "a\0b")])
 def test_hashes_are_those_of_account_and_name(pairs: list[tuple[str, str]]) -> None:
     hashes = [next(KEY.hashes(account, [name])) for account, name in pairs]
-    checks = [KEY.check(account) for account, _ in pairs]
-    assert len({*hashes, *checks}) == 2 + len({account for account, _ in pairs})
+    checks = [check(account) for account, _ in pairs for check in (KEY.check, KEY.check_as_spelled)]
+    assert len({*hashes, *checks}) == 2 + 2 * len({account for account, _ in pairs})
     assert hashes != [next(OTHER_KEY.hashes(account, [name])) for account, name in pairs]
     assert hashes == [next(SubjectKey(KEY.secret).hashes(account, [name])) for account, name in pairs]
 
