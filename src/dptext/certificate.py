@@ -5,7 +5,6 @@ Everything in it is public: nothing is computed from private text but what the g
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from typing import TypeVar
 
 from dptext import _validate
 from dptext.errors import ConfigError, DataError
+from dptext.files import sha256_of
 from dptext.guarantee import Event, Guarantee, Json, Unit, event_from_dict, event_to_dict
 
 SCHEMA = 3
@@ -29,12 +29,6 @@ Kind = TypeVar("Kind")
 def certificate_path(output: Path) -> Path:
     """Where the certificate of an output file lies."""
     return output.with_name(output.name + ".guarantee.json")
-
-
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file, read in blocks."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

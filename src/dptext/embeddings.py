@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptext import _validate
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.releases import create_private
+from dptext.files import create_private
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]

@@ -93,7 +93,10 @@ def limited(records: Iterable[Record], max_per_author: int) -> Iterator[Record]:
 
 
 def split(records: Iterable[Record], size: int) -> Iterator[list[Record]]:
-    """The records in batches, smaller ones where texts are long."""
+    """The records in the batches that are computed together, smaller ones where texts are long.
+
+    Where a batch ends follows from the lengths of private texts. It bounds memory and must not show in any output.
+    """
     return batches(records, lambda record: len(record.text), size=size, characters=_BATCH_CHARACTERS)
 
 
@@ -152,13 +155,22 @@ def privatize(
         key = payment.key or secrets.token_hex(16)
         payment.charge(request, key)
         payment.ledger.settle(payment.account, key, f"stream {secrets.token_hex(16)}")  # it pays for this one alone
-    return _stream(records, mechanism, randomness, batch_size)
+    return released(records, mechanism, randomness, batch_size=batch_size)
 
 
-def _stream(
-    records: Iterable[Record], mechanism: Mechanism[Output], randomness: Randomness, batch_size: int
+def released(
+    records: Iterable[Record],
+    mechanism: Mechanism[Output],
+    randomness: Randomness,
+    *,
+    batch_size: int = BATCH_SIZE,
+    position: int = 0,
 ) -> Iterator[Release[Output]]:
-    position = 0
+    """The releases of all records, one by one; `position` is that of the first record in the run.
+
+    Raises:
+        PrivacyError: the mechanism did not answer each record as its spec says.
+    """
     for batch in split(records, batch_size):
         yield from release(batch, mechanism, randomness.at(position))
         position += len(batch)

@@ -24,20 +24,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dptext import files
 from dptext import releases as module
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
+from dptext.files import create_private, publish, refuse_existing
 from dptext.formats import Format, detect_format, file_error, is_compressed
 from dptext.records import MAX_CHARACTERS, Fields, OnError, Record, Release, read_records
-from dptext.releases import (
-    APPENDABLE,
-    create_private,
-    encode_batch,
-    open_writer,
-    publish,
-    refuse_existing,
-    release_columns,
-    write_releases,
-)
+from dptext.releases import APPENDABLE, encode_batch, open_writer, release_columns, write_releases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -1095,7 +1088,7 @@ def test_a_full_disk(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch)
         path.touch()
         return open("/dev/full", "wb")
 
-    monkeypatch.setattr(module, "create_private", on_full_disk)
+    monkeypatch.setattr(files, "create_private", on_full_disk)
     many = (Release(str(i), f"{CANARY} {i * 7919 % 9973}") for i in range(20_000))
     for releases in ([Release("0", CANARY)], many, []):
         if releases == [] and name in ("a.jsonl", "a.txt"):
@@ -1389,7 +1382,7 @@ def test_vectors_count_towards_the_size_of_a_batch(tmp_path: Path, monkeypatch: 
         return int(pq.ParquetFile(path).num_row_groups)
 
     assert groups(100) == 1
-    monkeypatch.setattr(module, "_WRITE_CHARACTERS", 32_000)
+    monkeypatch.setattr(module, "_BLOCK_CHARACTERS", 32_000)
     assert groups(101) == 3
     assert groups(1000) == 30
 

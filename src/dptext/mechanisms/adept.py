@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from dptext import _validate, accounting, latent
 from dptext.errors import ConfigError, IncomparableError
+from dptext.files import create_private
 from dptext.guarantee import (
     MAX_MEANINGFUL_DELTA,
     Basis,
@@ -332,8 +333,10 @@ class AdeptCodebook(Fitted[Adept]):
         super().save(folder)
         book = self.codebook
         described = {"k": self.k, "texts": book.texts, "labels": book.labels, "sources": book.sources}
-        (folder / _CODEBOOK_FILE).write_text(json.dumps(described), "utf-8")
-        np.save(folder / _POINTS_FILE, book.points, allow_pickle=False)
+        with create_private(folder / _CODEBOOK_FILE) as file:
+            file.write(json.dumps(described).encode())
+        with create_private(folder / _POINTS_FILE) as file:
+            np.save(file, book.points, allow_pickle=False)
 
     def _scores(self, records: Sequence[Record]) -> Ranks:
         labels = [record.label for record in records]

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting, ranking
 from dptext.embeddings import ALONE
 from dptext.errors import ConfigError, IncomparableError
+from dptext.files import create_private
 from dptext.formats import string_fault
 from dptext.frozen import Frozen
 from dptext.guarantee import Basis, Event, ExponentialEvent, Guarantee, PureEvent, Relation, Unit
@@ -40,7 +41,6 @@ from dptext.likeness import GRID, STEPS
 from dptext.randomness import Randomness
 from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Ranks, Saved
 from dptext.records import Record, Release, records_digest, require_labels
-from dptext.releases import create_private
 from dptext.selection import Exponential, TopKRandomizedResponse
 
 Floats = NDArray[np.float64]

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from dptext.embeddings import load_glove
 from dptext.errors import ConfigError
+from dptext.files import create_private
 from dptext.frozen import Frozen
 from dptext.neural.devices import require_device
 from dptext.neural.erae import (
@@ -100,12 +101,12 @@ class ErAeModel(Frozen):
         return self._tokens.read((options + FIRST_OPTION).tolist())[1]
 
     def save(self, folder: Path) -> None:
-        """Write weights and vocabulary into an existing folder."""
+        """Write weights and vocabulary into an existing folder.
+
+        Raises:
+            ConfigError: they are there already, or cannot be written.
+        """
         state = {name: value.detach().cpu().contiguous() for name, value in self._network.state_dict().items()}
-        for name in (_WEIGHTS, _DESCRIBED):
-            (folder / name).touch(mode=0o600)
-        save_file(state, folder / _WEIGHTS)
-        (folder / _WEIGHTS).chmod(0o600)
         described = {
             "format": FORMAT,
             "version": VERSION,
@@ -113,7 +114,9 @@ class ErAeModel(Frozen):
             "sizes": asdict(self._network.sizes),
             "words": self._tokens.words,
         }
-        (folder / _DESCRIBED).write_text(json.dumps(described), "utf-8")
+        for name, data in ((_WEIGHTS, save(state)), (_DESCRIBED, json.dumps(described).encode())):
+            with create_private(folder / name) as file:
+                file.write(data)
 
 
 def fit_erae(
