@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TypeVar, assert_never
+from typing import Protocol, TypeVar, assert_never
 
 import numpy as np
 from scipy.optimize import brentq
@@ -271,6 +271,14 @@ def _epsilon(events: Iterable[Event], delta: float, relation: Relation, *, numer
     return min(found, mixed_epsilon(mixed, left, relation)) if mixed else found
 
 
+class Bound(Protocol):
+    """`epsilon` or `quick_epsilon`."""
+
+    def __call__(self, events: Iterable[Event], delta: float = ..., *, relation: Relation = ...) -> float:
+        """Epsilon at delta."""
+        ...
+
+
 # ------------------------------------------------------------------------- guarantees
 
 
@@ -284,6 +292,7 @@ def guarantee(
     trust: Trust = Trust.LOCAL,
     assumptions: Sequence[str] = (),
     reveals: Sequence[str] = (),
+    bound: Bound = epsilon,
 ) -> Guarantee:
     """What the events mean at this delta, for this unit and relation.
 
@@ -298,6 +307,7 @@ def guarantee(
         trust: who sees the private text; a training (a sampled Gaussian event) has a trainer, who does.
         assumptions: what must hold for a CONDITIONAL basis.
         reveals: functions of the input that leave as they are.
+        bound: `epsilon`, or `quick_epsilon`.
 
     Raises:
         IncomparableError: events with a metric are mixed with others, or with another metric; or a training is said to
@@ -318,7 +328,7 @@ def guarantee(
         found = sum_up((event.epsilon, event.count) for event in metric_events)
         delta = min(1.0, max(delta, sum_up((event.delta, event.count) for event in metric_events)))
     elif not without:
-        found = epsilon(merged, delta, relation=relation)
+        found = bound(merged, delta, relation=relation)
     if without or math.isinf(found):
         reason = "; ".join(without) or f"no finite epsilon is known at delta = {delta:g}"
         return Guarantee(
