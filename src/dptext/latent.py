@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
+from dptext.embeddings import HIDDEN
 from dptext.errors import MissingExtraError
 from dptext.frozen import Frozen
 from dptext.mechanism import VectorNoise
@@ -33,7 +34,7 @@ NOISES: tuple[NoiseName, ...] = ("privunit", "gaussian", "l2_laplace", "laplace_
 DECODINGS = ("constrained", "greedy")
 ENCODERS = ("sentence", "distilled", "lstm")
 #: Encoders read texts in blocks of fixed shapes; which of them, and so the last bits, a batch decides.
-ALONE = "the encoder reads a text as if it were alone in its batch, but for what rounding hides"
+ALONE = f"the encoder reads a text as if it were alone in its batch: {HIDDEN}"
 _ROWS = 1024
 
 

@@ -385,6 +385,22 @@ def documents(n=40):
     ]
 
 
+def test_a_rounding_that_flips_can_cost_another_document_epsilon_and_the_certificate_says_so(encoder, monkeypatch):
+    """What fails with the assumption: a batch in which one coordinate of one text is a step of the grid further."""
+    mechanism = Candidates(2.0, k=3).fit(public=sample_records(1000), seed=0)
+    records = sample_records(100, seed=8)
+    alone = mechanism._top_k.distribution(mechanism.scores(records))
+    embed, largest = Words.embed, []
+    for coordinate in range(Words.dim):
+        step = np.eye(Words.dim)[coordinate] / 1024
+        monkeypatch.setattr(Words, "embed", lambda self, texts, step=step: embed(self, texts) + step)
+        flipped = mechanism._top_k.distribution(mechanism.scores(records))
+        largest.append(np.abs(np.log(flipped / alone)).max())
+    assert max(largest) == pytest.approx(2.0, rel=1e-9)  # all of epsilon, and no more
+    (assumed,) = (text for text in mechanism.spec.guarantee().assumptions if "alone" in text)
+    assert "shows in another release, at up to epsilon again" in assumed
+
+
 def test_documents_are_means_of_their_first_sentences(encoder):
     public = documents()
     mechanism = Candidates(2.0, max_sentences=2, k=3).fit(public=public, seed=0)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate, accounting
+from dptext.embeddings import HIDDEN
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.guarantee import (
@@ -48,7 +49,7 @@ Floats = NDArray[np.float64]
 Steps = NDArray[np.int32]
 
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
-ALONE = "the network computes a text as if it were alone in its block, but for what rounding logits hides"
+ALONE = f"the network computes a text as if it were alone in its block: {HIDDEN}"
 _CHOICES: dict[str, tuple[str, ...]] = {
     "choice": ("hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp"),
     "latent": ("text", "positions"),
