@@ -449,7 +449,7 @@ class _Run:
         return sealed
 
     def _save(self, state: State) -> None:
-        with writing(self._part):
+        with writing(self._state):
             state.save(self._state)
 
     def _publish(self, state: State) -> Certificate:
@@ -478,7 +478,8 @@ class _Run:
 
     def _clean(self) -> None:
         for path in (self._part, self._state, draft_path(self._state)):
-            path.unlink(missing_ok=True)
+            with writing(path):
+                path.unlink(missing_ok=True)
 
 
 def _watched(records: Iterator[Record], digest: SubjectsDigest) -> Iterator[Record]:

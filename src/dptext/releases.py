@@ -46,6 +46,10 @@ _CHARACTERS_PER_NUMBER: Final = 32  # a float of a tuple takes as many bytes
 APPENDABLE: Final = frozenset({Format.JSONL, Format.CSV, Format.TEXT})
 """Formats whose files may be cut after any batch and continued; a Parquet file is unreadable until it is closed."""
 
+WITHOUT_VECTORS: Final = frozenset({Format.CSV, Format.TEXT})
+TEXTS_ONLY: Final = frozenset({Format.TEXT})
+"""Formats whose files hold no labels or kept fields."""
+
 
 class ReleaseWriter(Protocol):
     """Writes batches of releases to an open file. Closing the writer completes the format and leaves the file open."""
@@ -84,12 +88,12 @@ def release_columns(
     """
     if not text and not vector:
         raise ConfigError("Expected text=True or vector=True: a release without both is not worth a file.")
-    if vector and format in (Format.CSV, Format.TEXT):
+    if vector and format in WITHOUT_VECTORS:
         raise ConfigError(
             f"Expected format={str(format)!r} to hold vectors, which CSV and plain text do not. Write Parquet or JSON "
             "Lines."
         )
-    if format is Format.TEXT:
+    if format in TEXTS_ONLY:
         if label or keep:
             raise ConfigError(
                 "Expected no labels or kept fields: plain text holds texts only. Write JSON Lines or CSV."

@@ -1,5 +1,6 @@
 """Each check of the contract fails on the fault planted for it, and not on a sound mechanism."""
 
+import importlib.util
 import logging
 import sys
 import tempfile
@@ -12,8 +13,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from dptext import file_checks, file_runs, pipeline
 from dptext.audits.distinguishing import separation
+from dptext.certificate import Certificate
 from dptext.errors import ConfigError, DPTextError, PrivacyError
+from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.redaction import RandomRedaction, RandomRedactionMechanism
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.randomness import Randomness, seeded
@@ -424,8 +428,91 @@ def test_a_mask_that_comes_too_seldom_is_caught() -> None:
         check_mechanism(Forgetful(RandomRedaction(0.5)), checks=["guarantee"])
 
 
+# --- faults on the way from file to file, which no mechanism can plant ------------------------------------------------
+
+
+def _old_batching(patch: pytest.MonkeyPatch) -> None:
+    """A block ends where a computed batch ends, and that by the lengths of private texts: how it was."""
+
+    def computed(records, mechanism, randomness, *, batch_size, position):
+        for batch in pipeline.split(records, batch_size):
+            yield pipeline.release(batch, mechanism, randomness.at(position))
+            position += len(batch)
+
+    patch.setattr(file_runs, "released", computed)
+    patch.setattr(file_runs, "blocks", lambda batches, _: batches)
+
+
+def _telling_state(patch: pytest.MonkeyPatch) -> None:
+    """The state of resuming is as long as the number of digits of the input's size."""
+    whole = file_runs.fingerprint
+    patch.setattr(file_runs, "fingerprint", lambda path, key: whole(path, key) + "0" * len(str(path.stat().st_size)))
+
+
+def _telling_certificate(patch: pytest.MonkeyPatch) -> None:
+    """The certificate of a large input ends with a blank."""
+    whole, sizes, to_json = file_runs.fingerprint, [], Certificate.to_json
+
+    def seen(path: Path, key: str) -> str:
+        sizes.append(path.stat().st_size)
+        return whole(path, key)
+
+    patch.setattr(file_runs, "fingerprint", seen)
+    patch.setattr(Certificate, "to_json", lambda self: to_json(self) + " " * (sizes[-1] > 1_000_000))
+
+
+RUN_FAULTS = {
+    "shapes": {
+        _old_batching: "the marks of a run to out.jsonl follow",
+        _telling_state: "the marks of a run to out.jsonl follow",
+        _telling_certificate: "out.jsonl and its certificate follow",
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("check", "plant", "broken"), [(check, *fault) for check, faults in RUN_FAULTS.items() for fault in faults.items()]
+)
+def test_a_fault_planted_in_the_run_is_caught(tem, check: str, plant, broken: str, monkeypatch) -> None:
+    plant(monkeypatch)
+    with pytest.raises(ContractError, match=broken):
+        check_mechanism(tem, words=WORDS[:4], checks=[check])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("out.jsonl", "marks"),
+        ("out.csv", "marks"),
+        ("out.txt", "marks"),
+        ("out.jsonl.gz", "bytes"),
+        ("out.csv.gz", "bytes"),
+        ("out.txt.gz", "bytes"),
+        ("out.parquet", "bytes"),
+    ],
+)
+def test_the_old_batching_is_caught_in_every_format(tem, name: str, told: str, monkeypatch) -> None:
+    assert name in file_checks.output_names(tem.spec)
+    monkeypatch.setattr(file_checks, "output_names", lambda _: [name])
+    assert check_mechanism(tem, checks=["shapes"])
+    _old_batching(monkeypatch)
+    with pytest.raises(ContractError, match=f"marks of a run to {name}" if told == "marks" else f"^{name} and its"):
+        check_mechanism(tem, checks=["shapes"])
+
+
+def test_shapes_are_compared_in_all_formats_that_hold_what_is_released(tem, vectored, monkeypatch) -> None:
+    lines, gzipped = ["out.jsonl", "out.jsonl.gz"], ["out.csv", "out.csv.gz"]
+    texts = ["out.txt", "out.txt.gz"]
+    labelled = LabelOnly(labels=("a", "b"), epsilon=1.0)
+    assert sorted(file_checks.output_names(tem.spec)) == sorted([*lines, *gzipped, *texts, "out.parquet"])
+    assert sorted(file_checks.output_names(labelled)) == sorted([*lines, *gzipped, "out.parquet"])
+    assert sorted(file_checks.output_names(vectored("both").spec)) == sorted([*lines, "out.parquet"])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert sorted(file_checks.output_names(labelled)) == sorted([*lines, *gzipped])
+
+
 def test_every_check_has_its_fault() -> None:
-    assert set(FAULTS) == set(CHECKS)
+    assert {*FAULTS, *RUN_FAULTS} == set(CHECKS)
 
 
 def test_an_unknown_check_is_refused(tem) -> None:

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from dptext import files
 from dptext import releases as module
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
-from dptext.files import create_private, publish, refuse_existing
+from dptext.files import create_private
 from dptext.formats import Format, detect_format, file_error, is_compressed
 from dptext.records import MAX_CHARACTERS, Fields, OnError, Record, Release, read_records
 from dptext.releases import APPENDABLE, encode_batch, open_writer, release_columns, write_releases
@@ -1031,14 +1031,6 @@ def test_an_existing_output_is_not_overwritten(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.jsonl"]
 
 
-def test_a_dangling_link_counts_as_existing(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(ConfigError, match="--force"):
-        refuse_existing(tmp_path / "a.jsonl")
-    refuse_existing(tmp_path / "a.jsonl", force=True)
-    refuse_existing(tmp_path / "b.jsonl")
-
-
 def test_an_output_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
 
@@ -1123,23 +1115,6 @@ def test_a_folder_in_the_place_of_the_output(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Is a directory"):
         write_releases(tmp_path / "a.jsonl", [Release("0", "a")], force=True)
     assert os.listdir(tmp_path) == ["a.jsonl"]
-
-
-def test_private_files_are_new(tmp_path: Path) -> None:
-    with create_private(tmp_path / "a") as file:
-        file.write(b"x")
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
-    with pytest.raises(ConfigError, match="File exists"):
-        create_private(tmp_path / "a")
-
-
-def test_publish_renames(tmp_path: Path) -> None:
-    file = create_private(tmp_path / "part")
-    file.write(b"x")
-    publish(file, tmp_path / "part", tmp_path / "done")
-    assert file.closed
-    assert (tmp_path / "done").read_bytes() == b"x"
-    assert os.listdir(tmp_path) == ["done"]
 
 
 def test_files_are_on_the_disk_before_they_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,6 +212,7 @@ def privatize(
         seed=seed,
         as_json=as_json,
         device=device,
+        inputs=(spec, model, subject_key),
     )
 
 
