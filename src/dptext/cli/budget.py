@@ -130,8 +130,8 @@ def _tighter(balance: Balance) -> str:
     found = balance.tighter()
     return (
         f"The charges of {balance.account.name!r} are known to cost at most epsilon = {format_epsilon(found.epsilon)} "
-        f"at delta = {format_delta(found.delta)}, by the tightest bound. What is left goes by what is spent, which adds "
-        "up quickly.\n"
+        f"at delta = {format_delta(found.delta)}, by the tightest bound. What is left goes by what is spent, which "
+        "adds up quickly.\n"
     )
 
 

@@ -13,6 +13,7 @@ from dptext.certificate import SCHEMA, Certificate, certificate_path
 from dptext.cli.privatize import chosen_spec
 from dptext.cli.progress import say
 from dptext.config import MODEL_FILE, AnySpec, model_spec, spec_from_settings
+from dptext.embeddings import HIDDEN
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
 from dptext.guarantee import (
     ONE_RECORD,
@@ -185,7 +186,7 @@ def _happened(spec: AnySpec, certificate: Certificate) -> bool:
 def _as_in_schema_2(guarantee: Guarantee) -> Guarantee:
     """The guarantee in the words of before schema 3, which left out what is assumed of texts and names."""
     kept = (each for each in guarantee.assumptions if each not in (ONE_RECORD, ONE_SPELLING))
-    assumptions = tuple(each.replace(f"; names are {COMPARED}", "") for each in kept)
+    assumptions = tuple(map(_assumption_in_schema_2, kept))
     proven = guarantee.basis is Basis.CONDITIONAL and not assumptions
     return replace(
         guarantee,
@@ -193,6 +194,16 @@ def _as_in_schema_2(guarantee: Guarantee) -> Guarantee:
         basis=Basis.PROVEN if proven else guarantee.basis,
         metric=guarantee.metric and _metric_in_schema_2(guarantee.metric),
     )
+
+
+def _assumption_in_schema_2(assumption: str) -> str:
+    for now, then in (
+        (f"; names are {COMPARED}", ""),
+        (f"in its block: {HIDDEN}", "in its block, but for what rounding logits hides"),
+        (f": {HIDDEN}", ", but for what rounding hides"),
+    ):
+        assumption = assumption.replace(now, then)
+    return assumption
 
 
 def _metric_in_schema_2(metric: str) -> str:
