@@ -73,6 +73,7 @@ from dptext.names import COMPARED
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
 _MAX_EXACT_RUNS = 16_384  # beyond, the exact distribution of top-k losses costs more than it gains
+_LARGEST_RHO = 1e15
 _ORDERS = 1 + np.logspace(-4, 3.5, 160)
 
 
@@ -151,8 +152,8 @@ def _without_delta(events: Iterable[Event], delta: float) -> tuple[tuple[Event, 
     listed = list(events)
     approximate = [e for e in listed if isinstance(e, ApproximateEvent)]
     left = Fraction(delta) - approximate_delta(approximate)
-    pure = (PureEvent(e.epsilon, e.count) for e in approximate if e.epsilon)
-    rest = compose([*(e for e in listed if not isinstance(e, ApproximateEvent)), *pure])
+    pure = (PureEvent(e.epsilon, e.count) for e in approximate)
+    rest = compose(e for e in (*listed, *pure) if not isinstance(e, ApproximateEvent) and _pure_epsilon(e) != 0)
     rounded = float(left)
     return rest, math.nextafter(rounded, -math.inf) if Fraction(rounded) > left else rounded
 
@@ -203,8 +204,9 @@ def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterat
         yield top_k_epsilon(first, delta)
         return  # which is exact
     rhos = [(_zcdp_rho(event), event.count) for event in events]
-    if all(rho is not None for rho, _ in rhos):
-        yield zcdp_epsilon(sum_up((rho, count) for rho, count in rhos if rho is not None), delta)
+    rho = sum_up((rho, count) for rho, count in rhos if rho is not None)
+    if all(each is not None for each, _ in rhos) and rho < _LARGEST_RHO:
+        yield zcdp_epsilon(rho, delta)
         curves = [(_renyi_curve(event), event.count) for event in events]
         total = sum((curve * count for curve, count in curves if curve is not None), np.zeros(len(_ORDERS)))
         yield renyi_epsilon(_ORDERS, total * (1 + 1e-9), delta)
@@ -220,7 +222,7 @@ def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> 
         rho = sum_up((e.rho, e.count) for e in zcdp)
         return sum_up([(mixed_epsilon(mixable, delta / 2, relation), 1), (zcdp_epsilon(rho, delta / 2), 1)])
     rho = sum_up((_zcdp_rho(e) or 0.0, e.count) for e in noisy)
-    if zcdp or rho == 0 or rho > 1e15:
+    if zcdp or rho == 0 or rho > _LARGEST_RHO:
         return zcdp_epsilon(rho, delta)
     # Gaussians compose to one Gaussian: 1 / noise_multiplier^2 adds up.
     precision = sum_up((inverse_square(e.noise_multiplier), e.count) for e in mixable)

@@ -268,7 +268,7 @@ def test_group_privacy_by_hand() -> None:
     assert approximate.delta == pytest.approx(1e-6 * (math.exp(1.5) - 1) / (math.exp(0.5) - 1), rel=1e-9)
     top = TopKEvent(2.0, 1, 10)
     assert lift([top], parts=3) == (top,)  # holds for any two inputs
-    with pytest.raises(IncomparableError, match="not lifted"):
+    with pytest.raises(IncomparableError, match="group privacy"):
         lift([SampledGaussianEvent(1.0, 0.1, 10)], parts=2)
     assert lift([SampledGaussianEvent(1.0, 0.1, 10)], runs=2)[0].count == 2
 
@@ -335,7 +335,6 @@ def test_what_has_no_finite_epsilon_is_infinite() -> None:
     assert epsilon([GaussianEvent(1.0)]) == math.inf
     assert epsilon([PureEvent(1.0), NoEvent("why")], 0.5) == math.inf
     assert epsilon([ApproximateEvent(1.0, 1e-4)], 1e-5) == math.inf
-    assert epsilon([]) == 0
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 40)), max_size=4))
@@ -353,7 +352,8 @@ def test_half_leaving_three_times_is_seven_eighths_and_not_one_and_a_half() -> N
     three = lift([ApproximateEvent(0.0, 0.5)], runs=3)
     assert epsilon(three, 0.875 * (1 + 1e-12)) == 0
     assert epsilon(three, 0.8749999) == math.inf  # a planted sum of two, or a rounding down, would pass
-    assert epsilon([*three, PureEvent(2.0)], 0.9) == 2
+    assert epsilon([*three, PureEvent(2.0)], 0.875 * (1 + 1e-12)) == pytest.approx(2, abs=1e-9)
+    assert epsilon([*three, PureEvent(2.0)], 0.9) < 2  # what is left of delta helps the pure run
     assert epsilon(lift([ApproximateEvent(0.0, 1.0)], runs=2), 0.999) == math.inf
     (group,) = lift([ApproximateEvent(0.0, 0.25)], parts=3)
     assert group.delta == pytest.approx(0.75)  # one run that depends on three parts: no independence to use
@@ -404,7 +404,8 @@ def test_adding_guarantees() -> None:
     )
     second = guarantee([PureEvent(0.2)], 1e-6, unit=Unit.DOCUMENT, trust=Trust.CENTRAL, basis=Basis.PROVEN)
     both = accounting.add(first, second)
-    assert Fraction(both.epsilon) >= Fraction(0.1) + Fraction(0.2)
+    assert second.epsilon < 0.2  # at its delta
+    assert Fraction(both.epsilon) >= Fraction(first.epsilon) + Fraction(second.epsilon)
     assert both.delta == 1e-6
     assert (both.basis, both.trust, both.reveals) == (Basis.CONDITIONAL, Trust.CENTRAL, ("length",))
     with pytest.raises(IncomparableError):

@@ -271,7 +271,7 @@ def test_a_score_that_is_not_cut_is_caught():
     scores[0, 0], scores[1, 1:] = 3000, 3000
     pool = Pool(tuple(map(str, range(40))), (None,) * 40, low=0, high=1000)
     cut = spec.exponential.distribution(pool.stretched(scores))
-    bare = spec.exponential.distribution(scores / 1000 * 2.0)
+    bare = replace(spec.exponential, score_range=None).distribution(scores / 1000 * 2.0)
     assert np.log(cut[0] / cut[1]).max() <= 2.0
     assert np.log(bare[0] / bare[1]).max() > 3.0
 
@@ -542,7 +542,7 @@ def test_the_shares_never_add_up_to_more_than_epsilon():
             assert Fraction(spec.label_response.epsilon) + Fraction(spec.text_epsilon) <= Fraction(epsilon)
             assert spec.text_epsilon == pytest.approx(epsilon * (1 - share), rel=1e-9)
             ranged = replace(spec, selection="exponential")
-            cost = accounting.epsilon([ranged.exponential.range_event(2.0, ranged.candidates)])
+            cost = accounting.epsilon([ranged.exponential.range_event(ranged.candidates)])
             assert cost <= ranged.text_epsilon
             assert ranged.events(Unit.DOCUMENT) == (PureEvent(epsilon),)
     assert Candidates(2.0, LABELS).label_response is None

@@ -14,6 +14,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import Basis, ExponentialEvent, Relation, Unit
 from dptext.mechanisms.syntf import SynTf, SynTfMechanism
 from dptext.randomness import secure, seeded
+from dptext.selection import Exponential
 from dptext.records import Record
 from dptext.testing import check_mechanism
 
@@ -223,7 +224,10 @@ def test_similarities_that_are_not_cut_at_zero_are_caught(tmp_path, monkeypatch)
     monkeypatch.setattr(
         SynTfMechanism, "_similarities", lambda self, terms: self._directions[terms] @ self._directions.T / 2048.0**2
     )
-    assert audits.exact(spec.fit(), "far", "a", trials=500).refutes(spec.guarantee())
+    assert not audits.exact(spec.fit(), "far", "a", trials=500).refutes(spec.guarantee())  # the choice cuts them, too
+    claim, unclipped = spec.guarantee(), spec.fit()
+    object.__setattr__(unclipped, "_choice", Exponential(spec.epsilon))
+    assert audits.exact(unclipped, "far", "a", claim=claim, trials=500).refutes(claim)
 
 
 def test_the_right_scale_survives(extreme):

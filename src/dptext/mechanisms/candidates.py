@@ -292,6 +292,8 @@ class Candidates:
 @lru_cache(maxsize=256)
 def _log_range(epsilon: float, size: int) -> float:
     """The largest range of the log weights of `size` options that costs at most epsilon."""
+    if epsilon < 1e-12:  # a range never costs more than twice itself
+        return epsilon / 2 * (1 - 2.0**-40)
     return accounting.calibrate(ExponentialEvent(1.0, size), epsilon).log_range
 
 

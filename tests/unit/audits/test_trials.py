@@ -70,7 +70,7 @@ class TestReport:
     )
     def test_other_neighbours_are_incomparable(self, other: dict) -> None:
         with pytest.raises(IncomparableError):
-            a_report().refutes(accounting.guarantee([PureEvent(0.1)], **other))
+            a_report().refutes(accounting.guarantee([PureEvent(0.1)], basis=Basis.PROVEN, **other))
 
     def test_a_metric_or_fewer_revealed_things_are_incomparable(self) -> None:
         with pytest.raises(IncomparableError):
