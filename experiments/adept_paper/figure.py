@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from grid import CLIPS, DATASETS, LONGER, Cell, every_cell, read_cell
 
 from dptext.audits.roc import Roc
+from dptext.files import Target
 from dptext.report import LINES, drawing, roc_figure
 
 if TYPE_CHECKING:
@@ -216,7 +217,9 @@ def paper_figure(results: Results, path: Path) -> None:
 
     Each point of ADePT says its variance and its claimed / true epsilon, each of `private_phrases` its variance.
     """
-    with drawing(path, title="ADePT as published: membership AUC against intent accuracy") as figure:
+    with drawing(
+        Target(path, force=True), title="ADePT as published: membership AUC against intent accuracy"
+    ) as figure:
         figure.set_size_inches(11.5, 10.5)
         panels = figure.subplots(len(DATASETS), len(CLIPS), squeeze=False, sharey=True)
         for row, dataset in zip(panels, DATASETS, strict=True):
@@ -310,7 +313,7 @@ def main() -> int:
                 if cell.kind == "lira" and cell.dataset == "atis"
             }
             if curves:
-                roc_figure(curves, given.figures / f"adept_paper_lira_{how}.svg")
+                roc_figure(curves, Target(given.figures / f"adept_paper_lira_{how}.svg", force=True))
     return 0
 
 

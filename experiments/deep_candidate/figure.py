@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from grid import ALL, CLASSIFIER, EPSILON_OF_SIZES, EPSILONS, SIZES, name_of, read_cells
 
+from dptext.files import Target
 from dptext.report import drawing
 from dptext.selection import Exponential
 
@@ -50,7 +51,7 @@ def lines(axes: Any, cells: Mapping[str, Any], places: Sequence[float], names: M
 
 def grid_figure(corpora: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Macro-F1 against epsilon (above) and against the number of sentences (below)."""
-    with drawing(path, title="Macro-F1 of sentence-private documents") as figure:
+    with drawing(Target(path, force=True), title="Macro-F1 of sentence-private documents") as figure:
         figure.set_size_inches(9.0, 8.4)
         panels = figure.subplots(2, len(corpora), sharey=True, squeeze=False)
         for column, (corpus, cells) in enumerate(corpora.items()):
@@ -81,7 +82,7 @@ def grid_figure(corpora: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 def table_1_figure(path: Path) -> None:
     """How deep some of 5,000 candidates must lie to be chosen with probability .95, the others having depth 0."""
     some = np.unique(np.geomspace(1, 200, 60).round())
-    with drawing(path, title="How deep candidates must lie (Table 1)") as figure:
+    with drawing(Target(path, force=True), title="How deep candidates must lie (Table 1)") as figure:
         axes = figure.subplots()
         for (epsilon, deep, depth), (_, _, colour, dashes, marker) in zip(TABLE_1, LINES, strict=False):
             axes.plot(some, 2 / epsilon * np.log(19 * (POOL - some) / some), color=colour, ls=dashes)

@@ -21,6 +21,7 @@ from grid import SEED, read_posts, split
 
 from dptext.bounds import bootstrap
 from dptext.config import load_model
+from dptext.files import Target
 from dptext.neural.sentence_encoder import load_sentence_encoder
 from dptext.randomness import secure, seeded
 from dptext.records import Record, Release
@@ -51,7 +52,7 @@ PAIRS = (
 def figure(found: list[dict[str, Any]], path: Path) -> None:
     """Similarity against the epsilon of a word, a line for each choice."""
     lines = {(row["choice"], row["k"]) for row in found if row["epsilon"]}
-    with drawing(path, title="Similarity of ER-AE by the choice of a word") as page:
+    with drawing(Target(path, force=True), title="Similarity of ER-AE by the choice of a word") as page:
         axes = page.add_subplot()
         for i, (choice, k) in enumerate(sorted(lines)):
             rows = sorted((r for r in found if (r["choice"], r["k"]) == (choice, k)), key=lambda r: r["epsilon"])

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dptext import audits
+from dptext.files import Target
 from dptext.mechanism import VectorNoise
 from dptext.noise import Gaussian, GridLaplace, L2Laplace
 from dptext.privunit import PrivUnit
@@ -67,7 +68,7 @@ def counting(out: Path, *, quick: bool) -> list[str]:
                         f"| {epsilon:g} | {name} | {size:,} | {report.epsilon_lower_bound:.2f} | {report.ceiling:.2f} "
                         f"| {verdict} |"
                     )
-    bounds_figure(curves, out / "bound-against-runs.svg")
+    bounds_figure(curves, Target(out / "bound-against-runs.svg", force=True))
     return rows
 
 
@@ -125,7 +126,7 @@ def guessing(out: Path, *, quick: bool) -> list[str]:
                     line = {"mechanism": name, "epsilon": epsilon, "n": dim, "seconds": time.monotonic() - began}
                     file.write(json.dumps({**line, "tops": [top.to_dict() for top in found.tops]}) + "\n")
             panels.setdefault(f"n = {dim}", []).append(Success(name, epsilons, tuple(shares), tuple(bounds)))
-    reconstruction_figure(panels, out / "reconstruction.svg")
+    reconstruction_figure(panels, Target(out / "reconstruction.svg", force=True))
     return rows
 
 

@@ -28,6 +28,7 @@ from dptext.audits.divergence_report import (
 )
 from dptext.audits.sets import LINEAR, TFIDF
 from dptext.estimates import Estimate
+from dptext.files import Target
 from dptext.report import LINES, Levels, divergence_figure, divergence_levels_figure, drawing, epsilon_levels_figure
 
 NAMES = {"sentence": "sentence encoder", "medical": "fine-tuned on medical topics", "glove": "GloVe", "tfidf": "TF-IDF"}
@@ -38,7 +39,7 @@ BELOW = "certified at least (95%)"
 def draw(out: Path, folder: Path) -> None:
     """Every figure whose cells are there."""
     cancer, imdb = Cells(out, "cancer"), Cells(out, "imdb")
-    figures: dict[str, Callable[[Path], None]] = {}
+    figures: dict[str, Callable[[Target], None]] = {}
     if cancer.levels("random", "sentence"):
         figures["1"] = lambda path: divergence_levels_figure(divergences(cancer), path, alpha=2.0)
     if any(planes(cancer)):
@@ -59,7 +60,7 @@ def draw(out: Path, folder: Path) -> None:
         figures["8c"] = lambda path: divergence_levels_figure(by_embedding(cancer), path, alpha=2.0)
     for name, work in figures.items():
         path = folder / f"redaction_{name}.svg"
-        work(path)
+        work(Target(path, force=True))
         print(path)
 
 
@@ -144,7 +145,7 @@ def planes(cells: Cells) -> list[tuple[float, Any]]:
     return [(level, cell["plane"]) for level, cell in found if cell is not None and cell["plane"]]
 
 
-def planes_figure(cells: Cells, path: Path) -> None:
+def planes_figure(cells: Cells, path: Target) -> None:
     """Figure 2: points only, one panel a level. Each has its own axes: masks draw all texts to one place."""
     panels = planes(cells)
     with drawing(path, title="Two sets of redacted texts in the first two main directions of public text") as figure:
@@ -162,7 +163,7 @@ def planes_figure(cells: Cells, path: Path) -> None:
         figure.legend(handles, labels, loc="outside lower center", ncols=2, markerscale=3)
 
 
-def divergence_and_accuracy(cells: Cells, path: Path) -> None:
+def divergence_and_accuracy(cells: Cells, path: Target) -> None:
     """Figure 8b: divergence above, attackers with words and with a transformer below."""
     above = levels(cells, "random", "sentence", "divergence", divergence_of(cells, "random", "sentence", DEFAULT))
     below = accuracies(cells, "random", (f"{TFIDF}, adaptive", TRANSFORMER))

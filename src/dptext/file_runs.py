@@ -27,8 +27,8 @@ from dptext.errors import (
     LedgerError,
     PrivacyError,
 )
-from dptext.files import create_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
-from dptext.formats import Format, file_error, file_format, is_compressed
+from dptext.files import create_private, open_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
+from dptext.formats import Format, file_format, is_compressed
 from dptext.guarantee import Guarantee, Json, Unit
 from dptext.mechanism import Mechanism, releases_labels, releases_text, releases_vectors, settings
 from dptext.pipeline import BATCH_SIZE, guarantees, limited, released, require_guarantee
@@ -366,20 +366,14 @@ class _Run:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
-        try:
-            file = self._part.open("r+b")
-        except OSError as error:
-            problem = file_error(self._part, "write", error)
-        else:
-            with contextlib.ExitStack() as stack:
-                stack.callback(_close_quietly, file.close)
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    raise ConfigError(f"Another run is writing {self.target} at this moment.") from None
-                yield file
-            return
-        raise problem
+        with contextlib.ExitStack() as stack:
+            file = open_private(self._part)
+            stack.callback(_close_quietly, file.close)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ConfigError(f"Another run is writing {self.target} at this moment.") from None
+            yield file
 
     def _write(
         self,
@@ -426,7 +420,7 @@ class _Run:
             writer.close()
             file.flush()
             os.fsync(file.fileno())
-        if not self._part.exists() or not os.path.samestat(os.fstat(file.fileno()), self._part.stat()):
+        if not self._part.exists() or not os.path.samestat(os.fstat(file.fileno()), self._part.lstat()):
             raise ConfigError(f"{self._part} was replaced by another run while it was written: nothing is released.")
         if charge is not None and digest is not None and digest.hexdigest() != charge.subjects_digest:
             raise DataError(f"{self.source} changed while it was read: others were charged. Nothing is released.")

@@ -169,6 +169,22 @@ def _create(path: str | os.PathLike[str], mode: int) -> BinaryIO:
         return os.fdopen(os.open(path, flags, mode), "wb")
 
 
+def open_private(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file that `create_private` made, to go on with it.
+
+    Raises:
+        ConfigError: If it cannot be opened, or a link to another file has taken its place.
+    """
+    with writing(path):
+        file = os.fdopen(os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)), "r+b")
+    if os.fstat(file.fileno()).st_nlink == 1:
+        return file
+    file.close()
+    raise ConfigError(
+        f"Expected {str(path)!r} to be a file of one name, found a link to another file: remove the link."
+    )
+
+
 def publish(
     file: BinaryIO, partial: str | os.PathLike[str], path: str | os.PathLike[str], *, force: bool = False
 ) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dptext.curves import gaussian_epsilon, sum_up, top_k_probabilities, up
 from dptext.guarantee import GaussianEvent, Relation, SampledGaussianEvent, TopKEvent
 
@@ -80,7 +82,10 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
             moved / math.sqrt(precision), neighboring_relation=theirs, value_discretization_interval=interval
         )
         total = total.compose(noise)
-    return up(float(total.get_epsilon_for_delta(delta)))
+    with np.errstate(
+        over="ignore"
+    ):  # losses beyond 700, where e^-loss is no float: infinite, and another bound is less
+        return up(float(total.get_epsilon_for_delta(delta)))
 
 
 def inverse_square(noise_multiplier: float) -> float:

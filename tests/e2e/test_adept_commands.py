@@ -367,6 +367,7 @@ def test_membership_finds_members_of_a_classifier_and_fewer_behind_the_mechanism
     plain = dptext(*common, "--json", "--figure", figure)
     assert plain.code == 0, plain.err
     assert figure.read_text("utf-8").startswith("<?xml")
+    assert figure.stat().st_mode & 0o777 == 0o600
     data = json.loads(plain.out)
     assert data["duplicates"] >= 10
     own = data["results"]["loss"]

@@ -270,7 +270,7 @@ def test_group_privacy_by_hand() -> None:
     assert lift([top], parts=3) == (top,)  # holds for any two inputs
     with pytest.raises(IncomparableError, match="group privacy"):
         lift([SampledGaussianEvent(1.0, 0.1, 10)], parts=2)
-    assert lift([SampledGaussianEvent(1.0, 0.1, 10)], runs=2)[0].count == 2
+    assert accounting.repeat([SampledGaussianEvent(1.0, 0.1, 10)], 2)[0].count == 2  # two trainings on the same records
 
 
 templates = st.one_of(

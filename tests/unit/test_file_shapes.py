@@ -265,6 +265,27 @@ def test_a_draft_that_cannot_be_removed_ends_the_run(tmp_path: Path, mechanism) 
     assert not target.exists()
 
 
+@pytest.mark.parametrize("kind", ["symbolic link", "hard link"])
+def test_a_part_that_became_a_link_is_not_gone_on_with(tmp_path: Path, mechanism, kind: str) -> None:
+    """In 0.1.0 the file that it led to was cut to the size of the part, and written to."""
+    source, target, victim = write(tmp_path / "in.jsonl", list(WORDS[:20])), tmp_path / "out.jsonl", tmp_path / "victim"
+    victim.write_text("somebody's only copy " * 1000, "utf-8")
+    part = tmp_path / ".out.jsonl.part"
+
+    def kill(_: int) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        privatize_file(source, target, mechanism, plan=Plan(batch_size=5), on_progress=kill)
+    part.unlink()
+    part.symlink_to(victim) if kind == "symbolic link" else part.hardlink_to(victim)
+    for plan in (Plan(resume=True), Plan(force=True)):
+        with pytest.raises(ConfigError, match="link"):
+            privatize_file(source, target, mechanism, plan=plan)
+    assert victim.read_text("utf-8") == "somebody's only copy " * 1000
+    assert not target.exists()
+
+
 @pytest.mark.parametrize("which", ["certificate", "part", "state"])
 @pytest.mark.parametrize("force", [False, True])
 def test_an_input_that_lies_where_the_run_writes_is_kept(tmp_path: Path, mechanism, which: str, force: bool) -> None:

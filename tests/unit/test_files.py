@@ -1,5 +1,6 @@
 """The one door for files that are written: whole or not at all, nothing replaced unasked, and never an input."""
 
+import ast
 import errno
 import os
 import stat
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dptext import files
 from dptext.errors import ConfigError
 from dptext.files import Target, create_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
 
@@ -180,3 +182,46 @@ def test_what_the_system_refuses_names_the_file(tmp_path: Path) -> None:
 
 def test_a_digest_is_of_the_bytes(old: Path) -> None:
     assert sha256_of(old) == "cba06b5736faf67e54b07b561eae94395e774c517a7d910a54369e1263ccfbd4"
+
+
+def writing_calls(source: str) -> list[str]:
+    """Calls by which Python writes a file that is named by its path."""
+    found = []
+    for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
+        name = ast.unparse(call.func)
+        method = name.rpartition(".")[2]
+        texts = [
+            arg.value for arg in [*call.args, *(key.value for key in call.keywords)] if isinstance(arg, ast.Constant)
+        ]
+        opens = method in ("open", "fdopen") and any(
+            isinstance(text, str) and set(text) & set("wax+") for text in texts
+        )
+        saves = method in ("write_text", "write_bytes", "touch", "savefig", "tofile", "save_file", "save_pretrained")
+        if opens or saves or name == "os.open" or method == "NamedTemporaryFile":
+            found.append(name)
+    return sorted(found)
+
+
+def test_there_is_one_door() -> None:
+    """What else opens a file to write, and why it may."""
+    root = Path(files.__file__).parent
+    calls = {str(path.relative_to(root)): writing_calls(path.read_text("utf-8")) for path in root.rglob("*.py")}
+    assert {name: found for name, found in calls.items() if found} == {
+        "files.py": ["os.fdopen", "os.fdopen", "os.open", "os.open", "os.open"],  # one only to sync a folder
+        "file_checks.py": ["source.write_text"],  # made-up texts in a folder that is removed
+        "report.py": ["figure.savefig"],  # into memory
+        "compare/folder.py": ["os.open"],  # the lock: nothing is written to it, and no link is followed
+        "compare/worker.py": ["Path('/proc/self/clear_refs').write_text", "os.fdopen"],  # the system's, and a pipe
+        "ledger/database.py": ["os.open"],  # O_EXCL, mode 0600
+        "ledger/subjects.py": ["os.fdopen", "os.open"],  # the same; appears by a link, which replaces nothing
+    }
+
+
+def test_the_search_for_other_doors_finds_them() -> None:
+    assert writing_calls("Path('x').write_text('a'); open('x', 'wb'); path.open(mode='a'); os.open(p, f)") == [
+        "Path('x').write_text",
+        "open",
+        "os.open",
+        "path.open",
+    ]
+    assert writing_calls("path.open('rb'); open(p); p.read_text('utf-8'); gzip.open(p)") == []

@@ -14,8 +14,8 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import Basis, ExponentialEvent, Relation, Unit
 from dptext.mechanisms.syntf import SynTf, SynTfMechanism
 from dptext.randomness import secure, seeded
-from dptext.selection import Exponential
 from dptext.records import Record
+from dptext.selection import Exponential
 from dptext.testing import check_mechanism
 
 # "far" is like no other word, all others are alike: with m words, what the bound of an exponential choice is made for.

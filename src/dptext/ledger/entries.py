@@ -25,6 +25,7 @@ from dptext.guarantee import (
     MetricEvent,
     NoEvent,
     Relation,
+    SampledGaussianEvent,
     Trust,
     Unit,
     event_from_dict,
@@ -163,12 +164,16 @@ class Request:
 
         Raises:
             NoGuaranteeError: nothing, or only a claim, bounds what the run gives away.
-            IncomparableError: an epsilon is one per unit of distance.
+            IncomparableError: an epsilon is one per unit of distance, or a training is said to be local.
         """
         without = [event.reason for event in self.events if isinstance(event, NoEvent)]
         if without or self.terms.basis in (Basis.NONE, Basis.CLAIMED):
             reason = "; ".join(without) or f"its basis is {self.terms.basis.value}"
             raise NoGuaranteeError(f"Expected a run whose loss is bounded, to charge for it; found none: {reason}.")
+        if self.terms.trust is Trust.LOCAL and any(isinstance(event, SampledGaussianEvent) for event in self.events):
+            raise IncomparableError(
+                "Expected trust=central in the terms of a training: whoever trains sees all the private texts."
+            )
         if metrics := [event.metric for event in self.events if isinstance(event, MetricEvent)]:
             raise IncomparableError(
                 f"Expected events per {self.unit.value}, found epsilon per unit of {metrics[0]}: set a public diameter."
@@ -359,6 +364,8 @@ def spent_guarantee(
             0.0, limit.delta, limit.unit, limit.relation, None, terms.trust, terms.basis, terms.assumptions,
             terms.reveals,
         )  # fmt: skip
+    if any(isinstance(event, SampledGaussianEvent) for event in composed):  # charged before that was asked for
+        terms |= Terms(Trust.CENTRAL)
     if limit.delta > 0 and len(composed) > 1:
         terms |= Terms(basis=Basis.CONDITIONAL, assumptions=(PLANNED,))
     return accounting.guarantee(

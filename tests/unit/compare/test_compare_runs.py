@@ -184,6 +184,18 @@ def test_a_folder_that_was_killed_before_it_knew_its_experiment_goes_on(
         run_experiment(parse_experiment(data), Folder(out), Options(), command="")
 
 
+@pytest.mark.parametrize("name", ["experiment.json", "table.parquet", "table.json"])
+def test_a_corpus_is_never_written_over(texts: Path, vectors: Path, tmp_path: Path, name: str) -> None:
+    out, before = tmp_path / "out", texts.read_bytes()
+    out.mkdir()
+    (out / name).hardlink_to(texts)
+    with pytest.raises(ConfigError, match="to be no input"):
+        run_experiment(parse_experiment(experiment(texts, vectors)), Folder(out), Options(workers=1), command="")
+    assert [path.name for path in out.iterdir()] == [name]
+    assert texts.samefile(out / name)
+    assert texts.read_bytes() == before
+
+
 @pytest.mark.usefixtures("faults")
 def test_a_claim_that_an_audit_refutes_ends_the_command_with_1(
     texts: Path, vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
 import shutil
 from collections.abc import Callable
@@ -60,6 +61,25 @@ def saved(fitted, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(saved: Path, tmp_path: Path) -> Path:
     """A copy of the saved codebook mechanism, to be broken."""
     return Path(shutil.copytree(saved, tmp_path / "model"))
+
+
+def test_a_saved_network_is_for_its_owner_and_replaces_nothing(fitted, tmp_path: Path) -> None:
+    """`save` alone, without `save_model`, which would mend the modes."""
+    mask = os.umask(0)
+    try:
+        for number, mechanism in enumerate(fitted):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            mechanism.save(folder)
+            assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+            for path in folder.iterdir():
+                path.write_bytes(b"somebody's")
+                path.chmod(0o666)
+            with pytest.raises(ConfigError, match="File exists"):
+                mechanism.save(folder)
+            assert {path.read_bytes() for path in folder.iterdir()} == {b"somebody's"}
+    finally:
+        os.umask(mask)
 
 
 def outputs(mechanism) -> list[tuple[str, str | None, str]]:
