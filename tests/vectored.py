@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal
 
-from dptext.guarantee import Event
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.randomness import Randomness
 from dptext.records import Record, Release
@@ -35,10 +34,6 @@ class VectorWords(WordMetric):
 class VectorMechanism:
     inner: object = field(repr=False)
     spec: VectorWords
-
-    @property
-    def event(self) -> Event:
-        return self.inner.event
 
     @property
     def digests(self) -> Mapping[str, str]:

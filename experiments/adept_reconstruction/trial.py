@@ -23,8 +23,10 @@ import numpy as np
 from language_model import Trigrams, generate_distinct
 from scipy.spatial.distance import cdist
 
+from dptext import accounting
 from dptext.bounds import reconstruction_bound
 from dptext.estimates import clopper_pearson
+from dptext.guarantee import Unit
 from dptext.mechanisms.adept import Adept, AdeptCodebook, AdeptNoise
 from dptext.randomness import seeded
 from dptext.records import Record
@@ -214,7 +216,7 @@ def attack_sound(protocol: Protocol, pools: Pools, noise: str) -> dict[str, Any]
     found: dict[str, Any] = {
         "claimed": EPSILON,
         "true": EPSILON,
-        "delta": getattr(spec.event, "delta", 0.0),
+        "delta": accounting.slack(spec.events(Unit.DOCUMENT)),
         "bound of the claim": bounds(EPSILON, 0.0, pools),
         "bound of the truth": bounds(EPSILON, 0.0, pools),
     }

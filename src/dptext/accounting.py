@@ -12,36 +12,43 @@ upper bounds are computed and the smallest is taken:
 
 * pure epsilons added up, Gaussian parts by their analytic curve (Balle and Wang 2018), sampled Gaussian
   parts by the pessimistic privacy loss distribution of dp-accounting;
-* the exact privacy loss distribution of top-k randomized response (MATHS 1.4);
-* zero-concentrated DP for everything, converted as in Canonne, Kamath and Steinke 2020, proposition 12.
+* the exact privacy loss distribution of equal runs of randomized response (MATHS 1.4): an epsilon-DP run loses no more
+  than binary randomized response at epsilon, and an (epsilon, delta)-DP run no more once its delta was taken off
+  (Kairouz, Oh and Viswanath 2015);
+* zero-concentrated DP and Renyi DP, converted as in Canonne, Kamath and Steinke 2020, proposition 12;
+* numerical privacy loss distributions of runs of several kinds, which `quick_epsilon` leaves out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import TypeVar, assert_never
+from typing import Protocol, TypeVar, assert_never
 
+import numpy as np
 from scipy.optimize import brentq
 
 from dptext import _validate
 from dptext.curves import (
+    Floats,
     approximate_delta,
     dominating,
     exponential_epsilon,
     gaussian_epsilon,
+    renyi_divergence,
+    renyi_epsilon,
+    round_up,
     sum_up,
     top_k_epsilon,
-    top_k_probabilities,
     two_set_epsilon,
     up,
     zcdp_epsilon,
 )
 from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import (
+    RECORD_COUNT,
     ApproximateEvent,
     Basis,
     Event,
@@ -60,10 +67,14 @@ from dptext.guarantee import (
     ZcdpEvent,
     weakest,
 )
+from dptext.loss_distributions import Mixable, inverse_square, is_mixable, mixed_epsilon
+from dptext.names import COMPARED
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
 _MAX_EXACT_RUNS = 16_384  # beyond, the exact distribution of top-k losses costs more than it gains
+_LARGEST_RHO = 1e15
+_ORDERS = 1 + np.logspace(-4, 3.5, 160)
 
 
 # ------------------------------------------------------------------------ composition
@@ -125,101 +136,102 @@ def _zcdp_rho(event: Event) -> float | None:
             assert_never(event)
 
 
+def _some(events: Iterable[Event]) -> tuple[Event, ...]:
+    """The events composed; refuses none, as an iterator that was read before has none."""
+    merged = compose(events)
+    if not merged:
+        raise ConfigError("Expected at least one event, found none: an iterator can be read once, a list again.")
+    return merged
+
+
 # ------------------------------------------------------------------- epsilon at delta > 0
 
 
-@lru_cache(maxsize=256)  # most of a second each; who plans, calibrates and then states asks three times
-def _pld_epsilon(events: tuple[Event, ...], delta: float, relation: Relation) -> float:
-    """Epsilon of (sampled) Gaussian and top-k events together, by the pessimistic distributions of dp-accounting."""
-    # dp-accounting takes most of a second to import, and few releases need it.
-    from dp_accounting import NeighboringRelation  # noqa: PLC0415
-    from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415
-
-    theirs = NeighboringRelation[relation.name]
-    total = pld.identity()
-    for event in events:
-        if isinstance(event, SampledGaussianEvent):
-            step = pld.from_gaussian_mechanism(
-                event.noise_multiplier, sampling_prob=event.sampling_rate, neighboring_relation=theirs
-            )
-            total = total.compose(step.self_compose(event.steps * event.count))
-        elif isinstance(event, TopKEvent):
-            gain, _, loss = masses = top_k_probabilities(event)
-            upper = {i: math.log(mass) for i, mass in enumerate(masses) if mass > 0}
-            lower = {i: math.log(mass) for i, mass in enumerate((loss, masses[1], gain)) if mass > 0}
-            choice = pld.from_two_probability_mass_functions(lower, upper)
-            total = total.compose(choice.self_compose(event.count))
-    rho = sum_up((_zcdp_rho(e) or 0.0, e.count) for e in events if isinstance(e, GaussianEvent))
-    if rho:
-        # Ours is relative to the sensitivity of the relation, theirs to a record's norm: REPLACE_ONE moves by two.
-        moved = 2.0 if relation is Relation.REPLACE_ONE else 1.0
-        total = total.compose(pld.from_gaussian_mechanism(moved / math.sqrt(2 * rho), neighboring_relation=theirs))
-    return up(float(total.get_epsilon_for_delta(delta)))
+def _without_delta(events: Iterable[Event], delta: float) -> tuple[tuple[Event, ...], float]:
+    """The events once the deltas of approximate ones were taken off delta, and what is left of it; below 0: none."""
+    listed = list(events)
+    approximate = [e for e in listed if isinstance(e, ApproximateEvent)]
+    left = Fraction(delta) - approximate_delta(approximate)
+    pure = (PureEvent(e.epsilon, e.count) for e in approximate)
+    rest = compose(e for e in (*listed, *pure) if not isinstance(e, ApproximateEvent) and _pure_epsilon(e) != 0)
+    rounded = float(left)
+    return rest, math.nextafter(rounded, -math.inf) if Fraction(rounded) > left else rounded
 
 
-def _needs_pld(events: Sequence[Event]) -> bool:
-    """Whether the tightest bound takes a numerical distribution: sampled Gaussians, or top-k beside other noise."""
-    mixable = [e for e in events if isinstance(e, TopKEvent | GaussianEvent | SampledGaussianEvent)]
-    if any(isinstance(e, SampledGaussianEvent) for e in mixable):
-        return True
-    return any(isinstance(e, TopKEvent) and (len(mixable) > 1 or e.count > _MAX_EXACT_RUNS) for e in mixable)
+def _as_choice(event: Event) -> Event:
+    """Randomized response that loses no less, for a run that is pure; any other event as it is."""
+    match event:
+        case PureEvent(epsilon=pure):
+            return TopKEvent(pure, 1, 2, event.count)
+        case ExponentialEvent():
+            return TopKEvent(exponential_epsilon(event), 1, 2, event.count)
+        case _:
+            return dominating(event)
 
 
-def _approximate_epsilon(events: Sequence[Event], delta: float, relation: Relation) -> float:
-    """The smallest of several valid bounds on epsilon at delta, for events without metric."""
-    added = [e for e in events if isinstance(e, ApproximateEvent)]
-    left = Fraction(delta) - approximate_delta(added)
-    if left < 0:
-        return math.inf
-    base = sum_up((e.epsilon, e.count) for e in added)
-    rest = [dominating(e) for e in events if not isinstance(e, ApproximateEvent)]
-    if not rest:
-        return base
-    pure = {e: _pure_epsilon(e) for e in rest}
-    noisy = [e for e, epsilon in pure.items() if epsilon is None]
-    pure_terms = [(epsilon, e.count) for e, epsilon in pure.items() if epsilon is not None]
-    delta_left = math.nextafter(float(left), 0.0) if Fraction(float(left)) > left else float(left)
-    if not noisy:
-        candidates = [sum_up(pure_terms)]
-    elif delta_left == 0:
-        return math.inf
-    else:
-        candidates = [sum_up([*pure_terms, (_noise_epsilon(noisy, delta_left, relation), 1)])]
-    if delta_left > 0:
-        mixable = [e for e in rest if isinstance(e, TopKEvent | GaussianEvent | SampledGaussianEvent)]
-        others = [e for e in rest if e not in mixable]
-        others_pure = [(value, e.count) for e in others if (value := pure[e]) is not None]
-        if len(others_pure) == len(others) and any(isinstance(e, TopKEvent) for e in mixable):
-            together = (
-                _pld_epsilon((*mixable,), delta_left, relation)
-                if _needs_pld(mixable)
-                else top_k_epsilon(mixable[0], delta_left)  # type: ignore[arg-type]  # then it is one top-k event
-            )
-            candidates.append(sum_up([*others_pure, (together, 1)]))
-        rhos = [_zcdp_rho(e) for e in rest]
-        if all(rho is not None for rho in rhos):
-            rho = sum_up((r, e.count) for r, e in zip(rhos, rest, strict=True) if r is not None)
-            candidates.append(zcdp_epsilon(rho, delta_left))
-    return sum_up([(base, 1), (min(candidates), 1)])
+def _mixed(events: Iterable[Event]) -> tuple[Mixable, ...]:
+    """What a numerical loss distribution would bound more tightly; nothing where a formula or no distribution does."""
+    found = compose(map(_as_choice, events))
+    mixable = tuple(e for e in found if isinstance(e, Mixable) and is_mixable(e))
+    by_formula = all(isinstance(e, GaussianEvent) for e in mixable) or (
+        len(mixable) == 1 and isinstance(mixable[0], TopKEvent) and mixable[0].count <= _MAX_EXACT_RUNS
+    )
+    return () if len(mixable) < len(found) or by_formula else mixable
+
+
+def _renyi_curve(event: Event) -> Floats | None:
+    """Renyi divergences of one run at `_ORDERS`, or None where there are none."""
+    rho = _zcdp_rho(event)
+    if rho is None:
+        return None
+    choice = _as_choice(event)
+    linear = _ORDERS * up(rho)
+    return np.minimum(linear, renyi_divergence(choice, _ORDERS)) if isinstance(choice, TopKEvent) else linear
+
+
+def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterator[float]:
+    """Valid bounds on epsilon at delta that are quick to compute, for events without metric and without deltas."""
+    pure = [(event, _pure_epsilon(event)) for event in events]
+    noisy = [event for event, value in pure if value is None]
+    terms = [(value, event.count) for event, value in pure if value is not None]
+    if noisy and not delta:
+        return
+    yield sum_up([*terms, (_noise_epsilon(noisy, delta, relation), 1)] if noisy else terms)
+    if not delta:
+        return
+    (first, *others) = compose(map(_as_choice, events))
+    if isinstance(first, TopKEvent) and not others and first.count <= _MAX_EXACT_RUNS:
+        yield top_k_epsilon(first, delta)
+        return  # which is exact
+    rhos = [(_zcdp_rho(event), event.count) for event in events]
+    rho = sum_up((rho, count) for rho, count in rhos if rho is not None)
+    if all(each is not None for each, _ in rhos) and rho < _LARGEST_RHO:
+        yield zcdp_epsilon(rho, delta)
+        curves = [(_renyi_curve(event), event.count) for event in events]
+        total = sum((curve * count for curve, count in curves if curve is not None), np.zeros(len(_ORDERS)))
+        yield renyi_epsilon(_ORDERS, total * (1 + 1e-9), delta)
 
 
 def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> float:
     """Epsilon at delta > 0 of events without a pure epsilon (Gaussian, zCDP, sampled Gaussian)."""
     zcdp = [e for e in noisy if isinstance(e, ZcdpEvent)]
-    gaussian = [e for e in noisy if isinstance(e, GaussianEvent)]
-    sampled = [e for e in noisy if isinstance(e, SampledGaussianEvent)]
-    if sampled and zcdp:
+    mixable = tuple(e for e in noisy if isinstance(e, GaussianEvent | SampledGaussianEvent))
+    if any(isinstance(e, SampledGaussianEvent) for e in mixable):
+        if not zcdp:
+            return mixed_epsilon(mixable, delta, relation)
         rho = sum_up((e.rho, e.count) for e in zcdp)
-        return sum_up(
-            [(_pld_epsilon((*sampled, *gaussian), delta / 2, relation), 1), (zcdp_epsilon(rho, delta / 2), 1)]
-        )
-    if sampled:
-        return _pld_epsilon((*noisy,), delta, relation)
+        return sum_up([(mixed_epsilon(mixable, delta / 2, relation), 1), (zcdp_epsilon(rho, delta / 2), 1)])
     rho = sum_up((_zcdp_rho(e) or 0.0, e.count) for e in noisy)
-    if zcdp or rho == 0 or rho > 1e15:
+    if zcdp or rho == 0 or rho > _LARGEST_RHO:
         return zcdp_epsilon(rho, delta)
     # Gaussians compose to one Gaussian: 1 / noise_multiplier^2 adds up.
-    return gaussian_epsilon(1 / math.sqrt(2 * rho), delta)
+    precision = sum_up((inverse_square(e.noise_multiplier), e.count) for e in mixable)
+    return gaussian_epsilon(1 / math.sqrt(precision), delta)
+
+
+def slack(events: Iterable[Event]) -> float:
+    """The least delta at which the events can have an epsilon because of their own additive deltas, rounded up."""
+    return round_up(approximate_delta(event for event in events if isinstance(event, ApproximateEvent)))
 
 
 def epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:
@@ -229,19 +241,44 @@ def epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation =
 
     Raises:
         IncomparableError: an event has a metric.
-        ConfigError: delta is outside [0, 1].
+        ConfigError: delta is outside [0, 1], or there is no event.
     """
+    return _epsilon(events, delta, relation, numerical=True)
+
+
+def quick_epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:
+    """A bound that is never below `epsilon`, in milliseconds: what a ledger charges by.
+
+    It takes the formulas alone. Runs of several kinds may cost less than it says.
+
+    Raises:
+        IncomparableError: an event has a metric.
+        ConfigError: delta is outside [0, 1], or there is no event.
+    """
+    return _epsilon(events, delta, relation, numerical=False)
+
+
+def _epsilon(events: Iterable[Event], delta: float, relation: Relation, *, numerical: bool) -> float:
     _validate.probability(delta=delta)
-    return _epsilon(events, delta, relation)
-
-
-def _epsilon(events: Iterable[Event], delta: float, relation: Relation) -> float:
-    merged = compose(events)
+    merged = _some(events)
     if any(isinstance(event, NoEvent) for event in merged):
         return math.inf
-    if delta == 1:
+    rest, left = _without_delta(merged, delta)
+    if left < 0:
+        return math.inf
+    if delta == 1 or not rest:
         return 0.0
-    return _approximate_epsilon(merged, delta, relation) if merged else 0.0
+    found = min(_bounds(rest, left, relation), default=math.inf)
+    mixed = _mixed(rest) if numerical and left else ()
+    return min(found, mixed_epsilon(mixed, left, relation)) if mixed else found
+
+
+class Bound(Protocol):
+    """`epsilon` or `quick_epsilon`."""
+
+    def __call__(self, events: Iterable[Event], delta: float = ..., *, relation: Relation = ...) -> float:
+        """Epsilon at delta."""
+        ...
 
 
 # ------------------------------------------------------------------------- guarantees
@@ -252,20 +289,36 @@ def guarantee(
     delta: float = 0.0,
     *,
     unit: Unit,
+    basis: Basis,
     relation: Relation = Relation.REPLACE_ONE,
     trust: Trust = Trust.LOCAL,
-    basis: Basis = Basis.PROVEN,
     assumptions: Sequence[str] = (),
     reveals: Sequence[str] = (),
+    bound: Bound = epsilon,
 ) -> Guarantee:
     """What the events mean at this delta, for this unit and relation.
 
     Events with a metric give a metric guarantee: all of one metric, epsilons and slacks added up.
 
+    Args:
+        events: what happened to one such unit; at least one event.
+        delta: at which the guarantee is stated.
+        unit: what is protected.
+        basis: why the guarantee should be believed; nobody but the caller knows.
+        relation: between which neighbours.
+        trust: who sees the private text; a training (a sampled Gaussian event) has a trainer, who does.
+        assumptions: what must hold for a CONDITIONAL basis.
+        reveals: functions of the input that leave as they are.
+        bound: `epsilon`, or `quick_epsilon`.
+
     Raises:
-        IncomparableError: events with a metric are mixed with others, or with another metric.
+        IncomparableError: events with a metric are mixed with others, or with another metric; or a training is said to
+            be local.
+        ConfigError: there is no event.
     """
-    merged = compose(events)
+    merged = _some(events)
+    if trust is Trust.LOCAL and any(isinstance(event, SampledGaussianEvent) for event in merged):
+        raise IncomparableError("Expected trust=central for a training: whoever trains sees all the private texts.")
     without = [event.reason for event in merged if isinstance(event, NoEvent)]
     metrics = {event.metric if isinstance(event, MetricEvent) else None for event in merged}
     if len(metrics) > 1 and not without:
@@ -277,7 +330,7 @@ def guarantee(
         found = sum_up((event.epsilon, event.count) for event in metric_events)
         delta = min(1.0, max(delta, sum_up((event.delta, event.count) for event in metric_events)))
     elif not without:
-        found = _epsilon(merged, delta, relation)
+        found = bound(merged, delta, relation=relation)
     if without or math.isinf(found):
         reason = "; ".join(without) or f"no finite epsilon is known at delta = {delta:g}"
         return Guarantee(
@@ -356,16 +409,26 @@ def lift(events: Iterable[Event], *, runs: int = 1, parts: int = 1) -> tuple[Eve
         parts: public maximum of small units when *one run depends on all of them*: group privacy.
 
     Raises:
-        IncomparableError: an event has a metric (see `bounded_metric`), or is a sampled Gaussian with parts > 1.
+        IncomparableError: an event has a metric (see `bounded_metric`), or is a training, which sees all small units of
+            a large one at once.
+        ConfigError: there is no event.
     """
     _validate.count(runs=runs, parts=parts)
-    return repeat((_group(event, parts) for event in events), runs)
+    listed = _some(events)
+    if max(runs, parts) > 1 and any(isinstance(event, SampledGaussianEvent) for event in listed):
+        raise IncomparableError(
+            "Expected runs=1 and parts=1 for a training: its steps take several units of one person at once, so that "
+            "runs do not add up. The sound way is group privacy of the whole: lift an "
+            "ApproximateEvent(epsilon(training, delta), delta) with parts."
+        )
+    return repeat((_group(event, parts) for event in listed), runs)
 
 
 def for_author(document: Guarantee, *, max_per_author: int) -> Guarantee:
     """A document's guarantee read for everything by one author, when no author has more than so many documents.
 
-    Each document is a run of its own, so epsilon and delta add up. The maximum must have been enforced.
+    Each document is a run of its own, so epsilon and delta add up. The maximum must have been enforced. The number of
+    records is revealed: the guarantee says nothing of two inputs in which the author has more records in one.
 
     Raises:
         IncomparableError: the guarantee is not per document, or it has a metric.
@@ -374,11 +437,12 @@ def for_author(document: Guarantee, *, max_per_author: int) -> Guarantee:
     if document.unit is not Unit.DOCUMENT or document.metric is not None:
         raise IncomparableError(f"Expected a guarantee per document without metric, found {document.meaning}.")
     if document.basis is Basis.NONE:
-        return replace(document, unit=Unit.AUTHOR)
+        return replace(document.revealing(RECORD_COUNT), unit=Unit.AUTHOR)
     if document.trust is Trust.CENTRAL:
         raise IncomparableError("Expected a local guarantee: one training sees all documents of an author at once.")
-    enforced = f"no author has more than {max_per_author} records (enforced)"
-    author = replace(document, unit=Unit.AUTHOR, assumptions=(*document.assumptions, enforced))
+    # Two authors may have different numbers of records, and nothing here hides how many all have together.
+    enforced = f"no author has more than {max_per_author} records (enforced; names are {COMPARED})"
+    author = replace(document.revealing(RECORD_COUNT), unit=Unit.AUTHOR, assumptions=(*document.assumptions, enforced))
     return _restated(
         author,
         epsilon=sum_up([(document.epsilon, max_per_author)]),
@@ -401,8 +465,6 @@ def _group(event: Event, parts: int) -> Event:
             return replace(event, noise_multiplier=math.nextafter(event.noise_multiplier / parts, 0.0))
         case ApproximateEvent() if parts > 1:
             return _group_approximate(event, parts)
-        case SampledGaussianEvent() if parts > 1:
-            raise IncomparableError("Expected parts=1: sampled Gaussian events are not lifted to groups.")
         case TopKEvent() | TwoSetEvent() | ExponentialEvent():
             return event  # these hold for any two inputs whatever, groups included
         case ApproximateEvent() | SampledGaussianEvent() | NoEvent():
@@ -469,10 +531,11 @@ def calibrate(
 
     def cost(strength: float) -> float:
         candidate = _with_strength(event, strength)
-        return _epsilon(lifted(candidate) if lifted is not None else [candidate], delta, relation)
+        return _epsilon(lifted(candidate) if lifted is not None else [candidate], delta, relation, numerical=True)
 
     # A numerical distribution costs a second an evaluation: fewer, and from a strength of 10^-4 on.
-    costly = delta > 0 and _needs_pld(compose(lifted(event) if lifted is not None else [event]))
+    together = _without_delta(_some(lifted(event) if lifted is not None else [event]), delta)[0]
+    costly = delta > 0 and bool(_mixed(together))
     low = 1e-4 if costly else 2.0**-60
     floor = cost(low)
     if floor > epsilon:

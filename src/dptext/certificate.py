@@ -5,30 +5,30 @@ Everything in it is public: nothing is computed from private text but what the g
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
+from dptext import _validate
 from dptext.errors import ConfigError, DataError
+from dptext.files import sha256_of
 from dptext.guarantee import Event, Guarantee, Json, Unit, event_from_dict, event_to_dict
 
-SCHEMA = 2
-_READABLE = (1, SCHEMA)  # the first had no charge
+SCHEMA = 3
+#: The first had no charge; the second named one event, and assumed without a word that no text stands in two records.
+READABLE = (1, 2, SCHEMA)
 ONE_RELEASE = "one release; each repetition adds"
+_HEX = 64
+
+Kind = TypeVar("Kind")
 
 
 def certificate_path(output: Path) -> Path:
     """Where the certificate of an output file lies."""
     return output.with_name(output.name + ".guarantee.json")
-
-
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file, read in blocks."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Certificate:
 
     Attributes:
         settings: the spec, `kind` first.
-        event: what happened to the spec's smallest unit, in each record.
+        events: what happened to the spec's smallest unit, in each record.
         guarantees: one for each unit that can be stated, smallest first.
         records: how many records were released.
         output: name of the released file, without its folder.
@@ -76,10 +76,11 @@ class Certificate:
         max_per_author: the enforced maximum, if there was one.
         also_reveals: what the run reveals besides the mechanism (kept fields, the number of records).
         charged: the charge that paid for it, where a ledger did.
+        schema: of the file that it was read from.
     """
 
     settings: Mapping[str, Json]
-    event: Event
+    events: tuple[Event, ...]
     guarantees: tuple[Guarantee, ...]
     records: int
     output: str
@@ -91,6 +92,16 @@ class Certificate:
     also_reveals: tuple[str, ...]
     version: str = ""
     charged: Charged | None = None
+    schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        _validate.probability(delta=self.delta)
+        if self.records < 0:
+            raise ConfigError(f"Expected records={self.records!r} >= 0.")
+        if self.max_per_author is not None:
+            _validate.count(max_per_author=self.max_per_author)
+        if not self.events or not self.guarantees:
+            raise ConfigError("Expected a certificate with events and guarantees, found none.")
 
     @property
     def repetition(self) -> str:
@@ -102,7 +113,7 @@ class Certificate:
         data: dict[str, Json] = {
             "schema": SCHEMA,
             "settings": dict(self.settings),
-            "event": event_to_dict(self.event),
+            "events": [event_to_dict(event) for event in self.events],
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
             "records": self.records,
             "output": self.output,
@@ -127,38 +138,13 @@ class Certificate:
         """
         try:
             data = json.loads(text)
-            if data["schema"] not in _READABLE:
-                raise ConfigError(f"Expected schema={data['schema']!r} to be {SCHEMA}: update dptext to read it.")
-            paid = data["charged"] if data["schema"] > 1 else None
-            found = cls(
-                settings=dict(data["settings"]),
-                event=event_from_dict(data["event"]),
-                guarantees=tuple(Guarantee.from_dict(item) for item in data["guarantees"]),
-                records=int(data["records"]),
-                output=str(data["output"]),
-                sha256=str(data["sha256"]),
-                digests=dict(data["digests"]),
-                randomness=str(data["randomness"]),
-                delta=float(data["delta"]),
-                max_per_author=None if data["max_per_author"] is None else int(data["max_per_author"]),
-                also_reveals=tuple(map(str, data["also_reveals"])),
-                version=str(data["version"]),
-                charged=None
-                if paid is None
-                else Charged(
-                    account=str(paid["account"]),
-                    dataset=str(paid["dataset"]),
-                    unit=Unit(paid["unit"]),
-                    number=int(paid["number"]),
-                    by_subject=bool(paid["by_subject"]),
-                ),
-            )
+            found = _read(_typed(data, dict))
             if data["repetition"] != found.repetition:
                 raise ValueError("its sentence on repetition does not follow from its charge")
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
             if isinstance(error, ConfigError):
                 raise
-            raise ConfigError("This is not a certificate that dptext wrote.") from error
+            raise ConfigError("This is not a certificate that dptext wrote.") from None
         return found
 
     def verify(self, folder: Path) -> None:
@@ -180,3 +166,60 @@ class Certificate:
             f"{self.randomness} randomness; {self.repetition}."
         )
         return "\n\n".join([head, *(guarantee.explain() for guarantee in self.guarantees)])
+
+
+def _typed(value: object, kind: type[Kind]) -> Kind:
+    """The value, which must be of this very type: a boolean is no number."""
+    if type(value) is not kind:
+        raise TypeError(f"Expected {kind.__name__}.")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(_typed(item, str) for item in _typed(value, list))
+
+
+def _digest(value: object) -> str:
+    found = _typed(value, str)
+    if len(found) != _HEX or not set(found) <= set("0123456789abcdef"):
+        raise ValueError("Expected a sha256.")
+    return found
+
+
+def _read(data: Mapping[str, Json]) -> Certificate:
+    """The certificate in JSON data; TypeError, KeyError or ValueError where it holds something else."""
+    schema = _typed(data["schema"], int)
+    if schema not in READABLE:
+        raise ConfigError(f"Expected schema={schema!r} to be {SCHEMA} at most: update dptext to read it.")
+    events = _typed(data["events"], list) if schema == SCHEMA else [data["event"]]
+    paid = data["charged"] if schema > 1 else None
+    charged = None
+    if paid is not None:
+        paid = _typed(paid, dict)
+        charged = Charged(
+            account=_typed(paid["account"], str),
+            dataset=_typed(paid["dataset"], str),
+            unit=Unit(_typed(paid["unit"], str)),
+            number=_typed(paid["number"], int),
+            by_subject=_typed(paid["by_subject"], bool),
+        )
+    output = _typed(data["output"], str)
+    if Path(output).name != output:
+        raise ValueError("Expected the name of a file, without a folder.")
+    delta, most = data["delta"], data["max_per_author"]
+    return Certificate(
+        settings=_typed(data["settings"], dict),
+        events=tuple(event_from_dict(_typed(event, dict)) for event in events),
+        guarantees=tuple(Guarantee.from_dict(_typed(item, dict)) for item in _typed(data["guarantees"], list)),
+        records=_typed(data["records"], int),
+        output=output,
+        sha256=_digest(data["sha256"]),
+        digests={name: _digest(digest) for name, digest in _typed(data["digests"], dict).items()},
+        randomness=_typed(data["randomness"], str),
+        delta=float(delta) if type(delta) is int else _typed(delta, float),
+        max_per_author=None if most is None else _typed(most, int),
+        also_reveals=_texts(data["also_reveals"]),
+        version=_typed(data["version"], str),
+        charged=charged,
+        schema=schema,
+    )

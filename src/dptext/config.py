@@ -21,9 +21,9 @@ from typing import get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from dptext.certificate import sha256_of
 from dptext.embedded import Embedded
 from dptext.errors import ConfigError
+from dptext.files import create_private, sha256_of
 from dptext.formats import file_error
 from dptext.guarantee import Json
 from dptext.mechanism import Mechanism, settings
@@ -42,7 +42,6 @@ from dptext.mechanisms.smart_redaction import SmartRedaction
 from dptext.mechanisms.syntf import SynTf
 from dptext.mechanisms.truncation import Truncation
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.releases import create_private
 
 MODEL_FILE = "model.json"
 MODEL_SCHEMA = 1

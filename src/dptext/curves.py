@@ -17,6 +17,8 @@ from scipy.special import log_ndtr
 from dptext import _validate
 from dptext.guarantee import ApproximateEvent, Event, ExponentialEvent, TopKEvent, TwoSetEvent
 
+Floats = NDArray[np.float64]
+
 #: Relative room for the rounding of exp and log in the closed formulas; they err by a few 2^-53.
 _ROUNDING = 2.0**-44
 
@@ -26,7 +28,7 @@ def up(value: float) -> float:
     return math.nextafter(value * (1 + _ROUNDING), math.inf) if value > 0 else 0.0
 
 
-def _round_up(total: Fraction) -> float:
+def round_up(total: Fraction) -> float:
     """The smallest float that is at least this fraction."""
     nearest = float(total)
     return nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)
@@ -56,14 +58,13 @@ def dominating(event: Event) -> Event:
 
 def exponential_epsilon(event: ExponentialEvent) -> float:
     """Tight epsilon of one choice, for any two inputs (MATHS 1.4)."""
-    # MATHS 1.4: one option at the top of the range and the others at its bottom, against the reverse.
+    # MATHS 1.4: one option at the top of the range and the others at its bottom, against the reverse. With n others,
+    # d + ln((n e^d + 1) / (e^d + n)) is written so that nothing cancels, however small d is.
     d, others = event.log_range, event.size - 1
     if others == 0 or d == 0:
         return 0.0
-    log_others = math.log(others)
-    if d > 700:
-        return up(d + log_others)  # what the formula tends to, from above
-    return up(float(d + np.logaddexp(log_others + d, 0.0) - np.logaddexp(d, log_others)))
+    fallen = math.exp(-d)
+    return up(d + math.log1p((others - 1) * -math.expm1(-d) / (1 + others * fallen)))
 
 
 def sum_up(terms: Iterable[tuple[float, int]]) -> float:
@@ -72,7 +73,7 @@ def sum_up(terms: Iterable[tuple[float, int]]) -> float:
     if any(math.isinf(value) for value, _ in listed):
         return math.inf
     try:
-        return _round_up(sum((Fraction(value) * count for value, count in listed), Fraction(0)))
+        return round_up(sum((Fraction(value) * count for value, count in listed), Fraction(0)))
     except OverflowError:
         return math.inf
 
@@ -144,22 +145,25 @@ def _smallest(holds: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def top_k_probabilities(event: TopKEvent) -> tuple[float, float, float]:
-    """Probabilities of loss +epsilon, 0 and -epsilon in the worst case of one run (disjoint top-k sets)."""
+    """Probabilities of loss +epsilon, 0 and -epsilon in the worst case of one run (disjoint top-k sets).
+
+    Each errs by a few 2^-53 of itself, however small it is.
+    """
     k, size = event.k, event.size
     others = size - k
     overlap_free = min(k, others)  # when 2k > size the two sets must overlap; overlap has loss 0
     # p = e^E / Z and q = 1 / Z with Z = k e^E + size - k, without overflow
     q_over_p = math.exp(-event.epsilon)
     p = 1 / (k + others * q_over_p)
-    up, down = overlap_free * p, overlap_free * p * q_over_p
-    return up, max(0.0, 1 - up - down), down
+    unmoved = (others - k) * p * q_over_p if others >= k else (k - others) * p
+    return overlap_free * p, unmoved, overlap_free * p * q_over_p
 
 
-def _top_k_net_losses(event: TopKEvent) -> NDArray[np.float64]:
+def _top_k_net_losses(event: TopKEvent) -> Floats:
     """Exact distribution of (runs with loss +epsilon) - (runs with loss -epsilon), from -count to count."""
-    up, zero, down = top_k_probabilities(event)
+    gain, zero, loss = top_k_probabilities(event)
     result = np.ones(1)
-    power = np.array([down, zero, up])
+    power = np.array([loss, zero, gain])
     remaining = event.count
     while remaining:
         if remaining % 2:
@@ -170,30 +174,71 @@ def _top_k_net_losses(event: TopKEvent) -> NDArray[np.float64]:
     return result
 
 
+#: Room for the rounding of sums of positive terms, which is far below: 1e-9 of their value, and all that underflows.
+_SUMMED = 1 + 1e-9
+_UNDERFLOW = 1e-300
+
+
 def top_k_delta(event: TopKEvent, epsilon: float) -> float:
-    """delta at epsilon of `event.count` runs of top-k randomized response, from the exact loss distribution."""
-    losses = _top_k_net_losses(event)
-    net = np.arange(-event.count, event.count + 1) * event.epsilon
+    """delta at epsilon of `event.count` runs of top-k randomized response, from the exact loss distribution.
+
+    Never below the truth: each loss is rounded up before epsilon is taken off it.
+    """
+    return min(1.0, _delta_of_losses(event, _top_k_net_losses(event), epsilon))
+
+
+def _delta_of_losses(event: TopKEvent, losses: Floats, epsilon: float) -> float:
+    # Only runs with more gains than losses can be above an epsilon >= 0.
+    net = np.nextafter(np.arange(1, event.count + 1) * event.epsilon, np.inf)
     above = net > epsilon
-    total = float(np.sum(losses[above] * -np.expm1(epsilon - net[above])))
-    return min(1.0, total * (1 + 1e-9))  # sums of positive terms: the error is far below 1e-9 relative
+    return float(np.sum(losses[event.count + 1 :][above] * -np.expm1(epsilon - net[above]))) * _SUMMED + _UNDERFLOW
 
 
 def top_k_epsilon(event: TopKEvent, delta: float) -> float:
-    """Epsilon at delta of `event.count` runs of top-k randomized response: the inverse of `top_k_delta`."""
-    if event.epsilon > 1e6:
-        return sum_up([(event.epsilon, event.count)])
-    losses = _top_k_net_losses(event) * (1 + 1e-9)
+    """Epsilon at delta of `event.count` runs of top-k randomized response: the inverse of `top_k_delta`.
+
+    The closed form between two losses subtracts numbers that are nearly equal, so what it gives is tried, and made
+    larger until `top_k_delta` is at most delta.
+    """
+    _validate.not_negative(epsilon=event.epsilon)
+    most = sum_up([(event.epsilon, event.count)])
+    if event.epsilon > 500:  # e^-epsilon is no float
+        return most
+    losses = _top_k_net_losses(event)
+    guess = up(_guessed_epsilon(event, losses, delta))
+    step = max(guess, event.epsilon) * _ROUNDING
+    while guess < most and _delta_of_losses(event, losses, guess) > delta:
+        guess, step = guess + step, 2 * step
+    return min(guess, most)
+
+
+def _guessed_epsilon(event: TopKEvent, losses: Floats, delta: float) -> float:
+    """Where sum over losses l above epsilon of mass * (1 - e^(epsilon - l)) is delta, as floats compute it."""
     net = np.arange(-event.count, event.count + 1) * event.epsilon
-    # On [net_j, net_j+1): delta(epsilon) = tail_mass - e^epsilon * tail_weight, both over losses above net_j.
-    tail_mass = np.cumsum(losses[::-1])[::-1]
-    log_terms = np.log(np.maximum(losses, 1e-320)) - net
-    tail_weight_log = np.logaddexp.accumulate(log_terms[::-1])[::-1]
-    for j in range(len(net)):
-        excess = tail_mass[j] - delta
-        if excess <= 0:
-            return up(max(float(net[j - 1]), 0.0)) if j else 0.0
-        candidate = math.log(excess) - float(tail_weight_log[j])
-        if candidate <= net[j]:
-            return up(max(candidate, 0.0))
-    return up(float(net[-1]))
+    # On [net_j-1, net_j]: delta(epsilon) = mass_j - e^epsilon * weight_j, both over the losses from net_j on.
+    mass = np.cumsum(losses[::-1])[::-1]
+    log_weight = np.logaddexp.accumulate((np.log(np.maximum(losses, _UNDERFLOW)) - net)[::-1])[::-1]
+    reached = mass[1:] - np.exp(np.minimum(net[:-1] + log_weight[1:], 700.0)) <= delta  # at net_j, from above it
+    j = int(np.argmax(reached)) if reached.any() else len(net) - 1
+    excess = float(mass[j]) - delta
+    if j == 0 or excess <= 0:
+        return max(float(net[max(j - 1, 0)]), 0.0)
+    return min(max(math.log(excess) - float(log_weight[j]), float(net[j - 1]), 0.0), max(float(net[j]), 0.0))
+
+
+def renyi_divergence(event: TopKEvent, orders: Floats) -> Floats:
+    """Renyi divergence `(n_orders,)` of one run of top-k randomized response at these orders above 1 (MATHS 1.4)."""
+    if event.epsilon == 0:
+        return np.zeros(len(orders))
+    gain = top_k_probabilities(event)[0]
+    x = (orders - 1) * event.epsilon
+    # E e^((a-1) loss) - 1 = gain (e^x - 1) - loss (1 - e^-x), as a product: nothing cancels, however small x is.
+    log_excess = math.log(gain) + x + np.log(-np.expm1(-x)) + np.log(-np.expm1(-(x + event.epsilon)))
+    return np.asarray(np.minimum(np.logaddexp(0.0, log_excess) / (orders - 1) * _SUMMED, event.epsilon))
+
+
+def renyi_epsilon(orders: Floats, divergences: Floats, delta: float) -> float:
+    """Epsilon at delta from Renyi divergences at some orders (Canonne, Kamath and Steinke 2020, proposition 12)."""
+    _validate.positive(delta=delta)
+    found = divergences + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
+    return up(max(float(found.min()), 0.0))

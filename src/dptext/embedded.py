@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.guarantee import Event, Guarantee, Unit
+from dptext.frozen import Frozen
+from dptext.guarantee import Event, Guarantee, Trust, Unit
 from dptext.likeness import mean_by_document
-from dptext.mechanism import HasMetric, Mechanism, Spec, releases_text, releases_vectors
+from dptext.mechanism import HasMetric, Mechanism, Spec, learns_labels, reads_labels, releases_text, releases_vectors
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.randomness import Randomness
 from dptext.records import Record, Release
@@ -39,7 +40,7 @@ class Embedded:
         (post-processing), by an encoder that is public.
 
     Attributes:
-        mechanism: the settings of the other mechanism, which must release text.
+        mechanism: the settings of the other mechanism, which must release text and learn from public text alone.
         encoder: of sentences: "all-MiniLM-L6-v2" from its package, the name or folder of a sentence-transformers model
             you have, or "glove" for means of word vectors.
         output: "embedding" alone, or "both" with the text.
@@ -64,6 +65,11 @@ class Embedded:
             raise ConfigError(f"Expected precision={self.precision!r} to be 'float32' or 'bfloat16'.")
         if not releases_text(self.mechanism) or releases_vectors(self.mechanism):
             raise ConfigError(f"Expected mechanism of kind {self.mechanism.kind} to release text and no vectors.")
+        if self.mechanism.guarantee().trust is Trust.CENTRAL:  # it counts a training that `fit` here never does
+            raise ConfigError(
+                f"Expected mechanism of kind {self.mechanism.kind} to learn from public text alone: an embedded one is "
+                "not trained on private text. Fit it by itself, and embed what it writes: that costs nothing more."
+            )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -72,14 +78,24 @@ class Embedded:
         return found
 
     @property
+    def reads_labels(self) -> bool:
+        """Whether the other mechanism reads the label of a private record."""
+        return reads_labels(self.mechanism)
+
+    @property
+    def learns_labels(self) -> bool:
+        """Whether it learns from labels of public records and releases none."""
+        return learns_labels(self.mechanism)
+
+    @property
+    def keeps_words(self) -> bool:
+        """Whether a word can leave as it is: where text leaves, and the other mechanism keeps words."""
+        return self.output == "both" and bool(getattr(self.mechanism, "keeps_words", False))
+
+    @property
     def units(self) -> tuple[Unit, ...]:
         """Those of the other mechanism."""
         return self.mechanism.units
-
-    @property
-    def event(self) -> Event:
-        """That of the other mechanism's smallest unit."""
-        return self.events(self.units[0])[0]
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """Those of the other mechanism (IncomparableError where it knows none)."""
@@ -130,7 +146,7 @@ def _load_encoder(spec: Embedded) -> SentenceEncoder | WordMean:
     return sentence_encoder.load_word_mean(load_glove())
 
 
-class EmbeddedMechanism:
+class EmbeddedMechanism(Frozen):
     """`Embedded`, fitted. Immutable."""
 
     __slots__ = ("_encoder", "inner", "spec")
@@ -142,11 +158,6 @@ class EmbeddedMechanism:
 
     def __repr__(self) -> str:
         return f"EmbeddedMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> Event:
-        """That of the other mechanism."""
-        return self.inner.event
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptext import _validate
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.releases import create_private
+from dptext.files import create_private
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -28,8 +28,13 @@ Indices = NDArray[np.int32]
 Positions = NDArray[np.intp]
 Real = TypeVar("Real", np.float32, np.float64)
 
+#: What the next assumption, and its likes, rest on; and what one text can cost another where that fails.
+HIDDEN = (
+    "rounding hides what other texts do to its last bits (one that flips shows in another release, at up to epsilon "
+    "again)"
+)
 #: What a guarantee assumes where a sentence encoder reads private text: it pads a batch, which moves last bits.
-ALONE = "the sentence encoder reads a sentence as if it were alone in its batch, but for what rounding hides"
+ALONE = f"the sentence encoder reads a sentence as if it were alone in its batch: {HIDDEN}"
 #: The two files of saved vectors: the words with the digest, and the matrix.
 _WORDS_FILE, _VECTORS_FILE = "words.json", "vectors.npy"
 # numpy reads the header as a Python literal and lets these through when it is none (found by editing bytes of a file).

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from dptext import _validate
-from dptext.certificate import Certificate, Charged, certificate_path, sha256_of
+from dptext.certificate import Certificate, Charged, certificate_path
 from dptext.errors import (
     ConfigError,
     DataError,
@@ -27,14 +27,15 @@ from dptext.errors import (
     LedgerError,
     PrivacyError,
 )
+from dptext.files import create_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
 from dptext.formats import Format, file_error, file_format, is_compressed
 from dptext.guarantee import Guarantee, Json, Unit
 from dptext.mechanism import Mechanism, releases_labels, releases_text, releases_vectors, settings
-from dptext.pipeline import BATCH_SIZE, guarantees, limited, release, require_guarantee, split
+from dptext.pipeline import BATCH_SIZE, guarantees, limited, released, require_guarantee
 from dptext.randomness import Randomness, secure
 from dptext.records import Fields, OnError, Record, read_records
-from dptext.releases import APPENDABLE, create_private, open_writer, publish, refuse_existing, release_columns
-from dptext.resume import State, fingerprint
+from dptext.releases import APPENDABLE, blocks, open_writer, release_columns
+from dptext.resume import State, draft_path, fingerprint, state_path
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Account, Charge, Request
@@ -52,7 +53,8 @@ class Plan:
         on_error: what to do with a record that cannot be read.
         delta: at which guarantees are stated.
         max_per_author: see `privatize`.
-        batch_size: records a batch, and between two marks to resume from. A batch's vectors are in memory together.
+        batch_size: records that are computed together, and at most in a block of the output (a row group of Parquet,
+            a member of gzip) and between two marks to resume from. A block is in memory whole.
         without_guarantee: see `privatize`.
         force: overwrite an output that is there, throw away an unfinished run.
         resume: go on with an unfinished run.
@@ -118,8 +120,10 @@ def privatize_file(
 ) -> Certificate:
     """Privatize a file of records into a new file, with a certificate beside it.
 
-    The target appears only when it is complete. After a kill, `plan.resume` goes on after the last whole batch
-    that was marked; what an unfinished batch had written is cut away, so no record has two outputs.
+    The target appears only when it is complete. It is written in blocks, which end by the number and the sizes of
+    releases; how long private texts are shows neither in the file nor in the marks. After a kill, `plan.resume` goes
+    on after the last whole block that was marked; what an unfinished one had written is cut away, so no record has
+    two outputs.
 
     Args:
         source: the input file.
@@ -129,7 +133,7 @@ def privatize_file(
         randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
         payment: the account that is charged before the first draw, for everyone in it or, where
             `plan.fields.subject` is set, for each subject in the file. What is charged stays charged.
-        on_progress: called with the number of records done.
+        on_progress: called after each block with the number of records done.
         on_skip: called with number and reason of a skipped record.
 
     Returns:
@@ -237,7 +241,7 @@ class _Run:
 
     @property
     def _state(self) -> Path:
-        return self.target.with_name(f".{self.target.name}.resume.json")
+        return state_path(self.target)
 
     def go(self, on_progress: Callable[[int], None], on_skip: Callable[[int, str], None] | None) -> Certificate:
         self._check_paths()
@@ -297,8 +301,8 @@ class _Run:
             raise ConfigError(
                 f"Expected a shorter name than {self.target.name!r}: the files beside it get longer ones."
             )
-        if self.target.resolve() == self.source.resolve():
-            raise ConfigError(f"Expected another output than the input {self.source}.")
+        for path in (self.target, certificate_path(self.target), self._part, self._state, draft_path(self._state)):
+            refuse_inputs(path, [self.source])
         if self.source.exists() and not self.source.is_dir() and not self.source.is_file():
             raise ConfigError(f"Expected a regular file, found {self.source}: the input is read twice.")
         if not self.plan.resume:
@@ -407,17 +411,18 @@ class _Run:
         remaining = itertools.islice(records, done, None)
         with contextlib.ExitStack() as failing:
             failing.callback(_close_quietly, writer.close)  # later, pyarrow would try to complete a file that is closed
-            for batch in split(remaining, self.plan.batch_size):
-                released = release(batch, self.mechanism, self.randomness.at(done))
-                done += len(batch)
-                with self._disk():
-                    writer.write(released)
-                state = replace(state, records=done, bytes=file.tell(), dim=len(released[0].vector or ()))
+            size = self.plan.batch_size
+            stream = released(remaining, self.mechanism, self.randomness, batch_size=size, position=done)
+            for block in blocks(stream, size):
+                done += len(block)
+                with writing(self._part):
+                    writer.write(block)
+                state = replace(state, records=done, bytes=file.tell(), dim=len(block[0].vector or ()))
                 if self.kind in APPENDABLE:
                     self._save(state)
                 on_progress(done)
             failing.pop_all()
-        with self._disk():
+        with writing(self._part):
             writer.close()
             file.flush()
             os.fsync(file.fileno())
@@ -427,7 +432,7 @@ class _Run:
             raise DataError(f"{self.source} changed while it was read: others were charged. Nothing is released.")
         certificate = Certificate(
             settings=settings(self.mechanism.spec),
-            event=self.mechanism.event,
+            events=self.mechanism.spec.events(self.mechanism.spec.units[0]),
             guarantees=self.promised,
             records=done,
             output=self.target.name,
@@ -443,18 +448,8 @@ class _Run:
         self._save(sealed)
         return sealed
 
-    @contextlib.contextmanager
-    def _disk(self) -> Iterator[None]:
-        problem = None
-        try:
-            yield
-        except OSError as error:
-            problem = file_error(self._part, "write", error)
-        if problem is not None:
-            raise problem
-
     def _save(self, state: State) -> None:
-        with self._disk():
+        with writing(self._state):
             state.save(self._state)
 
     def _publish(self, state: State) -> Certificate:
@@ -462,13 +457,13 @@ class _Run:
         text = state.certificate
         certificate = Certificate.from_json(text)
         path = certificate_path(self.target)
-        with self._disk():
+        with writing(self._part):
             whole = self._part if self._part.exists() else self.target
             if not whole.exists() or sha256_of(whole) != certificate.sha256:
                 raise ConfigError(f"{whole} is not what the run wrote: nothing is released. Begin anew with --force.")
         if self.due is not None:  # first, so that no second run can spend the same charge
             self.due.settle(state.charge_key, certificate.sha256)
-        with self._disk():
+        with writing(self._part):
             if self._part.exists():
                 for there in (self.target, path):
                     refuse_existing(there, force=state.force)
@@ -482,8 +477,9 @@ class _Run:
         return certificate
 
     def _clean(self) -> None:
-        for path in (self._part, self._state, self._state.with_name(self._state.name + ".new")):
-            path.unlink(missing_ok=True)
+        for path in (self._part, self._state, draft_path(self._state)):
+            with writing(path):
+                path.unlink(missing_ok=True)
 
 
 def _watched(records: Iterator[Record], digest: SubjectsDigest) -> Iterator[Record]:

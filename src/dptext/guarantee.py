@@ -29,6 +29,15 @@ Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 #: Above this delta a guarantee protects nobody: it is explained and sorted as no protection.
 MAX_MEANINGFUL_DELTA = 1e-3
 
+#: What every file reveals, and what a guarantee per author cannot hide: one author may have more records than another.
+RECORD_COUNT = "the number of records"
+
+#: What a statement per document takes for granted: nothing tells two records of one text from records of two texts.
+ONE_RECORD = "no document stands in more than one record of a run (not checked, as documents are not named)"
+
+#: What a statement per author takes for granted.
+ONE_SPELLING = "the name of an author is spelled alike in all of the author's records"
+
 
 class Unit(StrEnum):
     """What is protected: two inputs are neighbours when they differ in one such thing."""
@@ -233,6 +242,9 @@ class MetricEvent:
         _validate.positive(epsilon=self.epsilon)
         _validate.probability(delta=self.delta)
         _validate.count(count=self.count)
+        # Without a name it would read like a guarantee that holds at any distance.
+        if not isinstance(self.metric, str) or not self.metric.strip():
+            raise ConfigError(f"Expected metric={self.metric!r} to name the distance that epsilon is multiplied with.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +338,8 @@ class Guarantee:
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise ConfigError(f"Expected epsilon={self.epsilon!r} >= 0.")
         _validate.probability(delta=self.delta)
+        if self.metric is not None and not self.metric.strip():
+            raise ConfigError(f"Expected metric={self.metric!r} to be None, or to name a distance.")
         if (self.basis is Basis.NONE) != bool(self.reason):
             raise ConfigError("Expected a reason exactly when the basis is NONE.")
         if (self.basis is Basis.NONE) != math.isinf(self.epsilon):

@@ -24,6 +24,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.guarantee import TopKEvent
 from dptext.randomness import Randomness, uniform_below
+from dptext.selection import require_finite
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -86,7 +87,8 @@ class Hub:
 
     def _block(self, private: Floats, public: Floats) -> Floats:
         least, most = self._limits(public)
-        wanted = np.nan_to_num(private, nan=0.0, posinf=0.0, neginf=0.0).clip(0.0, 1e30)
+        require_finite(private)
+        wanted = private.clip(0.0, 1e30)
         total = wanted.sum(axis=1, keepdims=True)
         wanted = np.where(total > 0, wanted / np.where(total > 0, total, 1.0), 1.0 / self.size)
         # What the private text says nothing of shares what is left as the public probabilities do: at each epsilon
@@ -114,7 +116,8 @@ class Hub:
 
     def _limits(self, public: Floats) -> tuple[Floats, Floats]:
         """The least and the most parts of each option: functions of the public probabilities alone."""
-        known = np.nan_to_num(public, nan=0.0, posinf=0.0, neginf=0.0).clip(0.0, 1.0)
+        require_finite(public)
+        known = public.clip(0.0, 1.0)
         total = known.sum(axis=1, keepdims=True)
         known = np.where(total > 0, known / np.where(total > 0, total, 1.0), 1.0 / self.size)
         hub = ((1 - _UNIFORM) * known + _UNIFORM / self.size) * PARTS

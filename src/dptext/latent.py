@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
+from dptext.embeddings import HIDDEN
 from dptext.errors import MissingExtraError
-from dptext.guarantee import Event
+from dptext.frozen import Frozen
 from dptext.mechanism import VectorNoise
 from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
 from dptext.privunit import PrivUnit
@@ -33,7 +34,7 @@ NOISES: tuple[NoiseName, ...] = ("privunit", "gaussian", "l2_laplace", "laplace_
 DECODINGS = ("constrained", "greedy")
 ENCODERS = ("sentence", "distilled", "lstm")
 #: Encoders read texts in blocks of fixed shapes; which of them, and so the last bits, a batch decides.
-ALONE = "the encoder reads a text as if it were alone in its batch, but for what rounding hides"
+ALONE = f"the encoder reads a text as if it were alone in its batch: {HIDDEN}"
 _ROWS = 1024
 
 
@@ -52,7 +53,7 @@ class NetworkSpec(Protocol):
 
     @property
     def max_tokens(self) -> int:
-        """Words of a text that are read, and written, at most."""
+        """Words that are written at most, and that any encoder but `sentence` reads of a text."""
         ...
 
     @property
@@ -98,11 +99,6 @@ class NetworkSpec(Protocol):
 
 class LatentSpec(NetworkSpec, Protocol):
     """A spec whose noise is added to the latent."""
-
-    @property
-    def event(self) -> Event:
-        """One release of one utterance, with the training where that was on private text."""
-        ...
 
     @property
     def vector_noise(self) -> VectorNoise:
@@ -195,8 +191,8 @@ def decoding(spec: NetworkSpec) -> Decoding:
     return found
 
 
-class Fitted(Generic[Spec_co]):
-    """A spec with its network. Immutable."""
+class Fitted(Frozen, Generic[Spec_co]):
+    """A spec with its network. Frozen."""
 
     __slots__ = ("_model", "spec")
 
@@ -211,11 +207,6 @@ class Fitted(Generic[Spec_co]):
     def model(self) -> AnnotatedModel:
         """The network, for experiments and audits; it is as private as the text it was trained on."""
         return self._model
-
-    @property
-    def event(self) -> Event:
-        """What accounting counts for one release of one utterance."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

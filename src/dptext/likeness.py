@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, PrivacyError
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -46,8 +47,15 @@ def in_blocks(rows: Floats, work: Callable[[Floats], Floats]) -> Floats:
 
 def on_grid(vectors: Floats) -> Singles:
     """Unit vectors `(n, dim)` in whole steps of 2^-11; a zero vector stays zero."""
+    _require_finite(vectors)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.rint(vectors / np.where(norms > 0, norms, 1.0) * GRID).astype(np.float32)
+
+
+def _require_finite(embeddings: NDArray[np.floating[Any]]) -> None:
+    # As whole numbers NaN and infinity would become one score or another, on one processor or another.
+    if not np.isfinite(embeddings).all():
+        raise PrivacyError("Expected finite embeddings, found NaN or infinity: nothing is scored.")
 
 
 def mean_by_document(vectors: Floats, sizes: Sequence[int]) -> Floats:
@@ -163,6 +171,7 @@ class Evidence:
 
     def __call__(self, embeddings: Floats) -> Steps:
         """Scores `(n, n_classes)` in steps of 2^-12."""
+        _require_finite(embeddings)
         logits = in_blocks(np.asarray(embeddings, np.float64), lambda rows: rows @ self.weights + self.bias)
         logits -= logits.max(axis=1, keepdims=True)
         logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))

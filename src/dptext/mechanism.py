@@ -1,8 +1,8 @@
 """The seam between mechanisms and their users: what a spec and a mechanism must offer.
 
 A *spec* is a frozen dataclass of public settings; it knows its guarantee before anything is spent.
-`spec.fit(public=...)` gives a *mechanism*: immutable, working on batches. Private text enters only as the
-argument of `privatize` and is never kept.
+`spec.fit(public=...)` gives a *mechanism*: frozen as its spec is (`dptext.frozen`), working on batches. Private text
+enters only as the argument of `privatize` and is never kept.
 
 Mechanisms do not inherit from these protocols; `dptext.testing.check_mechanism` checks that they keep them.
 """
@@ -80,16 +80,11 @@ class Spec(Protocol):
 
 
 class Mechanism(Protocol[Output_co]):
-    """A fitted mechanism: immutable, and the output of a record depends on that record and fresh bits alone."""
+    """A fitted mechanism: frozen, and the output of a record depends on that record and fresh bits alone."""
 
     @property
     def spec(self) -> Spec:
         """The public settings."""
-        ...
-
-    @property
-    def event(self) -> Event:
-        """What happens to the spec's smallest unit in one release."""
         ...
 
     @property

@@ -1,7 +1,7 @@
 """Noise on vectors: clipping, sensitivities, Laplace and Gaussian noise, on an integer grid or in floats.
 
-Vectors are `(rows, dim)` float arrays; each mechanism is a frozen dataclass of public settings with an
-`event`, a vectorized `release(vectors, source)` and a `log_density(released, vectors)` for white-box audits: one
+Vectors are `(rows, dim)` float arrays; each mechanism is a frozen dataclass of public settings with
+`events`, a vectorized `release(vectors, source)` and a `log_density(released, vectors)` for white-box audits: one
 number a row, of the released row given the vector in the same row. Neighbours are any two vectors whatever: clipping
 (or the sphere) bounds their distance. A vector that is not finite becomes the zero vector, as any other input would.
 
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from dptext import _validate
 from dptext.curves import gaussian_delta
 from dptext.errors import ConfigError
-from dptext.guarantee import ApproximateEvent, MetricEvent, PureEvent, ZcdpEvent
+from dptext.guarantee import ApproximateEvent, GaussianEvent, MetricEvent, PureEvent, ZcdpEvent
 from dptext.randomness import (
     Randomness,
     discrete_gaussian,
@@ -109,7 +109,7 @@ class GridLaplace:
     """Clipping, then independent discrete Laplace noise on each coordinate of a fine grid. Exact.
 
     Guarantee:
-        `event`: pure epsilon for any two vectors; scale = L1 sensitivity / epsilon, rounding included.
+        `events`: pure epsilon for any two vectors; scale = L1 sensitivity / epsilon, rounding included.
     """
 
     epsilon: float
@@ -123,9 +123,9 @@ class GridLaplace:
         _validate.count(dim=self.dim)
 
     @property
-    def event(self) -> PureEvent:
+    def events(self) -> tuple[PureEvent]:
         """One release."""
-        return PureEvent(self.epsilon)
+        return (PureEvent(self.epsilon),)
 
     @property
     def _steps(self) -> int:
@@ -171,7 +171,7 @@ class GridGaussian:
     proven for the discrete sampler: at rho = 2, delta = 1e-5 it is 10.00 against 10.73 here.
 
     Guarantee:
-        `event`: rho-zCDP for any two vectors (Canonne, Kamath and Steinke 2020, theorem 14).
+        `events`: rho-zCDP for any two vectors (Canonne, Kamath and Steinke 2020, theorem 14).
     """
 
     rho: float
@@ -186,9 +186,9 @@ class GridGaussian:
             raise ConfigError(f"Expected rho={self.rho!r} large enough for a grid of {_SIGMA_ON_GRID} steps.")
 
     @property
-    def event(self) -> ZcdpEvent:
+    def events(self) -> tuple[ZcdpEvent]:
         """One release."""
-        return ZcdpEvent(self.rho)
+        return (ZcdpEvent(self.rho),)
 
     @property
     def grid(self) -> float:
@@ -286,7 +286,7 @@ class L2Laplace:
     sqrt(2) less root mean square noise than `GridLaplace` after L2 clipping.
 
     Guarantee:
-        `event`: (epsilon, slack); a float sampler (see the module).
+        `events`: (epsilon, slack); a float sampler (see the module).
     """
 
     epsilon: float
@@ -309,9 +309,9 @@ class L2Laplace:
         return math.sqrt(self.dim) * self.scale / 64
 
     @property
-    def event(self) -> ApproximateEvent:
+    def events(self) -> tuple[ApproximateEvent]:
         """One release."""
-        return ApproximateEvent(self.epsilon, slack(self.dim, self.dim * self.scale + self.clip_norm, self.grid))
+        return (ApproximateEvent(self.epsilon, slack(self.dim, self.dim * self.scale + self.clip_norm, self.grid)),)
 
     def release(self, vectors: Vectors, source: Randomness) -> Floats:
         """Noisy vectors `(rows, dim)`."""
@@ -328,11 +328,12 @@ class L2Laplace:
 class Gaussian:
     """L2 clipping, then continuous Gaussian noise with the least sigma for (epsilon, delta) (Balle and Wang 2018).
 
-    Less noise than `GridGaussian` at the same (epsilon, delta), but composed only as what `event` says.
+    Less noise than `GridGaussian` at the same (epsilon, delta).
 
     Guarantee:
-        `event`: (epsilon, delta). A float sampler, whose additive slack (1e-9 at 64 dimensions) is part of delta:
-        sigma comes from the analytic curve at delta - slack (MATHS 2.2). A smaller delta raises ConfigError.
+        `events`: Gaussian noise and the additive slack of a float sampler (1e-9 at 64 dimensions), so that many
+        releases compose as Gaussians do. Together they are (epsilon, delta): sigma comes from the analytic curve at
+        delta - slack (MATHS 2.2). A smaller delta raises ConfigError.
     """
 
     epsilon: float
@@ -349,16 +350,29 @@ class Gaussian:
         _ = self.sigma
 
     @property
-    def sigma(self) -> float:
-        """The standard deviation of a coordinate."""
-        distance = sensitivity(self.clip_norm, dim=self.dim, clipped=Norm.L2, measured=Norm.L2)
+    def _distance(self) -> float:
+        return sensitivity(self.clip_norm, dim=self.dim, clipped=Norm.L2, measured=Norm.L2)
+
+    @property
+    def _slack(self) -> float:
         # The slack shrinks as sigma grows, so the one at too small a sigma is a bound for the final one. A Box-Muller
         # pair errs by some 2^-49 of its own radius, which is at most the length of the whole noise vector.
-        least = distance * analytic_multiplier(self.epsilon, self.delta)
-        sure = slack(self.dim, math.sqrt(self.dim) * least + self.clip_norm, least / 64)
+        least = self._distance * analytic_multiplier(self.epsilon, self.delta)
+        return slack(self.dim, math.sqrt(self.dim) * least + self.clip_norm, least / 64)
+
+    @property
+    def noise_multiplier(self) -> float:
+        """sigma / sensitivity: the least at which `events` cost at most epsilon at delta."""
+        sure = self._slack
         if self.delta <= sure:
             raise ConfigError(f"Expected delta={self.delta!r} > {sure:.3g}, a float sampler's slack: see GridGaussian.")
-        return distance * analytic_multiplier(self.epsilon, self.delta - sure)
+        # Accounting rounds what it reads off the curve up by 2^-44.
+        return analytic_multiplier(self.epsilon * (1 - 2.0**-42), self.delta - sure)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of a coordinate."""
+        return self._distance * self.noise_multiplier
 
     @property
     def grid(self) -> float:
@@ -366,9 +380,9 @@ class Gaussian:
         return self.sigma / 64
 
     @property
-    def event(self) -> ApproximateEvent:
-        """One release."""
-        return ApproximateEvent(self.epsilon, self.delta)
+    def events(self) -> tuple[GaussianEvent, ApproximateEvent]:
+        """One release: the noise, and the slack of its sampler."""
+        return GaussianEvent(self.noise_multiplier), ApproximateEvent(0.0, self._slack)
 
     def release(self, vectors: Vectors, source: Randomness) -> Floats:
         """Noisy vectors `(rows, dim)`."""

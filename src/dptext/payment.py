@@ -15,15 +15,12 @@ from dataclasses import dataclass, field
 
 from dptext import accounting
 from dptext.errors import ConfigError, IncomparableError, NoGuaranteeError
-from dptext.guarantee import Basis, Guarantee, Trust, Unit
+from dptext.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Trust, Unit
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Account, Charge, Request, Terms
 from dptext.mechanism import Spec, settings
 from dptext.names import COMPARED
 from dptext.randomness import Randomness
-
-#: Nothing tells two records of one text from records of two texts, unless each is named.
-ONE_RECORD = "no document stands in more than one record of a run (not checked, as documents are not named)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +120,7 @@ def request_for(
             )
         events, units = accounting.repeat(events, max_per_author), max_per_author
         enforced = f"no author has more than {max_per_author} records in a run (enforced; names are {COMPARED})"
-        assumptions = (*assumptions, enforced)
+        assumptions, reveals = (*assumptions, enforced, ONE_SPELLING), (*reveals, RECORD_COUNT)
     elif subjects is None:
         assumptions = (*assumptions, ONE_RECORD)
     if subjects is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from dptext import _validate, accounting
@@ -16,7 +17,7 @@ from dptext.errors import (
     NoGuaranteeError,
     PrivacyError,
 )
-from dptext.guarantee import Basis, Guarantee, Unit
+from dptext.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.mechanism import Mechanism, Spec, output_fault
 from dptext.names import normal_form
 from dptext.randomness import Randomness, secure
@@ -50,8 +51,17 @@ def guarantees(
                 f"{spec.kind} with these settings ends at the {spec.units[-1].value}."
             )
         found.append(accounting.for_author(documents[-1], max_per_author=max_per_author))
-    found = [guarantee.revealing(*reveals) for guarantee in found]
+    found = [_assuming(guarantee).revealing(*reveals) for guarantee in found]
     return tuple(found if randomness.is_secure else [guarantee.voided(SEEDED) for guarantee in found])
+
+
+def _assuming(promised: Guarantee) -> Guarantee:
+    """The guarantee with what a run takes for granted, as it sees records and neither documents nor people."""
+    assumed = {Unit.DOCUMENT: ONE_RECORD, Unit.AUTHOR: ONE_SPELLING}.get(promised.unit)
+    if assumed is None or promised.basis is Basis.NONE:
+        return promised
+    basis = weakest(promised.basis, Basis.CONDITIONAL)
+    return replace(promised, basis=basis, assumptions=(*promised.assumptions, assumed))
 
 
 def require_guarantee(spec: Spec, without_guarantee: bool) -> None:
@@ -83,7 +93,10 @@ def limited(records: Iterable[Record], max_per_author: int) -> Iterator[Record]:
 
 
 def split(records: Iterable[Record], size: int) -> Iterator[list[Record]]:
-    """The records in batches, smaller ones where texts are long."""
+    """The records in the batches that are computed together, smaller ones where texts are long.
+
+    Where a batch ends follows from the lengths of private texts. It bounds memory and must not show in any output.
+    """
     return batches(records, lambda record: len(record.text), size=size, characters=_BATCH_CHARACTERS)
 
 
@@ -142,13 +155,22 @@ def privatize(
         key = payment.key or secrets.token_hex(16)
         payment.charge(request, key)
         payment.ledger.settle(payment.account, key, f"stream {secrets.token_hex(16)}")  # it pays for this one alone
-    return _stream(records, mechanism, randomness, batch_size)
+    return released(records, mechanism, randomness, batch_size=batch_size)
 
 
-def _stream(
-    records: Iterable[Record], mechanism: Mechanism[Output], randomness: Randomness, batch_size: int
+def released(
+    records: Iterable[Record],
+    mechanism: Mechanism[Output],
+    randomness: Randomness,
+    *,
+    batch_size: int = BATCH_SIZE,
+    position: int = 0,
 ) -> Iterator[Release[Output]]:
-    position = 0
+    """The releases of all records, one by one; `position` is that of the first record in the run.
+
+    Raises:
+        PrivacyError: the mechanism did not answer each record as its spec says.
+    """
     for batch in split(records, batch_size):
         yield from release(batch, mechanism, randomness.at(position))
         position += len(batch)

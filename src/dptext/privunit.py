@@ -114,7 +114,7 @@ class PrivUnit:
     u = (x/C, +-sqrt(1 - |x/C|^2)) with a random sign, and the last coordinate of the result is dropped.
 
     Guarantee:
-        `event`: (epsilon, slack) for any two vectors; a float sampler, whose V is rounded to a grid before it
+        `events`: (epsilon, slack) for any two vectors; a float sampler, whose V is rounded to a grid before it
         is scaled. For a pure guarantee use `Codebook`.
     """
 
@@ -138,9 +138,9 @@ class PrivUnit:
         return _sphere_grid(self.cap, self.dim + 1)
 
     @property
-    def event(self) -> ApproximateEvent:
+    def events(self) -> tuple[ApproximateEvent]:
         """One release."""
-        return ApproximateEvent(self.epsilon, slack(self.dim + 1, _POLAR, self.grid))
+        return (ApproximateEvent(self.epsilon, slack(self.dim + 1, _POLAR, self.grid)),)
 
     def _lifted(self, vectors: Vectors) -> tuple[Floats, Floats]:
         """x/C, `(rows, dim)`, and the size of the coordinate that lifts it to the sphere, `(rows,)`."""
@@ -183,7 +183,7 @@ class PrivUnitSphere:
     """PrivUnit for directions: each vector is normalised first (the zero vector to the first axis).
 
     Guarantee:
-        `event`: (epsilon, slack) for any two vectors; a float sampler.
+        `events`: (epsilon, slack) for any two vectors; a float sampler.
     """
 
     epsilon: float
@@ -205,9 +205,9 @@ class PrivUnitSphere:
         return _sphere_grid(self.cap, self.dim)
 
     @property
-    def event(self) -> ApproximateEvent:
+    def events(self) -> tuple[ApproximateEvent]:
         """One release."""
-        return ApproximateEvent(self.epsilon, slack(self.dim, _POLAR, self.grid))
+        return (ApproximateEvent(self.epsilon, slack(self.dim, _POLAR, self.grid)),)
 
     def release(self, vectors: Vectors, source: Randomness) -> Floats:
         """Unbiased noisy unit vectors `(rows, dim)`."""

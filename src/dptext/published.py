@@ -81,9 +81,9 @@ class PublishedLaplace:
         return distance / self.scale
 
     @property
-    def event(self) -> NoEvent:
+    def events(self) -> tuple[NoEvent]:
         """One release."""
-        return NoEvent("Laplace noise for an L1 distance of 2C, on vectors up to 2C sqrt(dim) apart (Habernal 2021)")
+        return (NoEvent("Laplace noise for an L1 distance of 2C, on vectors up to 2C sqrt(dim) apart (Habernal 2021)"),)
 
     def _on_grid(self, vectors: Vectors) -> Floats:
         return rounded(clip(finite(vectors, self.dim), self.clip_norm), self.grid)
@@ -143,9 +143,9 @@ class ClassicalGaussian:
         return gaussian_epsilon(self.sigma / (2 * self.clip_norm), self.delta)
 
     @property
-    def event(self) -> NoEvent:
+    def events(self) -> tuple[NoEvent]:
         """One release."""
-        return NoEvent("Gaussian noise by a formula that is proven for epsilon <= 1 only (Dwork and Roth 2014)")
+        return (NoEvent("Gaussian noise by a formula that is proven for epsilon <= 1 only (Dwork and Roth 2014)"),)
 
     def release(self, vectors: Vectors, source: Randomness) -> Floats:
         """Noisy vectors `(rows, dim)`."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dptext.embeddings import HIDDEN
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.likeness import GRID, STEPS, mean_by_document, on_grid
 from dptext.records import Record
@@ -33,8 +34,8 @@ Saved: TypeAlias = tuple[Singles, Floats]
 
 PUBLIC_CANDIDATES = "the candidates, and all that ranks them, were made from public text only"
 PUBLIC_AUTOENCODER = (
-    "the auto-encoder that ranks was trained on public text only, and reads a text as if it were alone in its batch, "
-    "but for what rounding hides"
+    "the auto-encoder that ranks was trained on public text only, and reads a text as if it were alone in its batch: "
+    f"{HIDDEN}"
 )
 _DOCUMENTS_AT_ONCE = 256
 

@@ -1,7 +1,7 @@
 """Releases out: JSON Lines, CSV, Parquet and plain text, in files that only their owner can read.
 
-A file appears at its target when it is complete. Batches of all formats but Parquet can be appended one by one, so
-that a file cut after any of them can be continued.
+A file appears at its target when it is complete. Blocks of all formats but Parquet can be appended one by one, so
+that a file cut after any of them can be continued. Where a block ends follows from what is released alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import io
 import itertools
 import json
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext.errors import ConfigError, DataError
+from dptext.files import Target, writing
 from dptext.formats import (
     Format,
     Scalar,
     as_string,
-    file_error,
     file_format,
     is_compressed,
     is_scalar,
@@ -40,12 +39,16 @@ Vector = NDArray[np.float32]
 
 VECTOR_FIELD: Final = "embedding"
 
-_WRITE_BATCH: Final = 1024
-_WRITE_CHARACTERS: Final = 8_000_000
+_BLOCK_RELEASES: Final = 1024
+_BLOCK_CHARACTERS: Final = 8_000_000
 _CHARACTERS_PER_NUMBER: Final = 32  # a float of a tuple takes as many bytes
 
 APPENDABLE: Final = frozenset({Format.JSONL, Format.CSV, Format.TEXT})
 """Formats whose files may be cut after any batch and continued; a Parquet file is unreadable until it is closed."""
+
+WITHOUT_VECTORS: Final = frozenset({Format.CSV, Format.TEXT})
+TEXTS_ONLY: Final = frozenset({Format.TEXT})
+"""Formats whose files hold no labels or kept fields."""
 
 
 class ReleaseWriter(Protocol):
@@ -56,6 +59,22 @@ class ReleaseWriter(Protocol):
 
     def close(self) -> None:
         """Write what the format needs at its end. A file without a single release becomes a valid empty one."""
+
+
+def blocks(releases: Iterable[Release[str]], size: int) -> Iterator[list[Release[str]]]:
+    """The releases in the blocks in which a file is written: a row group of Parquet, a member of gzip, a mark each.
+
+    A block ends with its `size`-th release, or with the one that brings what is released in it to a public bound. So
+    the shape of a file follows from its releases, and not from how long private texts were. What is left after any
+    block gives the same blocks again.
+    """
+    return batches(releases, _length, size=size, characters=_BLOCK_CHARACTERS)
+
+
+def _length(release: Release[str]) -> int:
+    numbers = 0 if release.vector is None else len(release.vector)
+    kept = sum(len(value) for value in release.kept.values() if isinstance(value, str))
+    return len(release.output) + kept + _CHARACTERS_PER_NUMBER * numbers
 
 
 def release_columns(
@@ -69,12 +88,12 @@ def release_columns(
     """
     if not text and not vector:
         raise ConfigError("Expected text=True or vector=True: a release without both is not worth a file.")
-    if vector and format in (Format.CSV, Format.TEXT):
+    if vector and format in WITHOUT_VECTORS:
         raise ConfigError(
             f"Expected format={str(format)!r} to hold vectors, which CSV and plain text do not. Write Parquet or JSON "
             "Lines."
         )
-    if format is Format.TEXT:
+    if format in TEXTS_ONLY:
         if label or keep:
             raise ConfigError(
                 "Expected no labels or kept fields: plain text holds texts only. Write JSON Lines or CSV."
@@ -345,66 +364,6 @@ def open_writer(
     return _ParquetWriter(file, columns)
 
 
-def refuse_existing(path: str | os.PathLike[str], *, force: bool = False) -> None:
-    """Raise ConfigError if there is something at the path already and nobody said that it may go."""
-    if not force and os.path.lexists(path):
-        raise ConfigError(f"Expected no file at {str(path)!r} yet. Choose another path or overwrite it with --force.")
-
-
-def create_private(path: str | os.PathLike[str]) -> BinaryIO:
-    """Create a file that only its owner may read (mode 0600) and open it for writing.
-
-    Raises:
-        ConfigError: If the file exists already or cannot be made.
-    """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    try:
-        return os.fdopen(os.open(path, flags, 0o600), "wb")
-    except OSError as error:
-        problem = file_error(path, "write", error)
-    raise problem
-
-
-def publish(
-    file: BinaryIO, partial: str | os.PathLike[str], path: str | os.PathLike[str], *, force: bool = False
-) -> None:
-    """Put a complete file in its place: write it to the disk, close it, rename it.
-
-    After this returns, the file survives a loss of power. It keeps mode 0600.
-
-    Args:
-        file: The open file.
-        partial: Where it lies, in the folder of ``path``.
-        path: Where it shall lie.
-        force: Whether a file that is there may be overwritten.
-
-    Raises:
-        ConfigError: If the disk refuses, or ``path`` exists.
-    """
-    refuse_existing(path, force=force)
-    try:
-        file.flush()
-        os.fsync(file.fileno())
-        file.close()
-        Path(partial).replace(path)
-    except OSError as error:
-        problem = file_error(path, "write", error)
-    else:
-        _sync_folder(Path(path).parent)
-        return
-    raise problem
-
-
-def _sync_folder(folder: Path) -> None:
-    # Some file systems cannot sync a folder. The file itself is safe by then.
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 def write_releases(
     path: str | os.PathLike[str], releases: Iterable[Release[str]], *, format: Format | None = None, force: bool = False
 ) -> None:
@@ -425,26 +384,17 @@ def write_releases(
         DataError: If a release cannot be written as UTF-8, or its vector is not finite or not as long as the first.
         MissingExtraError: If Parquet is to be written and pyarrow is not installed.
     """
-    target = Path(path)
-    kind = file_format(target, format)
-    refuse_existing(target, force=force)
+    target = Target(Path(path), force=force)
+    kind = file_format(target.path, format)
     if kind is Format.PARQUET:
         load_pyarrow()
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
-    # Before the first release is drawn: a folder that cannot be written to must not cost privacy.
-    file = create_private(partial)
-    try:
-        _write_all(file, target, releases, kind)
-        publish(file, partial, target, force=force)
-    finally:
-        # On a full disk, closing fails as well; the file is thrown away in any case.
-        with contextlib.suppress(OSError):
-            file.close()
-        partial.unlink(missing_ok=True)
+    # Opened before the first release is drawn: a folder that cannot be written to must not cost privacy.
+    with target.opened() as file:
+        _write_all(file, target.path, releases, kind)
 
 
 def _write_all(file: BinaryIO, target: Path, releases: Iterable[Release[str]], kind: Format) -> None:
-    every = batches(releases, _length, size=_WRITE_BATCH, characters=_WRITE_CHARACTERS)
+    every = blocks(releases, _BLOCK_RELEASES)
     first = next(every, [])
     vector = bool(first) and first[0].vector is not None
     writer = open_writer(
@@ -462,29 +412,13 @@ def _write_all(file: BinaryIO, target: Path, releases: Iterable[Release[str]], k
         failing.callback(_close_quietly, writer)
         for batch in itertools.chain([first] if first else [], every):
             # Only our own writing is watched: an OSError of whoever makes the releases is not about this file.
-            with _writing(target):
+            with writing(target):
                 writer.write(batch)
         failing.pop_all()
-    with _writing(target):
+    with writing(target):
         writer.close()
-
-
-def _length(release: Release[str]) -> int:
-    numbers = 0 if release.vector is None else len(release.vector)
-    return len(release.output) + _CHARACTERS_PER_NUMBER * numbers
 
 
 def _close_quietly(writer: ReleaseWriter) -> None:
     with contextlib.suppress(OSError):
         writer.close()
-
-
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        problem = file_error(path, "write", error)
-    else:
-        return
-    raise problem

@@ -10,6 +10,7 @@ A figure is drawn on what `drawing` yields and saved when its block ends::
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from dptext.audits.roc import Roc
 from dptext.audits.sensitivity import Law, Violations
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
-from dptext.formats import file_error
+from dptext.files import Target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,48 +72,45 @@ def load_matplotlib() -> ModuleType:
 
 
 @contextlib.contextmanager
-def drawing(path: str | os.PathLike[str], *, title: str) -> Iterator[Figure]:
+def drawing(path: str | os.PathLike[str] | Target, *, title: str) -> Iterator[Figure]:
     """An empty figure in the style of the house; saved as SVG when the block ends without an error.
 
     Args:
-        path: of the SVG file, which is overwritten.
+        path: of the SVG file, which only its owner can read; a `Target` says otherwise, or overwrites one.
         title: what a screen reader says of the file; not drawn.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
-        ConfigError: the file cannot be written.
+        ConfigError: the file is there already, or cannot be written.
     """
     mpl = load_matplotlib()
+    Target.at(path).check()
     with mpl.rc_context(_STYLE):
         figure: Figure = mpl.figure.Figure()  # not by pyplot, which keeps figures and looks for a screen
         yield figure
         save(figure, path, title=title)
 
 
-def save(figure: Figure, path: str | os.PathLike[str], *, title: str) -> None:
+def save(figure: Figure, path: str | os.PathLike[str] | Target, *, title: str) -> None:
     """Write a figure as SVG without a date or a version, so that equal figures are equal files.
 
     Raises:
-        ConfigError: the file cannot be written.
+        ConfigError: the file is there already, or cannot be written.
     """
     load_matplotlib()
-    try:
-        figure.savefig(path, format="svg", metadata={"Title": title, "Date": None, "Creator": None})
-    except OSError as error:
-        problem = file_error(path, "write", error)
-    else:
-        return
-    raise problem
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="svg", metadata={"Title": title, "Date": None, "Creator": None})
+    Target.at(path).write(drawn.getvalue())
 
 
-def violations_figure(rows: Sequence[Violations], path: str | os.PathLike[str]) -> None:
+def violations_figure(rows: Sequence[Violations], path: str | os.PathLike[str] | Target) -> None:
     """The share of pairs of vectors that violate a claimed sensitivity, against their size, a curve a law.
 
     As figure 1 of Habernal 2021. The bands are the intervals of the shares.
 
     Args:
         rows: of one claim, which only the number of coordinates may tell apart.
-        path: of the SVG file, which is overwritten.
+        path: of the SVG file, which only its owner can read; a `Target` says otherwise, or overwrites one.
 
     Raises:
         ConfigError: no rows, rows of different claims or of too many laws, or a file that cannot be written.
@@ -170,14 +168,14 @@ class Bounds:
     claimed: float
 
 
-def bounds_figure(curves: Sequence[Bounds], path: str | os.PathLike[str]) -> None:
+def bounds_figure(curves: Sequence[Bounds], path: str | os.PathLike[str] | Target) -> None:
     """What counting shows, against the number of runs: a panel for each claimed epsilon.
 
     A curve above the claim refutes it; none can rise above the ceiling.
 
     Args:
         curves: of mechanisms under the same or other claims.
-        path: of the SVG file, which is overwritten.
+        path: of the SVG file, which only its owner can read; a `Target` says otherwise, or overwrites one.
 
     Raises:
         ConfigError: no curves, too many for one panel, or a file that cannot be written.
@@ -223,12 +221,12 @@ class Success:
     bounds: tuple[float, ...]
 
 
-def reconstruction_figure(panels: Mapping[str, Sequence[Success]], path: str | os.PathLike[str]) -> None:
+def reconstruction_figure(panels: Mapping[str, Sequence[Success]], path: str | os.PathLike[str] | Target) -> None:
     """Success of the informed adversary against the bound of the claim, a panel for each title.
 
     Args:
         panels: curves by the title of their panel, such as "n = 64".
-        path: of the SVG file, which is overwritten.
+        path: of the SVG file, which only its owner can read; a `Target` says otherwise, or overwrites one.
 
     Raises:
         ConfigError: no panels, too many curves for one, or a file that cannot be written.
@@ -264,7 +262,7 @@ def reconstruction_figure(panels: Mapping[str, Sequence[Success]], path: str | o
 _LEAST_RATE: Final = 1e-3
 
 
-def roc_figure(curves: Mapping[str, Roc], path: str | os.PathLike[str]) -> None:
+def roc_figure(curves: Mapping[str, Roc], path: str | os.PathLike[str] | Target) -> None:
     """True against false positive rates of membership attacks, both on log scales (Carlini et al. 2022, figure 1).
 
     On log scales a few members who are found for sure show, which an AUC hides. The diagonal is guessing; rates of
@@ -272,7 +270,7 @@ def roc_figure(curves: Mapping[str, Roc], path: str | os.PathLike[str]) -> None:
 
     Args:
         curves: by the name of the attack.
-        path: of the SVG file, which is overwritten.
+        path: of the SVG file, which only its owner can read; a `Target` says otherwise, or overwrites one.
 
     Raises:
         ConfigError: no curves or too many, or a file that cannot be written.
@@ -319,12 +317,12 @@ class Levels:
     values: tuple[Estimate, ...]
 
 
-def divergence_figure(found: DivergenceReport, path: str | os.PathLike[str]) -> None:
+def divergence_figure(found: DivergenceReport, path: str | os.PathLike[str] | Target) -> None:
     """Divergence against its order, with the lines that epsilons are read from.
 
     Args:
         found: by `dptext.audits.divergence`.
-        path: of the SVG file, which is overwritten.
+        path: of the SVG file, which only its owner can read; a `Target` says otherwise, or overwrites one.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -351,14 +349,14 @@ def divergence_figure(found: DivergenceReport, path: str | os.PathLike[str]) -> 
         _legend_below(figure, columns=2)
 
 
-def plane_figure(sets: Mapping[str, NDArray[np.float64]], path: str | os.PathLike[str]) -> None:
+def plane_figure(sets: Mapping[str, NDArray[np.float64]], path: str | os.PathLike[str] | Target) -> None:
     """Sets of vectors in the first two main directions of public text: a point a record.
 
     As private as the sets: where space and embedder are public, who has a candidate text can look for its point.
 
     Args:
         sets: `(n, 2)` by name, at most four.
-        path: of the SVG file, which is overwritten.
+        path: of the SVG file, which only its owner can read; a `Target` says otherwise, or overwrites one.
 
     Raises:
         ConfigError: no sets, too many, vectors of another shape, or a file that cannot be written.
@@ -379,12 +377,12 @@ def plane_figure(sets: Mapping[str, NDArray[np.float64]], path: str | os.PathLik
         _legend_below(figure, columns=2)
 
 
-def divergence_levels_figure(curves: Sequence[Levels], path: str | os.PathLike[str], *, alpha: float) -> None:
+def divergence_levels_figure(curves: Sequence[Levels], path: str | os.PathLike[str] | Target, *, alpha: float) -> None:
     """Divergence of one order against the redaction level (figures 1 and 8 of Gusain and Leith 2024).
 
     Args:
         curves: of embeddings or of ways to redact, at most four.
-        path: of the SVG file, which is overwritten.
+        path: of the SVG file, which only its owner can read; a `Target` says otherwise, or overwrites one.
         alpha: the order, for the label.
 
     Raises:
@@ -400,14 +398,14 @@ def divergence_levels_figure(curves: Sequence[Levels], path: str | os.PathLike[s
 
 
 def epsilon_levels_figure(
-    epsilons: Sequence[Levels], accuracies: Sequence[Levels], path: str | os.PathLike[str]
+    epsilons: Sequence[Levels], accuracies: Sequence[Levels], path: str | os.PathLike[str] | Target
 ) -> None:
     """Epsilon, and the accuracy of attacks, against the redaction level (figures 4 and 5 of Gusain and Leith 2024).
 
     Args:
         epsilons: at most four.
         accuracies: of attacks, at most four; 50% is guessing.
-        path: of the SVG file, which is overwritten.
+        path: of the SVG file, which only its owner can read; a `Target` says otherwise, or overwrites one.
 
     Raises:
         ConfigError: no curves, too many, or a file that cannot be written.

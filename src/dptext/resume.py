@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import hmac
 import json
-import os
 import re
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final
 
 from dptext.errors import ConfigError
+from dptext.files import create_private
 from dptext.formats import file_error
 
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _LARGEST_NUMBER: Final = 2**63 - 1  # bytes of a file
+
+
+def state_path(output: Path) -> Path:
+    """Where the state of an unfinished run to this output lies."""
+    return output.with_name(f".{output.name}.resume.json")
+
+
+def draft_path(path: Path) -> Path:
+    """Where a state lies until it is whole."""
+    return path.with_name(path.name + ".new")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +64,17 @@ class State:
             raise ConfigError("Expected key, input and settings of the state of a run to be 64 hexadecimal digits.")
 
     def save(self, path: Path) -> None:
-        """Write the state; a kill leaves the old one or the new one."""
-        temporary = path.with_name(path.name + ".new")
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(asdict(self), file)
-        temporary.replace(path)
+        """Write the state; a kill leaves the old one or the new one.
+
+        Raises:
+            ConfigError: somebody else puts files where the draft belongs.
+            OSError: the disk refuses.
+        """
+        draft = draft_path(path)
+        draft.unlink(missing_ok=True)  # of a run that was killed; a link that lies there is not followed
+        with create_private(draft) as file:
+            file.write(json.dumps(asdict(self)).encode())
+        draft.replace(path)
 
     @staticmethod
     def load(path: Path) -> State:

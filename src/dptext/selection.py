@@ -11,24 +11,25 @@ vectorized `choose(scores, source)` over a batch of rows::
     >>> choice.event
     TopKEvent(epsilon=3.0, k=1, size=4, count=1)
 
-Scores are `(rows, options)` and finite; the private part is their order and size. Draws use integers only.
-Weights e^w are rounded to integers of up to 119 bits: as if each w were off by at most 2^-39, which is
-paid for by shrinking w a little, so that the stated epsilon holds exactly. Weights more than e^54 below a
-row's largest are lifted to that floor; this changes no sensitivity, because the largest is as Lipschitz as
-each score.
+Scores are `(rows, options)`, and refused where they are not finite; the private part is their order and size.
+Draws use integers only. Weights e^w are rounded to integers of up to 119 bits: as if each w were off by at most 2^-39,
+which is paid for by shrinking w a little, so that the stated epsilon holds exactly. Weights more than e^54 below a
+row's largest are lifted to that floor; this changes no sensitivity, because the largest is as Lipschitz as each score.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.errors import ConfigError
+from dptext.curves import round_up
+from dptext.errors import ConfigError, PrivacyError
 from dptext.guarantee import ExponentialEvent, MetricEvent, PureEvent, TopKEvent, TwoSetEvent
 from dptext.randomness import (
     LIMB_BITS,
@@ -49,6 +50,9 @@ _FLOOR = -54.0
 _TOP_BITS = 119
 #: What rounding weights to integers can add to the log ratio of two outputs (four roundings of 2^-40 each).
 ROUNDING_LOSS = 2.0**-37
+#: Distances below this one are counted as this one by `TruncatedExponential`, whose rounding they could not pay for.
+LEAST_DISTANCE = 2.0**-10
+_LEAST = "different points count as at least 2^-10 apart"
 _ROWS_AT_ONCE = 1 << 17  # options a block: bounds the memory of the wide integers, some 900 bytes an option
 
 
@@ -58,10 +62,18 @@ def _checked(scores: Rankable, size: int | None = None) -> Floats:
     if size is not None and scores.shape[1] != size:
         raise ConfigError(f"Expected scores for {size} options, found {scores.shape[1]}.")
     values = np.asarray(scores, np.float64)
-    if not np.isfinite(values).all():
-        # NaN has no place in the order: it becomes the worst there is, whatever the row.
-        values = np.nan_to_num(values, nan=-1e150)
+    require_finite(values)
     return np.clip(values, -1e150, 1e150)
+
+
+def require_finite(values: NDArray[np.floating[Any]]) -> None:
+    """Refuse scores that are no numbers: they have no place in the order, and no bound speaks of them.
+
+    Raises:
+        PrivacyError: NaN or infinity is among them.
+    """
+    if not np.isfinite(values).all():
+        raise PrivacyError("Expected finite scores, found NaN or infinity: nothing is chosen.")
 
 
 def _relative(log_weights: Floats) -> Floats:
@@ -116,33 +128,58 @@ class Exponential:
     """The exponential mechanism: probability proportional to e^(epsilon * score / (2 * sensitivity)).
 
     Guarantee:
-        `event`: epsilon for neighbours whose scores differ by at most `sensitivity` each. `range_event(R, m)`:
-        for any two inputs at all, when scores lie within a public range R (MATHS 1.4 and 8).
+        `event`: epsilon for neighbours whose scores differ by at most `sensitivity` each. With a `score_range`, into
+        which scores are clipped, also `range_event(m)`: for any two inputs at all (MATHS 1.4 and 8).
+
+    Attributes:
+        epsilon: of one choice, for neighbours of the sensitivity.
+        sensitivity: how much a score can differ between neighbours; clipping makes it no larger.
+        score_range: scores are clipped to [0, score_range]; None leaves them as they are.
     """
 
     epsilon: float
     sensitivity: float = 1.0
+    score_range: float | None = None
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon, sensitivity=self.sensitivity)
+        if self.score_range is not None:
+            _validate.positive(score_range=self.score_range)
 
     @property
     def event(self) -> PureEvent:
         """One choice, for neighbours of the sensitivity."""
         return PureEvent(self.epsilon)
 
-    def range_event(self, score_range: float, size: int) -> ExponentialEvent:
-        """One choice among `size` options, for any two inputs with scores in a public range."""
-        _validate.positive(score_range=score_range)
-        return ExponentialEvent(self.epsilon * score_range / (2 * self.sensitivity), size)
+    def range_event(self, size: int) -> ExponentialEvent:
+        """One choice among at most `size` options, for any two inputs.
+
+        Raises:
+            ConfigError: there is no `score_range`.
+        """
+        return ExponentialEvent(self.epsilon * _enforced(self.score_range) / (2 * self.sensitivity), size)
+
+    def _log_weights(self, scores: Scores) -> Floats:
+        return _scaled(_clipped(scores, self.score_range), _scale(self.epsilon, self.sensitivity))
 
     def distribution(self, scores: Scores) -> Floats:
         """Probabilities `(rows, options)`."""
-        return _softmax(_scaled(_checked(scores), _scale(self.epsilon, self.sensitivity)))
+        return _softmax(self._log_weights(scores))
 
     def choose(self, scores: Scores, source: Randomness) -> Indices:
         """One option a row, `(rows,)`."""
-        return _draw_by_weight(_scaled(_checked(scores), _scale(self.epsilon, self.sensitivity)), source)
+        return _draw_by_weight(self._log_weights(scores), source)
+
+
+def _enforced(score_range: float | None) -> float:
+    if score_range is None:
+        raise ConfigError("Expected a score_range: without one nothing bounds how far scores are apart.")
+    return score_range
+
+
+def _clipped(scores: Scores, score_range: float | None) -> Floats:
+    values = _checked(scores)
+    return values if score_range is None else np.clip(values, 0.0, score_range)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +228,10 @@ class TruncatedExponential:
     So only the near options must be looked at.
 
     Guarantee:
-        `event(metric)`: log ratio at most epsilon * distance, when distances obey the triangle inequality.
+        `event(metric)`: log ratio at most epsilon * distance, when distances obey the triangle inequality, and those of
+        different points are at least `LEAST_DISTANCE` or counted as that. Rounding of weights and distances can add
+        2^-36 to a log ratio, whatever the distance; so epsilon is shrunk by 2^-36 / `LEAST_DISTANCE` beforehand. The
+        larger of each distance and a constant obeys the triangle inequality, too.
     """
 
     epsilon: float
@@ -212,13 +252,22 @@ class TruncatedExponential:
         return 2 / epsilon * math.log((1 - beta) * (size - 1) / beta)
 
     def event(self, metric: str) -> MetricEvent:
-        """One choice, for distances called `metric`."""
-        return MetricEvent(self.epsilon, metric)
+        """One choice, for distances called `metric`, of which the least is `LEAST_DISTANCE`."""
+        return MetricEvent(self.epsilon, self.counted(metric))
+
+    @staticmethod
+    def counted(metric: str) -> str:
+        """The distance that epsilon is multiplied with, by name."""
+        return f"{metric}; {_LEAST}"
+
+    @property
+    def _shrunk(self) -> float:
+        return max(self.epsilon - 2 * ROUNDING_LOSS / LEAST_DISTANCE, 0.0) / 2
 
     def distribution(self, distances: Scores) -> Floats:
         """Probabilities `(rows, options)`."""
         near = np.minimum(_checked(distances, self.size), self.threshold)
-        return _softmax(-near * _scale(self.epsilon, 1.0))
+        return _softmax(-near * self._shrunk)
 
     def choose(self, near: Floats, source: Randomness) -> Indices:
         """Which of the near options of each row, or -1 for one of the others.
@@ -237,9 +286,10 @@ class TruncatedExponential:
         return result
 
     def _choose_block(self, near: Floats, source: Randomness) -> Indices:
-        listed = np.isfinite(near)
+        listed = near < np.inf
+        require_finite(near[listed | np.isnan(near)])
         others = self.size - listed.sum(axis=1)
-        scale = _scale(self.epsilon, 1.0)
+        scale = self._shrunk
         weights = np.where(listed, -scale * np.minimum(near, self.threshold), 0.0)
         rest = np.log(np.maximum(others, 1)) - scale * self.threshold
         limbs = _integer_weights(np.concatenate([weights, rest[:, None]], axis=1))
@@ -257,19 +307,32 @@ class PermuteAndFlip:
     coins came up, and all coins can be thrown at once.
 
     Guarantee:
-        `event`: epsilon for neighbours whose scores differ by at most `sensitivity` each.
+        `event`: epsilon for neighbours whose scores differ by at most `sensitivity` each. With a `score_range`, as in
+        `Exponential`, also `range_event`: any two inputs are neighbours of the sensitivity `score_range`.
     """
 
     epsilon: float
     sensitivity: float = 1.0
+    score_range: float | None = None
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon, sensitivity=self.sensitivity)
+        if self.score_range is not None:
+            _validate.positive(score_range=self.score_range)
 
     @property
     def event(self) -> PureEvent:
         """One choice, for neighbours of the sensitivity."""
         return PureEvent(self.epsilon)
+
+    def range_event(self) -> PureEvent:
+        """One choice, for any two inputs.
+
+        Raises:
+            ConfigError: there is no `score_range`.
+        """
+        exact = Fraction(self.epsilon) * Fraction(_enforced(self.score_range)) / Fraction(self.sensitivity)
+        return PureEvent(round_up(exact))
 
     def distribution(self, scores: Scores) -> Floats:
         """Probabilities `(rows, options)`, exact by Gauss-Legendre quadrature of a polynomial.
@@ -277,7 +340,7 @@ class PermuteAndFlip:
         P(i) = coin_i * E[1 / (1 + other coins up)] = coin_i * integral over t in [0, 1] of
         prod over j != i of (1 - coin_j + coin_j * t), a polynomial of degree options - 1.
         """
-        coins = np.exp(_relative(_scaled(_checked(scores), _scale(self.epsilon, self.sensitivity))))
+        coins = np.exp(_relative(_scaled(_clipped(scores, self.score_range), _scale(self.epsilon, self.sensitivity))))
         if coins.shape[1] > 2000:
             raise ConfigError(f"Expected at most 2000 options to integrate over, found {coins.shape[1]}.")
         nodes, weights = np.polynomial.legendre.leggauss(coins.shape[1] // 2 + 1)
@@ -288,7 +351,7 @@ class PermuteAndFlip:
 
     def choose(self, scores: Scores, source: Randomness) -> Indices:
         """One option a row, `(rows,)`."""
-        log_weights = _scaled(_checked(scores), _scale(self.epsilon, self.sensitivity))
+        log_weights = _scaled(_clipped(scores, self.score_range), _scale(self.epsilon, self.sensitivity))
         rows, options = log_weights.shape
         result = np.empty(rows, np.int64)
         for block in _blocks(rows, options):

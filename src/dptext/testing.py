@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
-import itertools
 import json
 import logging
 import secrets
@@ -21,8 +20,8 @@ import tempfile
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
@@ -32,9 +31,8 @@ from numpy.typing import NDArray
 from dptext import accounting, audits
 from dptext.audits.distinguishing import separation
 from dptext.audits.enumeration import enumerable
-from dptext.certificate import certificate_path
 from dptext.errors import ConfigError, DPTextError
-from dptext.file_runs import Plan, privatize_file
+from dptext.file_checks import left_behind, told_by_shapes
 from dptext.guarantee import Basis, Guarantee, event_from_dict, event_to_dict
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Mechanism, compared, output_fault, seen, settings
 from dptext.randomness import secure, seeded
@@ -47,7 +45,6 @@ _TRIALS = 2_000
 _FEW = 400
 _SURE = 1 - 1e-5  # a sound mechanism fails a statistical check less than once in 10,000 runs of the contract
 _REACHABLE = 200_000
-_LARGEST_LEFT_FILE = 50_000_000
 
 
 class ContractError(DPTextError, AssertionError):
@@ -186,19 +183,25 @@ def _check_settings(case: Case) -> None:
 
 
 def _check_statements(case: Case) -> None:
-    """Event and guarantee survive JSON and explain themselves; calibrate never overshoots."""
-    mechanism, spec = case.mechanism, case.mechanism.spec
-    written = json.loads(json.dumps(event_to_dict(mechanism.event)))
-    _require(event_from_dict(written) == mechanism.event, "the event survives JSON")
+    """Events and guarantee survive JSON and explain themselves; calibrate never overshoots."""
+    spec = case.mechanism.spec
     _require(bool(spec.units), "the spec speaks of at least one unit")
-    smallest = accounting.compose(spec.events(spec.units[0]))
-    _require(smallest == accounting.compose([mechanism.event]), "the event is that of the smallest unit")
+    for event in spec.events(spec.units[0]):
+        written = json.loads(json.dumps(event_to_dict(event)))
+        _require(event_from_dict(written) == event, "every event survives JSON")
     for unit in spec.units:
         guarantee = spec.guarantee(unit)
         _require(guarantee.unit is unit, "the guarantee speaks of the unit that was asked for")
         _require(Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee, "guarantee in JSON")
         _require(bool(guarantee.explain()), "the guarantee explains itself")
-        derived = accounting.guarantee(spec.events(unit), guarantee.delta, unit=unit, relation=guarantee.relation)
+        derived = accounting.guarantee(
+            spec.events(unit),
+            guarantee.delta,
+            unit=unit,
+            basis=guarantee.basis,
+            relation=guarantee.relation,
+            trust=guarantee.trust,
+        )
         same = (derived.epsilon, derived.metric) == (guarantee.epsilon, guarantee.metric)
         _require(same, "the guarantee follows from the events of its unit")  # what a ledger adds up
         if guarantee.basis is not Basis.NONE:
@@ -207,17 +210,50 @@ def _check_statements(case: Case) -> None:
 
 
 def _check_event(case: Case) -> None:
-    """Neither the event nor the guarantee depends on the text."""
+    """Neither the events nor the guarantee depend on the text."""
     mechanism = case.mechanism
-
-    def stated() -> tuple[object, ...]:
-        spec = mechanism.spec
-        return mechanism.event, settings(spec), dict(mechanism.digests), [spec.guarantee(unit) for unit in spec.units]
-
-    before = stated()
+    before = _stated(mechanism)
     for record in case.batch:
         mechanism.privatize([record], seeded(case.seed))
-        _require(stated() == before, "event, settings, digests and guarantee do not depend on the text")
+        _require(_stated(mechanism) == before, "events, settings, digests and guarantee do not depend on the text")
+
+
+def _stated(mechanism: Mechanism[str]) -> tuple[object, ...]:
+    spec = mechanism.spec
+    said = [(spec.events(unit), spec.guarantee(unit)) for unit in spec.units]
+    return settings(spec), dict(mechanism.digests), said
+
+
+def _check_frozen(case: Case) -> None:
+    """No attribute of a fitted mechanism can be assigned or deleted: it states what was fitted."""
+    mechanism, given = case.mechanism, case.mechanism.digests
+    before = _stated(mechanism)
+    own = {name for name in dir(mechanism) if not name.startswith("__")}
+    for name in sorted(own | {"spec", "digests", "__class__"}):
+        value = _planted(mechanism, name)
+        _require(_refuses(setattr, mechanism, name, value), f"a fitted mechanism is frozen: {name} was assigned")
+        _require(_refuses(delattr, mechanism, name), f"a fitted mechanism is frozen: {name} was deleted")
+    if isinstance(given, MutableMapping):
+        given["planted"] = "0" * 64
+    _require(_stated(mechanism) == before, "digests that were read cannot change what a mechanism states")
+
+
+def _planted(mechanism: Mechanism[str], name: str) -> object:
+    """A value of the right type: of the spec one at another epsilon, where there is one, of all else its own."""
+    found: object = None
+    with contextlib.suppress(DPTextError, TypeError, AttributeError):  # no such value, or none at these settings
+        found = getattr(mechanism, name)
+        if name == "spec":
+            found = replace(found, epsilon=2 * found.epsilon)  # type: ignore[type-var,attr-defined]
+    return found
+
+
+def _refuses(change: Callable[..., None], *given: object) -> bool:
+    try:
+        change(*given)
+    except AttributeError:  # FrozenInstanceError is one
+        return True
+    return False
 
 
 # ------------------------------------------------------------------------------------- one release a record
@@ -395,39 +431,15 @@ def _strings_held_by(thing: object) -> Iterator[str]:
 
 def _check_files(case: Case) -> None:
     """From file to file: no private text in the output or its certificate, and nothing else is left behind."""
-    before = _files_around()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        source, target = folder / "in.jsonl", folder / "out.jsonl"
-        texts = [record.text for record in case.odd if "\x00" not in record.text]
-        source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
-        privatize_file(source, target, case.mechanism, plan=Plan(without_guarantee=True))
-        left = {path for path in folder.rglob("*") if path.is_file()} - {source}
-        _require(left == {target, certificate_path(target)}, "only the output and its certificate are left behind")
-        for path in left - ({target} if getattr(case.mechanism.spec, "keeps_words", False) else set()):
-            _require(not case.leaks(path.read_text("utf-8")), "no private text in the output or the certificate")
-    for path in (path for path, state in _files_around().items() if before.get(path) != state):
-        with contextlib.suppress(OSError):  # another program's file, or gone by now
-            if path.stat().st_size <= _LARGEST_LEFT_FILE:
-                _require(not case.leaks(path.read_bytes().decode("utf-8", "replace")), "no private text in a file")
+    texts = [record.text for record in case.odd if "\x00" not in record.text]
+    broken = left_behind(case.mechanism, texts, case.leaks)
+    _require(broken is None, str(broken))
 
 
-def _files_around() -> dict[Path, tuple[int, int]]:
-    """Size and time of change of files in the working, home, cache and temporary folders, and one folder deeper."""
-    found = {}
-    for folder in {Path.cwd(), Path(tempfile.gettempdir()), Path.home(), Path.home() / ".cache"}:
-        for path in itertools.chain(_listed(folder), *(_listed(below) for below in _listed(folder) if below.is_dir())):
-            with contextlib.suppress(OSError):  # gone by now
-                if path.is_file():
-                    found[path] = (path.stat().st_size, path.stat().st_mtime_ns)
-    return found
-
-
-def _listed(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:
-        return []
+def _check_shapes(case: Case) -> None:
+    """Files of every format, marks and states of resuming do not tell how long private texts are."""
+    broken = told_by_shapes(case.mechanism, case.words[0])
+    _require(broken is None, str(broken))
 
 
 # ------------------------------------------------------------------------------------------ models, audits
@@ -446,7 +458,6 @@ def _check_model(case: Case) -> None:
         loaded = mechanism.spec.load(folder)
     _require(settings(loaded.spec) == settings(mechanism.spec), "a loaded model has the same settings")
     _require(dict(loaded.digests) == dict(mechanism.digests), "a loaded model has the same digests")
-    _require(loaded.event == mechanism.event, "a loaded model has the same event")
     outputs = mechanism.privatize(case.batch, seeded(case.seed))
     _require(
         all(map(_same, loaded.privatize(case.batch, seeded(case.seed)), outputs)),
@@ -492,9 +503,11 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "distribution": _check_distribution,
     "fresh": _check_fresh,
     "event": _check_event,
+    "frozen": _check_frozen,
     "verbatim": _check_verbatim,
     "silence": _check_silence,
     "files": _check_files,
+    "shapes": _check_shapes,
     "model": _check_model,
     "guarantee": _check_guarantee,
 }

@@ -66,8 +66,13 @@ class Vocabulary:
             for record, lines in zip(records, documents, strict=True)
         ]
 
-    def distance(self, first: Record, second: Record) -> float:
+    def distance(self, first: Record, second: Record, *, least: float = 0.0) -> float:
         """The sum over tokens of the Euclidean distance of their points, rounded up by 2^-40 of itself.
+
+        Args:
+            first: a record.
+            second: another, with as many tokens in each line.
+            least: what the distance of different points counts at least.
 
         Raises:
             ConfigError: the records differ in their lines or in a line's number of tokens.
@@ -79,7 +84,8 @@ class Vocabulary:
                 "numbers are revealed."
             )
         gaps = self.at(self.indices([one])) - self.at(self.indices([two]))
-        return math.fsum(np.linalg.norm(gaps, axis=1)) * (1 + 2.0**-40)
+        apart = np.linalg.norm(gaps, axis=1)
+        return math.fsum(np.where(apart > 0, np.maximum(apart, least), 0.0)) * (1 + 2.0**-40)
 
 
 def sizes_of(documents: Iterable[Lines]) -> list[int]:

@@ -25,7 +25,7 @@ from dptext.text import tokenize
 from vectors import WORDS
 
 SURE = 1 - 1e-6
-WORD_CLAIM = accounting.guarantee([PureEvent(2.0)], unit=Unit.DOCUMENT)
+WORD_CLAIM = accounting.guarantee([PureEvent(2.0)], unit=Unit.DOCUMENT, basis=Basis.PROVEN)
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,6 @@ class Halved:
     @property
     def dim(self) -> int:
         return self.inner.dim
-
-    @property
-    def event(self):
-        return self.inner.event
 
     def release(self, vectors, randomness):
         return replace(self.inner, epsilon=2 * self.inner.epsilon).release(vectors, randomness)
@@ -207,10 +203,6 @@ class Faulty:
     @property
     def spec(self):
         return self.inner.spec
-
-    @property
-    def event(self):
-        return self.inner.event
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -348,9 +340,13 @@ def test_a_model_trained_on_the_private_text(vectors: Path) -> None:
 def test_refutes_only_its_own_kind() -> None:
     report = audits.distinguish(Words(), WORDS[0], WORDS[3], claim=WORD_CLAIM, trials=1000, randomness=seeded(0))
     for other in (
-        accounting.guarantee([PureEvent(0.1)], unit=Unit.TOKEN),
-        accounting.guarantee([PureEvent(0.1)], unit=Unit.DOCUMENT, relation=Relation.REPLACE_SPECIAL),
-        accounting.guarantee([PureEvent(0.1)], unit=Unit.DOCUMENT, reveals=("the number of tokens",)),
+        accounting.guarantee([PureEvent(0.1)], unit=Unit.TOKEN, basis=Basis.PROVEN),
+        accounting.guarantee(
+            [PureEvent(0.1)], unit=Unit.DOCUMENT, relation=Relation.REPLACE_SPECIAL, basis=Basis.PROVEN
+        ),
+        accounting.guarantee(
+            [PureEvent(0.1)], unit=Unit.DOCUMENT, reveals=("the number of tokens",), basis=Basis.PROVEN
+        ),
     ):
         with pytest.raises(IncomparableError):
             report.refutes(other)

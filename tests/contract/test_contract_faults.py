@@ -1,20 +1,23 @@
 """Each check of the contract fails on the fault planted for it, and not on a sound mechanism."""
 
+import importlib.util
 import logging
 import sys
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from dptext import file_checks, file_runs, pipeline
 from dptext.audits.distinguishing import separation
+from dptext.certificate import Certificate
 from dptext.errors import ConfigError, DPTextError, PrivacyError
-from dptext.guarantee import Event, MetricEvent
+from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.redaction import RandomRedaction, RandomRedactionMechanism
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.randomness import Randomness, seeded
@@ -26,15 +29,18 @@ from vectors import WORDS
 KEPT: list[str] = []
 
 
-@dataclass
+@dataclass(frozen=True)
 class Planted:
     """The word mechanism with one fault."""
 
     inner: object = field(repr=False)
     fault: str
-    last: str = ""
     seen: ClassVar[dict[str, str]] = {}
-    cache: dict[str, str] = field(default_factory=dict, repr=False)
+    cache: dict[str, object] = field(default_factory=dict, repr=False)
+
+    @property
+    def last(self) -> str:
+        return self.cache.get("last", "")
 
     @property
     def spec(self):
@@ -54,19 +60,20 @@ class Planted:
                 )
             case "loads another":
                 return LoadsAnother(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
+            case "event from text":
+                return replace(self.inner.spec, epsilon=self.inner.spec.epsilon + len(self.last) / 100)
             case "thawed spec":
                 return make_dataclass("Thawed", ["epsilon", "kind"])(1.0, "thawed")
         return self.inner.spec
 
     @property
-    def event(self) -> Event:
-        if self.fault == "event from text":
-            return MetricEvent(1.0 + len(self.last) / 100, self.inner.event.metric)
-        return self.inner.event
-
-    @property
     def digests(self) -> Mapping[str, str]:
-        return {"vectors": "short"} if self.fault == "short digest" else self.inner.digests
+        match self.fault:
+            case "short digest":
+                return {"vectors": "short"}
+            case "digests that are kept":
+                return self.cache.setdefault("digests", dict(self.inner.digests))
+        return self.inner.digests
 
     def __repr__(self) -> str:
         return f"Planted({self.last})" if self.fault == "repr" else "Planted(...)"
@@ -83,19 +90,19 @@ class Planted:
             (folder / "notes.txt").write_text(self.last, "utf-8")
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
-        if records:
-            self.last = records[-1].text if self.fault == "event from text" else self.last
+        if records and self.fault == "event from text":
+            self.cache["last"] = records[-1].text
         text = " ".join(record.text[:200] for record in records)
         safe = text.encode("utf-8", "replace").decode()
         match self.fault:
             case "repr" | "saves text":
-                self.last += text
+                self.cache["last"] = self.last + text
             case "cache":
                 self.cache[text] = "seen"
             case "cache on the class":
                 Planted.seen[text] = "seen"
             case "cache in an array":
-                self.array = np.array([text] if text else ["-"])
+                self.cache["array"] = np.array([text] if text else ["-"])
             case "prints":
                 print(safe)
             case "logs":
@@ -246,6 +253,7 @@ FAULTS = {
     "distribution": ["by neighbours", "shared in a batch", "first is louder"],
     "fresh": ["fixed seed", "constant by text"],
     "event": ["event from text"],
+    "frozen": ["digests that are kept"],
     "verbatim": [
         "unknown raw",
         "labels",
@@ -319,7 +327,7 @@ class Forgetful(RandomRedactionMechanism):
 
     def __init__(self, spec: RandomRedaction) -> None:
         super().__init__(spec)
-        self._threshold //= 2
+        object.__setattr__(self, "_threshold", self._threshold // 2)
 
 
 def test_what_keeps_words_states_nothing_pure(vectors: Path) -> None:
@@ -328,6 +336,85 @@ def test_what_keeps_words_states_nothing_pure(vectors: Path) -> None:
         check_mechanism(spec.fit(), words=WORDS[:4], checks=["verbatim"])
     sound = RandomRedaction(0.5).fit()
     assert check_mechanism(sound, checks=["verbatim", "files", "guarantee"])
+
+
+class Thawed:
+    """A sound mechanism, but for one attribute that can be changed after the fit."""
+
+    __slots__ = ("_spec", "inner")
+
+    def __init__(self, inner) -> None:
+        self._spec, self.inner = inner.spec, inner
+
+    spec = property(lambda self: self._spec)
+    digests = property(lambda self: self.inner.digests)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, name) and not self.thaws(name):
+            raise FrozenInstanceError(name)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if not self.thaws(name):
+            raise FrozenInstanceError(name)
+        super().__delattr__(name)
+
+    def thaws(self, name: str) -> bool:
+        return False
+
+    def privatize(self, records, randomness):
+        return self.inner.privatize(records, randomness)
+
+
+class ThawedSlot(Thawed):
+    """The slot behind a property."""
+
+    __slots__ = ()
+
+    def thaws(self, name: str) -> bool:
+        return name == "_spec"
+
+
+class ThawedSpec(Thawed):
+    """A property that is assigned, with a look at the value."""
+
+    __slots__ = ()
+
+    def thaws(self, name: str) -> bool:
+        return name in ("spec", "_spec")
+
+    @property
+    def spec(self):
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: WordMetric) -> None:
+        if not isinstance(spec, WordMetric):
+            raise AttributeError("a spec is a spec")  # noqa: TRY004 (as a refused attribute does)
+        self._spec = spec
+
+
+class ThawedKind(Thawed):
+    """What a method does is another class's word."""
+
+    __slots__ = ()
+
+    def thaws(self, name: str) -> bool:
+        return name == "__class__"
+
+
+class ThawedMethod(Thawed):
+    """A method that is replaced."""
+
+    def thaws(self, name: str) -> bool:
+        return name == "privatize"
+
+
+@pytest.mark.parametrize("kind", [ThawedSlot, ThawedSpec, ThawedKind, ThawedMethod])
+def test_what_can_be_assigned_after_the_fit_is_caught(tem, kind: type[Thawed]) -> None:
+    assert check_mechanism(Thawed(tem), words=WORDS[:4], checks=["frozen"]) == ("frozen",)
+    with pytest.raises(ContractError, match="a fitted mechanism is frozen"):
+        check_mechanism(kind(tem), words=WORDS[:4], checks=["frozen"])
 
 
 @pytest.mark.parametrize("check", ["verbatim", "files"])
@@ -341,8 +428,91 @@ def test_a_mask_that_comes_too_seldom_is_caught() -> None:
         check_mechanism(Forgetful(RandomRedaction(0.5)), checks=["guarantee"])
 
 
+# --- faults on the way from file to file, which no mechanism can plant ------------------------------------------------
+
+
+def _old_batching(patch: pytest.MonkeyPatch) -> None:
+    """A block ends where a computed batch ends, and that by the lengths of private texts: how it was."""
+
+    def computed(records, mechanism, randomness, *, batch_size, position):
+        for batch in pipeline.split(records, batch_size):
+            yield pipeline.release(batch, mechanism, randomness.at(position))
+            position += len(batch)
+
+    patch.setattr(file_runs, "released", computed)
+    patch.setattr(file_runs, "blocks", lambda batches, _: batches)
+
+
+def _telling_state(patch: pytest.MonkeyPatch) -> None:
+    """The state of resuming is as long as the number of digits of the input's size."""
+    whole = file_runs.fingerprint
+    patch.setattr(file_runs, "fingerprint", lambda path, key: whole(path, key) + "0" * len(str(path.stat().st_size)))
+
+
+def _telling_certificate(patch: pytest.MonkeyPatch) -> None:
+    """The certificate of a large input ends with a blank."""
+    whole, sizes, to_json = file_runs.fingerprint, [], Certificate.to_json
+
+    def seen(path: Path, key: str) -> str:
+        sizes.append(path.stat().st_size)
+        return whole(path, key)
+
+    patch.setattr(file_runs, "fingerprint", seen)
+    patch.setattr(Certificate, "to_json", lambda self: to_json(self) + " " * (sizes[-1] > 1_000_000))
+
+
+RUN_FAULTS = {
+    "shapes": {
+        _old_batching: "the marks of a run to out.jsonl follow",
+        _telling_state: "the marks of a run to out.jsonl follow",
+        _telling_certificate: "out.jsonl and its certificate follow",
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("check", "plant", "broken"), [(check, *fault) for check, faults in RUN_FAULTS.items() for fault in faults.items()]
+)
+def test_a_fault_planted_in_the_run_is_caught(tem, check: str, plant, broken: str, monkeypatch) -> None:
+    plant(monkeypatch)
+    with pytest.raises(ContractError, match=broken):
+        check_mechanism(tem, words=WORDS[:4], checks=[check])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("out.jsonl", "marks"),
+        ("out.csv", "marks"),
+        ("out.txt", "marks"),
+        ("out.jsonl.gz", "bytes"),
+        ("out.csv.gz", "bytes"),
+        ("out.txt.gz", "bytes"),
+        ("out.parquet", "bytes"),
+    ],
+)
+def test_the_old_batching_is_caught_in_every_format(tem, name: str, told: str, monkeypatch) -> None:
+    assert name in file_checks.output_names(tem.spec)
+    monkeypatch.setattr(file_checks, "output_names", lambda _: [name])
+    assert check_mechanism(tem, checks=["shapes"])
+    _old_batching(monkeypatch)
+    with pytest.raises(ContractError, match=f"marks of a run to {name}" if told == "marks" else f"^{name} and its"):
+        check_mechanism(tem, checks=["shapes"])
+
+
+def test_shapes_are_compared_in_all_formats_that_hold_what_is_released(tem, vectored, monkeypatch) -> None:
+    lines, gzipped = ["out.jsonl", "out.jsonl.gz"], ["out.csv", "out.csv.gz"]
+    texts = ["out.txt", "out.txt.gz"]
+    labelled = LabelOnly(labels=("a", "b"), epsilon=1.0)
+    assert sorted(file_checks.output_names(tem.spec)) == sorted([*lines, *gzipped, *texts, "out.parquet"])
+    assert sorted(file_checks.output_names(labelled)) == sorted([*lines, *gzipped, "out.parquet"])
+    assert sorted(file_checks.output_names(vectored("both").spec)) == sorted([*lines, "out.parquet"])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert sorted(file_checks.output_names(labelled)) == sorted([*lines, *gzipped])
+
+
 def test_every_check_has_its_fault() -> None:
-    assert set(FAULTS) == set(CHECKS)
+    assert {*FAULTS, *RUN_FAULTS} == set(CHECKS)
 
 
 def test_an_unknown_check_is_refused(tem) -> None:
@@ -363,10 +533,6 @@ class PlantedVectors:
     @property
     def spec(self) -> VectorWords:
         return replace(self.inner.spec, output="words") if self.fault == "another output" else self.inner.spec
-
-    @property
-    def event(self) -> Event:
-        return self.inner.event
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -42,4 +42,4 @@ def test_every_mechanism_went_through_every_check() -> None:
     assert {kind for kind, _ in TINY} | {*NEURAL, *ELSEWHERE} == set(SPECS)
     assert set(TINY) - ALIKE <= set(RAN)
     assert all(names == tuple(CHECKS) for names in RAN.values())
-    assert len(CHECKS) == 12
+    assert len(CHECKS) == 14

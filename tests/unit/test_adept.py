@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 import dptext.neural  # noqa: E402
 from dptext import audits, latent  # noqa: E402
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError  # noqa: E402
-from dptext.guarantee import ApproximateEvent, Basis, PureEvent, Relation, Trust, Unit  # noqa: E402
+from dptext.guarantee import Basis, PureEvent, Relation, Trust, Unit  # noqa: E402
 from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
 from dptext.mechanisms import adept  # noqa: E402
 from dptext.mechanisms.adept import NOISES, PUBLIC_MODEL, Adept, AdeptCodebook, AdeptNoise  # noqa: E402
@@ -91,14 +91,15 @@ def test_the_guarantee_protects_the_whole_document_and_reveals_nothing(noise: st
 def test_events_are_those_of_the_noise(noise: str) -> None:
     small = spec(noise)
     assert small.units == (Unit.DOCUMENT,)
-    assert small.events(Unit.DOCUMENT) == (small.event,)
     if noise == "codebook":
-        assert small.event == PureEvent(2.0)
+        assert small.events(Unit.DOCUMENT) == (PureEvent(2.0),)
         with pytest.raises(ConfigError, match="noise='codebook' chooses among public utterances"):
             _ = small.vector_noise
     else:
-        assert small.event == small.vector_noise.event
-        assert isinstance(small.event, ApproximateEvent | PureEvent)
+        assert small.events(Unit.DOCUMENT) == small.vector_noise.events
+        kinds = [event.kind for event in small.events(Unit.DOCUMENT)]
+        assert kinds == {"gaussian": ["gaussian", "approximate"]}.get(noise, kinds)
+        assert set(kinds) <= {"gaussian", "approximate", "pure"}
         assert type(small.vector_noise) is CLASSES[noise]
         assert (small.vector_noise.dim, small.vector_noise.clip_norm) == (4, 1.0)
     for unit in (Unit.TOKEN, Unit.SENTENCE, Unit.AUTHOR):
@@ -135,7 +136,7 @@ def test_calibrate_never_overshoots(noise: str, epsilon: float) -> None:
 
 @pytest.mark.parametrize("noise", ["privunit", "l2_laplace"])
 def test_calibrate_refuses_a_delta_below_the_slack(noise: str) -> None:
-    slack = spec(noise).event.delta
+    slack = spec(noise).events(Unit.DOCUMENT)[0].delta
     assert spec(noise).calibrate(2.0, delta=slack * 1.01).epsilon == 2.0
     with pytest.raises(ConfigError, match="the slack of the float sampler"):
         spec(noise).calibrate(2.0, delta=slack * 0.99)
@@ -383,7 +384,6 @@ def test_seams(fitted) -> None:
     for noise, mechanism in fitted.items():
         assert isinstance(mechanism, HasLatent) == (noise != "codebook")
         assert isinstance(mechanism, HasDistribution) == (noise == "codebook")
-        assert mechanism.event == mechanism.spec.event
         assert mechanism.reconstruction_losses(PUBLIC).shape == (60,)
     latents = fitted["gaussian"].latent(PUBLIC)
     assert latents.shape == (60, 4)

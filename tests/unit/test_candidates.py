@@ -271,7 +271,7 @@ def test_a_score_that_is_not_cut_is_caught():
     scores[0, 0], scores[1, 1:] = 3000, 3000
     pool = Pool(tuple(map(str, range(40))), (None,) * 40, low=0, high=1000)
     cut = spec.exponential.distribution(pool.stretched(scores))
-    bare = spec.exponential.distribution(scores / 1000 * 2.0)
+    bare = replace(spec.exponential, score_range=None).distribution(scores / 1000 * 2.0)
     assert np.log(cut[0] / cut[1]).max() <= 2.0
     assert np.log(bare[0] / bare[1]).max() > 3.0
 
@@ -383,6 +383,22 @@ def documents(n=40):
     return [
         Record(r.id, f"{r.text} {s.text}", r.label) for r, s in zip(PUBLIC, sample_records(n, seed=4), strict=False)
     ]
+
+
+def test_a_rounding_that_flips_can_cost_another_document_epsilon_and_the_certificate_says_so(encoder, monkeypatch):
+    """What fails with the assumption: a batch in which one coordinate of one text is a step of the grid further."""
+    mechanism = Candidates(2.0, k=3).fit(public=sample_records(1000), seed=0)
+    records = sample_records(100, seed=8)
+    alone = mechanism._top_k.distribution(mechanism.scores(records))
+    embed, largest = Words.embed, []
+    for coordinate in range(Words.dim):
+        step = np.eye(Words.dim)[coordinate] / 1024
+        monkeypatch.setattr(Words, "embed", lambda self, texts, step=step: embed(self, texts) + step)
+        flipped = mechanism._top_k.distribution(mechanism.scores(records))
+        largest.append(np.abs(np.log(flipped / alone)).max())
+    assert max(largest) == pytest.approx(2.0, rel=1e-9)  # all of epsilon, and no more
+    (assumed,) = (text for text in mechanism.spec.guarantee().assumptions if "alone" in text)
+    assert "shows in another release, at up to epsilon again" in assumed
 
 
 def test_documents_are_means_of_their_first_sentences(encoder):
@@ -526,7 +542,7 @@ def test_the_shares_never_add_up_to_more_than_epsilon():
             assert Fraction(spec.label_response.epsilon) + Fraction(spec.text_epsilon) <= Fraction(epsilon)
             assert spec.text_epsilon == pytest.approx(epsilon * (1 - share), rel=1e-9)
             ranged = replace(spec, selection="exponential")
-            cost = accounting.epsilon([ranged.exponential.range_event(2.0, ranged.candidates)])
+            cost = accounting.epsilon([ranged.exponential.range_event(ranged.candidates)])
             assert cost <= ranged.text_epsilon
             assert ranged.events(Unit.DOCUMENT) == (PureEvent(epsilon),)
     assert Candidates(2.0, LABELS).label_response is None

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from dptext.cli.app import app
 from dptext.compare import measure
 from dptext.errors import ConfigError
+from dptext.files import Target
 from dptext.guarantee import Basis, Trust, Unit
 from dptext.pages import frontier, page, read_results, summary, write_page, write_private_page
 from dptext.pages.cautions import cautions
@@ -448,7 +449,7 @@ def test_private_samples_are_absent_unless_asked_for(tmp_path, full) -> None:
     text = target.read_text("utf-8")
     assert text.index("made from PRIVATE records") < text.index(CANARY)
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert write_page(made, target).private == 0
+    assert write_page(made, Target(target, force=True)).private == 0
     assert CANARY not in target.read_text("utf-8")
 
 

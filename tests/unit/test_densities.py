@@ -329,8 +329,8 @@ def test_where_the_classical_formula_fails(epsilon: float, delta: float, true: f
 
 def test_false_claims_are_no_events() -> None:
     for mechanism in (published.PublishedLaplace(5.0, 4, 1.0), published.ClassicalGaussian(50.0, 1e-5, 4, 1.0)):
-        assert mechanism.event.kind == "none"
-        assert "2021" in mechanism.event.reason or "2014" in mechanism.event.reason
+        assert mechanism.events[0].kind == "none"
+        assert "2021" in mechanism.events[0].reason or "2014" in mechanism.events[0].reason
     assert published.PublishedLaplace(4.0, 4, 1.0).scale == 0.5
     assert published.ClassicalGaussian(10.0, 1e-5, 4, 1.0).sigma == pytest.approx(0.2 * math.sqrt(2 * math.log(1.25e5)))
 

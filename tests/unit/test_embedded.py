@@ -4,14 +4,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import dptext as dp
-from dptext.config import load_model, save_model, spec_from_settings
+from dptext.cli.app import app
+from dptext.config import SPECS, load_model, save_model, spec_from_settings
 from dptext.embedded import PUBLIC_ENCODER, Embedded
 from dptext.embeddings import load_glove
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanism import settings, settings_digest
+from dptext.mechanism import (
+    learns_labels,
+    reads_labels,
+    releases_labels,
+    releases_text,
+    releases_vectors,
+    settings,
+    settings_digest,
+)
+from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
+from dptext.mechanisms.published_adept import PublishedAdept
 from dptext.randomness import seeded
+from dptext.testing import check_mechanism
 from dptext.text import sentences
 
 pytest.importorskip("torch")
@@ -56,6 +69,59 @@ def test_labels_leave_as_the_other_mechanism_says() -> None:
     found = spec.fit(public=public, seed=0).privatize(public, seeded(0))
     assert {release.label for release in found} <= {"a", "b"}
     assert spec.labels == ("a", "b")
+
+
+LABELS = ("health", "travel", "money", "leisure")
+INNER = [spec for cls in SPECS.values() for spec in cls.tiny() if releases_text(spec) and not releases_vectors(spec)]
+SEVERAL = [
+    *(spec for spec in INNER if spec.guarantee().trust is not dp.Trust.CENTRAL),
+    dp.DeepCandidate(2.0, labels=LABELS),  # releases public labels, and reads no private one
+    dp.Candidates(2.0, labels=LABELS, ranker="tfidf"),  # the same without a weight of labels
+    dp.Candidates(2.0, labels=LABELS, ranker="tfidf", label_weight=1.0),
+]
+
+
+@pytest.mark.parametrize("inner", SEVERAL, ids=lambda spec: spec.kind)
+def test_what_is_said_of_labels_and_words_is_true_of_the_other_mechanism(inner) -> None:
+    for output in ("embedding", "both"):
+        spec = Embedded(inner, output=output)
+        assert releases_labels(spec) == releases_labels(inner)
+        assert reads_labels(spec) == reads_labels(inner)
+        assert learns_labels(spec) == learns_labels(inner)
+        assert spec.keeps_words == (output == "both" and getattr(inner, "keeps_words", False))
+
+
+def test_several_kinds_of_them_were_tried() -> None:
+    assert {(releases_labels(spec), reads_labels(spec)) for spec in SEVERAL} == {(0, 0), (1, 0), (1, 1)}
+    assert any(learns_labels(spec) for spec in SEVERAL)
+    assert any(getattr(spec, "keeps_words", False) for spec in SEVERAL)
+
+
+def test_private_labels_that_nobody_reads_are_not_asked_for(tmp_path: Path) -> None:
+    public = [dp.Record(str(i), f"{word} now", label) for i, word in enumerate("abcd") for label in ("x", "y")]
+    for weight, asked in ((0.0, False), (1.0, True)):
+        inner = dp.Candidates(2.0, labels=("x", "y"), ranker="tfidf", candidates=8, label_weight=weight)
+        model = tmp_path / f"model{weight}"
+        save_model(Embedded(inner, encoder="glove").fit(public=public, seed=0), model)
+        source, target = tmp_path / "in.jsonl", tmp_path / f"out{weight}.jsonl"
+        source.write_text('{"text": "a b"}\n', "utf-8")
+        done = CliRunner().invoke(app, ["privatize", str(source), str(target), "--model", str(model)])
+        assert target.exists() is not asked
+        assert ("Expected --label-field" in str(done.exception)) is asked
+
+
+def test_words_that_are_kept_are_announced() -> None:
+    for output in ("embedding", "both"):
+        spec = Embedded(dp.RandomRedaction(0.5), encoder="glove", output=output)
+        assert check_mechanism(spec.fit(), checks=["verbatim", "files"])
+
+
+@pytest.mark.parametrize("inner", [AdeptDpSgd(2.0), AdeptDpSgd.tiny()[1], PublishedAdept(variance=1.0)])
+def test_a_training_on_private_text_that_would_never_be_is_refused(inner) -> None:
+    with pytest.raises(ConfigError, match=f"{inner.kind} to learn from public text alone"):
+        Embedded(inner)
+    with pytest.raises(ConfigError, match="is not trained on private text"):
+        spec_from_settings({"kind": "embedded", "mechanism": settings(inner)})
 
 
 def test_settings_make_the_same_spec_again() -> None:

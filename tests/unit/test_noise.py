@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from dptext import accounting, noise, privunit
 from dptext.curves import gaussian_delta
 from dptext.errors import ConfigError
-from dptext.guarantee import ApproximateEvent, GaussianEvent, MetricEvent, PureEvent, TopKEvent, ZcdpEvent
+from dptext.guarantee import GaussianEvent, MetricEvent, PureEvent, TopKEvent, ZcdpEvent
 from dptext.noise import Norm
 from dptext.randomness import seeded
 
@@ -80,11 +80,11 @@ def test_the_grid_counts_what_rounding_adds(dim, epsilon, clipped) -> None:
     needed = noise.sensitivity(1.5, dim=dim, clipped=clipped, measured=Norm.L1, grid=mechanism.grid)
     assert mechanism.scale >= needed / epsilon
     assert mechanism.scale <= needed / epsilon * 1.001
-    assert mechanism.event == PureEvent(epsilon)
+    assert mechanism.events == (PureEvent(epsilon),)
     gaussian = noise.GridGaussian(0.5, dim, 1.5)
     needed = noise.sensitivity(1.5, dim=dim, clipped=Norm.L2, measured=Norm.L2, grid=gaussian.grid)
     assert gaussian.sigma >= needed / math.sqrt(2 * 0.5)
-    assert gaussian.event == ZcdpEvent(0.5)
+    assert gaussian.events == (ZcdpEvent(0.5),)
 
 
 def test_outputs_lie_on_the_grid() -> None:
@@ -137,7 +137,13 @@ def test_gaussian_is_calibrated_by_the_analytic_curve(variance: float, epsilon: 
     mechanism = noise.Gaussian(epsilon, 1e-5, dim, 1.0)
     assert mechanism.sigma**2 == pytest.approx(variance, rel=2e-3)
     assert noise.Gaussian(epsilon, 1e-5, dim, 5.0).sigma == pytest.approx(5 * mechanism.sigma, rel=1e-9)
-    assert mechanism.event == ApproximateEvent(epsilon, 1e-5)
+    gaussian, slack = mechanism.events
+    assert gaussian == GaussianEvent(mechanism.noise_multiplier)
+    assert slack.epsilon == 0
+    assert 0 < slack.delta < 1e-8
+    # What accounting makes of the two is what was asked for, and no more.
+    stated = accounting.epsilon(mechanism.events, 1e-5)
+    assert epsilon * (1 - 1e-9) <= stated <= epsilon
 
 
 @pytest.mark.parametrize("dim", [1, 64, 768, 4096])
@@ -274,8 +280,8 @@ def test_privunit_is_unbiased_in_the_ball(epsilon) -> None:
 def test_float_samplers_state_a_small_slack() -> None:
     for dim in (2, 50, 768, 4096):
         for epsilon in (0.1, 10.0, 500.0):
-            assert 0 < noise.L2Laplace(epsilon, dim, 1.0).event.delta < 1e-5
-            assert 0 < privunit.PrivUnit(min(epsilon, 500.0), min(dim, 4095)).event.delta < 1e-5
+            assert 0 < noise.L2Laplace(epsilon, dim, 1.0).events[0].delta < 1e-5
+            assert 0 < privunit.PrivUnit(min(epsilon, 500.0), min(dim, 4095)).events[0].delta < 1e-5
     assert noise.MetricNoise(10.0, 50, 32.0).event("d") == MetricEvent(
         10.0, "d", noise.MetricNoise(10.0, 50, 32.0).event("d").delta
     )

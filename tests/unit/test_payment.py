@@ -166,9 +166,10 @@ def test_a_certificate_of_the_first_schema_is_read(tmp_path: Path, source: Path,
     path = tmp_path / "out.jsonl.guarantee.json"
     data = json.loads(path.read_text("utf-8"))
     del data["charged"]
+    data["event"] = data.pop("events")[0]
     data["schema"] = 1
     assert Certificate.from_json(json.dumps(data)).charged is None
-    data["schema"] = 3
+    data["schema"] = 4
     with pytest.raises(ConfigError, match="update dptext"):
         Certificate.from_json(json.dumps(data))
 

@@ -96,7 +96,7 @@ def test_white_space_names_no_author(mechanism, author: str) -> None:
 @pytest.mark.parametrize("fault", ["drop", "swap", "invent"])
 def test_a_mechanism_that_does_not_answer_each_record_releases_nothing(mechanism, fault: str) -> None:
     class Broken:
-        spec, event, digests = mechanism.spec, mechanism.event, mechanism.digests
+        spec, digests = mechanism.spec, mechanism.digests
 
         def privatize(self, records, randomness):
             released = list(mechanism.privatize(records, randomness))
@@ -270,7 +270,7 @@ def altered(mechanism, change):
     """The mechanism with other releases."""
 
     class Altered:
-        spec, event, digests = mechanism.spec, mechanism.event, mechanism.digests
+        spec, digests = mechanism.spec, mechanism.digests
 
         def privatize(self, records, randomness):
             return change(list(mechanism.privatize(records, randomness)))

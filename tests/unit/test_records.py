@@ -24,20 +24,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dptext import files
 from dptext import releases as module
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
+from dptext.files import create_private
 from dptext.formats import Format, detect_format, file_error, is_compressed
 from dptext.records import MAX_CHARACTERS, Fields, OnError, Record, Release, read_records
-from dptext.releases import (
-    APPENDABLE,
-    create_private,
-    encode_batch,
-    open_writer,
-    publish,
-    refuse_existing,
-    release_columns,
-    write_releases,
-)
+from dptext.releases import APPENDABLE, encode_batch, open_writer, release_columns, write_releases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -1038,14 +1031,6 @@ def test_an_existing_output_is_not_overwritten(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.jsonl"]
 
 
-def test_a_dangling_link_counts_as_existing(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(ConfigError, match="--force"):
-        refuse_existing(tmp_path / "a.jsonl")
-    refuse_existing(tmp_path / "a.jsonl", force=True)
-    refuse_existing(tmp_path / "b.jsonl")
-
-
 def test_an_output_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
 
@@ -1095,7 +1080,7 @@ def test_a_full_disk(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch)
         path.touch()
         return open("/dev/full", "wb")
 
-    monkeypatch.setattr(module, "create_private", on_full_disk)
+    monkeypatch.setattr(files, "create_private", on_full_disk)
     many = (Release(str(i), f"{CANARY} {i * 7919 % 9973}") for i in range(20_000))
     for releases in ([Release("0", CANARY)], many, []):
         if releases == [] and name in ("a.jsonl", "a.txt"):
@@ -1130,23 +1115,6 @@ def test_a_folder_in_the_place_of_the_output(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Is a directory"):
         write_releases(tmp_path / "a.jsonl", [Release("0", "a")], force=True)
     assert os.listdir(tmp_path) == ["a.jsonl"]
-
-
-def test_private_files_are_new(tmp_path: Path) -> None:
-    with create_private(tmp_path / "a") as file:
-        file.write(b"x")
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
-    with pytest.raises(ConfigError, match="File exists"):
-        create_private(tmp_path / "a")
-
-
-def test_publish_renames(tmp_path: Path) -> None:
-    file = create_private(tmp_path / "part")
-    file.write(b"x")
-    publish(file, tmp_path / "part", tmp_path / "done")
-    assert file.closed
-    assert (tmp_path / "done").read_bytes() == b"x"
-    assert os.listdir(tmp_path) == ["done"]
 
 
 def test_files_are_on_the_disk_before_they_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1389,7 +1357,7 @@ def test_vectors_count_towards_the_size_of_a_batch(tmp_path: Path, monkeypatch: 
         return int(pq.ParquetFile(path).num_row_groups)
 
     assert groups(100) == 1
-    monkeypatch.setattr(module, "_WRITE_CHARACTERS", 32_000)
+    monkeypatch.setattr(module, "_BLOCK_CHARACTERS", 32_000)
     assert groups(101) == 3
     assert groups(1000) == 30
 

@@ -55,7 +55,7 @@ def test_independent_masking_is_0_1_minus_level(level: float, runs) -> None:
     attained = total_variation(mechanism, A, B)
     if runs == "keep":
         assert attained == pytest.approx(1 - level, abs=1e-14)
-    assert attained <= mechanism.event.delta + 1e-14  # merging is computed from the masked text
+    assert attained <= mechanism.spec.event.delta + 1e-14  # merging is computed from the masked text
     p, q = distributions(mechanism, A, B)
     for epsilon in (0.5, 3.0):  # and no epsilon buys a smaller delta
         assert exact_delta(p, q, epsilon) == pytest.approx(attained, abs=1e-13) or runs == "merge"
@@ -81,7 +81,7 @@ def test_no_pair_passes_the_stated_delta(level: float, others: int, runs) -> Non
     first, second = (Record("0", " ".join([word, *"abab"[:others]])) for word in "ab")
     for epsilon in (0.0, 1.0):
         found = exact_delta(*distributions(mechanism, first, second), epsilon)
-        assert found <= mechanism.event.delta + 1e-12
+        assert found <= mechanism.spec.event.delta + 1e-12
 
 
 # ------------------------------------------------------------------------------------- what is stated
@@ -176,7 +176,7 @@ class Seldom(RandomRedactionMechanism):
 
     def __init__(self, spec: RandomRedaction, short: float) -> None:
         super().__init__(spec)
-        self._threshold -= round(short * 2**63)
+        object.__setattr__(self, "_threshold", self._threshold - round(short * 2**63))
 
 
 @dataclass

@@ -11,6 +11,7 @@ import time
 import nupunkt
 import pytest
 
+import dptext.text
 from dptext.text import sentences
 
 PIECES = [*" .!?…\"')*\n\t-aA1,;(’\r:\u00a0\u2028\x1c", "\n\n", "Dr. ", "word ", "Yes. ", "\ud800", "这。"]
@@ -87,6 +88,74 @@ def test_the_time_is_linear_on_any_text(pattern):
     # At most 2.2 s on a busy core. nupunkt alone takes 9 s for half the exclamation marks, hours for the blank lines.
     assert time.process_time() - began < 8
     assert len(found) >= 1
+
+
+@pytest.mark.parametrize("pattern", ["(. ", "Yes. ", ".)", "a\n\n", "word "])
+def test_what_the_splitter_is_shown_at_once_is_bounded(pattern, monkeypatch):
+    """By public numbers; what it is shown in all grows as the text does."""
+    whole, shown = nupunkt.PunktSentenceTokenizer.spans, []
+    monkeypatch.setattr(
+        nupunkt.PunktSentenceTokenizer, "spans", lambda self, text: shown.append(len(text)) or whole(self, text)
+    )
+    for length in (4_000, 40_000, 400_000):
+        shown.clear()
+        sentences((pattern * length)[:length])
+        assert max(shown) <= 5_000
+        assert length <= sum(shown) <= 1.3 * length
+
+
+@pytest.mark.parametrize("pattern", ["(. ", "Yes. ", "[. ", "a. "])
+def test_more_of_the_same_takes_so_much_longer(pattern):
+    """32 times the text: 32 times the time where it is linear, 1,000 times where it is quadratic."""
+
+    def seconds(n: int) -> float:
+        times = []
+        for _ in range(3):
+            began = time.process_time()
+            sentences(pattern * n)
+            times.append(time.process_time() - began)
+        return min(times)
+
+    seconds(100)
+    assert seconds(64_000) < 100 * seconds(2_000)
+
+
+LONG = [
+    "Yes. ",
+    "Mr. A! ",
+    "no ",
+    "\n\n",
+    " \n",
+    "x.y",
+    '."',
+    "(1) ",
+    " 1. It",
+    "... ",
+    ". . . ",
+    "- ",
+    "Page 3\n\n",
+    "word-\n\n",
+]
+
+
+def _whole(text, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(dptext.text, "_AT_ONCE", len(text) + 1)
+        return sentences(text)
+
+
+@pytest.mark.parametrize("pieces", [LONG, PIECES])
+def test_a_text_in_pieces_has_the_sentences_of_the_whole(pieces, monkeypatch):
+    rng = random.Random(2)
+    texts = ["".join(rng.choices(pieces, k=6_000)) for _ in range(30)]
+    assert min(map(len, texts)) > 7_000
+    assert [sentences(text) for text in texts] == [_whole(text, monkeypatch) for text in texts]
+
+
+def test_and_has_not_without_what_stands_around_a_piece(monkeypatch):
+    text = "".join(random.Random(3).choices(LONG, k=20_000))
+    monkeypatch.setattr(dptext.text, "_AROUND", 0)
+    assert sentences(text) != _whole(text, monkeypatch)
 
 
 def test_five_thousand_sentences():

@@ -14,6 +14,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import Basis, ExponentialEvent, Relation, Unit
 from dptext.mechanisms.syntf import SynTf, SynTfMechanism
 from dptext.randomness import secure, seeded
+from dptext.selection import Exponential
 from dptext.records import Record
 from dptext.testing import check_mechanism
 
@@ -53,10 +54,13 @@ def tight(epsilon, m):
 def naive(text, epsilon):
     """Probabilities of one released word, in plain Python."""
 
+    def direction(word):
+        x, y = PLANE[word]
+        return [round(2048 * at / (math.hypot(x, y) or 1.0)) for at in (x, y)]
+
     def likeness(v, w):
-        (a, b), (c, d) = PLANE[v], PLANE[w]
-        norms = math.hypot(a, b) * math.hypot(c, d)
-        return max(0.0, (a * c + b * d) / norms) if norms else 0.0
+        (a, b), (c, d) = direction(v), direction(w)
+        return min(max(round((a * c + b * d) / 1024), 0), 4096) / 4096
 
     terms = [word for word in text.split() if word in PLANE] or list(PLANE)
     result = dict.fromkeys(PLANE, 0.0)
@@ -116,6 +120,27 @@ def test_documents_of_one_batch_keep_their_own_terms(plane, at_once, monkeypatch
     for randomness in (secure(), seeded(0)):
         found = [set(release.output.split()) for release in mechanism.privatize(batch, randomness)]
         assert [found[i] for i in (0, 2, 3, 4, 5)] == [{"one"}, {"four"}, {"three"}, {"one"}, {"two"}]
+
+
+def test_similarities_are_the_same_alone_and_in_any_batch(tmp_path):
+    """Bit for bit, though products of matrices of other shapes are summed in other orders."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "many.txt"
+    rows = rng.normal(size=(2000, 50))
+    lines = (f"w{i} {' '.join(f'{x:.5f}' for x in row)}\n" for i, row in enumerate(rows))
+    path.write_text("".join(lines), "utf-8")
+    mechanism = SynTf(2.0, vectors=str(path), n_words=2000).fit()
+    terms = rng.permutation(2000)[:300]
+    whole = mechanism._similarities(terms)
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    assert np.abs(whole - np.clip(unit[terms] @ unit.T, 0, 1)).max() < 2e-3
+    assert whole.min() == 0.0
+    assert whole.max() == 1.0
+    assert ((whole * 4096) % 1 == 0).all()
+    for size in (1, 2, 3, 7, 64, 299):
+        for block in (terms[:size], terms[-size:], terms[:size][::-1]):
+            apart = mechanism._similarities(block)
+            assert (apart == whole[[np.flatnonzero(terms == term)[0] for term in block]]).all()
 
 
 def test_the_length_of_a_bag_is_public(plane):
@@ -197,9 +222,12 @@ def test_similarities_that_are_not_cut_at_zero_are_caught(tmp_path, monkeypatch)
     spec = SynTf(epsilon=2.0, n_terms=1, vectors=path, n_words=4)
     assert not audits.exact(spec.fit(), "far", "a", trials=500).refutes(spec.guarantee())
     monkeypatch.setattr(
-        SynTfMechanism, "_similarities", lambda self, terms: self._directions[terms] @ self._directions.T
+        SynTfMechanism, "_similarities", lambda self, terms: self._directions[terms] @ self._directions.T / 2048.0**2
     )
-    assert audits.exact(spec.fit(), "far", "a", trials=500).refutes(spec.guarantee())
+    assert not audits.exact(spec.fit(), "far", "a", trials=500).refutes(spec.guarantee())  # the choice cuts them, too
+    claim, unclipped = spec.guarantee(), spec.fit()
+    object.__setattr__(unclipped, "_choice", Exponential(spec.epsilon))
+    assert audits.exact(unclipped, "far", "a", claim=claim, trials=500).refutes(claim)
 
 
 def test_the_right_scale_survives(extreme):

@@ -22,7 +22,7 @@ from dptext.audits.subjects import Outputs, Privatizer, Progress, Subject, Value
 from dptext.bounds import EpsilonLowerBound, epsilon_ceiling, epsilon_from_rates
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson
-from dptext.guarantee import Guarantee, Json, NoEvent, Unit
+from dptext.guarantee import Basis, Guarantee, Json, NoEvent, Unit
 from dptext.mechanism import VectorNoise
 from dptext.randomness import Randomness, secure
 from dptext.records import Record
@@ -104,7 +104,7 @@ def distinguish(
 
 def unclaimed() -> Guarantee:
     """Nothing claimed, for whole documents."""
-    return accounting.guarantee([NoEvent("nothing is claimed")], unit=Unit.DOCUMENT)
+    return accounting.guarantee([NoEvent("nothing is claimed")], unit=Unit.DOCUMENT, basis=Basis.NONE)
 
 
 def chosen_pairs(

@@ -84,12 +84,16 @@ def claim_of(subject: Subject) -> Guarantee | None:
         found = spec.guarantee()
         return found if isinstance(found, Guarantee) else None
     claimed = getattr(subject, "claimed", None)
-    event = getattr(subject, "event", None) if claimed is None else claimed
-    if not isinstance(event, Event) or isinstance(event, MetricEvent):
+    stated = getattr(subject, "events", None) or (getattr(subject, "event", None),)
+    stated = stated if claimed is None else (claimed,)
+    if not isinstance(stated, tuple):
+        return None
+    events = [event for event in stated if isinstance(event, Event) and not isinstance(event, MetricEvent)]
+    if len(events) < len(stated):
         return None
     return accounting.guarantee(
-        [event],
-        float(getattr(event, "delta", 0.0)),
+        events,
+        max(accounting.slack(events), float(getattr(subject, "delta", 0.0))),
         unit=Unit.DOCUMENT,
         basis=Basis.PROVEN if claimed is None else Basis.CLAIMED,
     )

@@ -16,6 +16,7 @@ from dptext.cli.audit_app import audit
 from dptext.cli.budget_app import budget
 from dptext.cli.options import (
     DeltaOption,
+    ForceOption,
     JsonOption,
     LabelFieldOption,
     MechanismOption,
@@ -169,7 +170,9 @@ def privatize(
         typer.Option("--charge-key", help="Name of the charge: a run tried again under it is charged once."),
     ] = None,
     delta: DeltaOption = 0.0,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="Records a batch; changes speed only.")] = 256,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", help="Records computed together, and at most in a block of OUT.")
+    ] = 256,
     seed: Annotated[int | None, typer.Option("--seed", help="For experiments: voids the guarantee.")] = None,
     without_guarantee: Annotated[
         bool, typer.Option("--without-guarantee", help="Run a mechanism that guarantees nothing.")
@@ -209,6 +212,7 @@ def privatize(
         seed=seed,
         as_json=as_json,
         device=device,
+        inputs=(spec, model, subject_key),
     )
 
 
@@ -265,12 +269,13 @@ def recommend(
     reduce: Annotated[
         Path | None, typer.Option("--reduce", metavar="FILE", help="Also write the rows that are read of --table.")
     ] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Name the mechanism that measured best under a guarantee, with the rows behind it; or say "none"."""
     from dptext.cli import recommend as command
 
-    command.run(unit, epsilon, task, delta=delta, table=table, reduce=reduce, as_json=as_json)
+    command.run(unit, epsilon, task, delta=delta, table=table, reduce=reduce, force=force, as_json=as_json)
 
 
 @app.command()
@@ -286,6 +291,7 @@ def report(
     metric: Annotated[
         list[str] | None, typer.Option("--metric", help="A column of --markdown, such as fidelity.cosine. Repeatable.")
     ] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write what `dptext compare` measured as one HTML page, which needs no network and no JavaScript."""
@@ -296,7 +302,7 @@ def report(
             raise ConfigError("Expected --metric with --markdown: the page shows every metric.")
         command.show_markdown(folder, metric or [], others=target is not None or show_private or as_json)
         return
-    command.run(folder, target, show_private=show_private, as_json=as_json)
+    command.run(folder, target, show_private=show_private, force=force, as_json=as_json)
 
 
 @app.command()

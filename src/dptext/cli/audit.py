@@ -17,6 +17,7 @@ from dptext.audits.report import Report
 from dptext.audits.subjects import Progress, Subject, claim_of
 from dptext.cli.privatize import chosen, fitted
 from dptext.errors import ConfigError
+from dptext.files import Target
 from dptext.guarantee import ApproximateEvent, Basis, Guarantee, Json, MetricEvent, PureEvent, Unit
 from dptext.mechanism import VectorNoise
 from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm
@@ -123,7 +124,7 @@ def run(
     trials: int,
     confidence: float,
     seed: int | None,
-    figure: Path | None,
+    figure: Target | None,
     as_json: bool,
 ) -> int:
     """Run one audit and print its report; 1 when the claim is refuted, else 0."""
@@ -179,7 +180,7 @@ def run(
             claim.epsilon,
         )
         bounds_figure([curve], figure)
-        print(f"Written: {figure}", file=sys.stderr)
+        print(f"Written: {figure.path}", file=sys.stderr)
     return show(reports[-1], claim, as_json=as_json)
 
 

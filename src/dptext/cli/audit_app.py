@@ -10,6 +10,7 @@ import typer
 from dptext.cli.options import (
     ClassifierOption,
     DeltaOption,
+    ForceOption,
     JsonOption,
     LabelFieldOption,
     MechanismOption,
@@ -19,6 +20,7 @@ from dptext.cli.options import (
     SetOption,
     SpecOption,
     TextFieldOption,
+    target_of,
 )
 
 audit = typer.Typer(
@@ -71,11 +73,13 @@ def distinguish(
     figure: Annotated[
         Path | None, typer.Option("--figure", help="SVG of the bound against the number of runs, up to --trials.")
     ] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Black box: tell two neighbouring inputs apart by outputs alone."""
     from dptext.cli import audit as command
 
+    svg = target_of(figure, spec, model, force=force)
     vector = None if noise is None else command.noise(noise, command.VectorSettings(epsilon, dim, clip_norm, delta))
     subject = command.subject(mechanism, settings or [], spec, model=model, vector=vector)
     code = command.run(
@@ -87,7 +91,7 @@ def distinguish(
         trials=trials,
         confidence=confidence,
         seed=seed,
-        figure=figure,
+        figure=svg,
         as_json=as_json,
     )
     raise typer.Exit(code)
@@ -193,6 +197,7 @@ def sensitivity(
         bool, typer.Option("--variances", help="What ADePT's noise variances mean, by dimension.")
     ] = False,
     figure: Annotated[Path | None, typer.Option("--figure", help="SVG of violations against dimension.")] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Count pairs of clipped vectors that violate a claimed sensitivity, as published against ADePT."""
@@ -211,7 +216,7 @@ def sensitivity(
         delta=delta,
         latents=latents,
         variances=variances,
-        figure=figure,
+        figure=target_of(figure, latents, force=force, private=False),  # of a simulation
         as_json=as_json,
     )
     raise typer.Exit(code)
@@ -289,6 +294,7 @@ def membership(
     shadows: Annotated[int, typer.Option("--shadows", help="Shadow models of lira.")] = 16,
     seed: SeedOption = None,
     figure: Annotated[Path | None, typer.Option("--figure", help="SVG of the ROC curves, on log scales.")] = None,
+    force: ForceOption = False,
     without_guarantee: Annotated[
         bool, typer.Option("--without-guarantee", help="Try a mechanism that guarantees nothing.")
     ] = False,
@@ -308,7 +314,7 @@ def membership(
         public=public,
         others=others,
         fields=Fields(text=text_field, label=label_field),
-        figure=figure,
+        figure=target_of(figure, records, spec, model, public, others, force=force),
         without_guarantee=without_guarantee,
         as_json=as_json,
     )
@@ -395,6 +401,7 @@ def trait(
         bool, typer.Option("--without-guarantee", help="Try a mechanism that guarantees nothing.")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="File for the result as JSON.")] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """From which of two sets does a redacted text come? It measures, and guarantees nothing."""
@@ -411,7 +418,7 @@ def trait(
         command.Trait(training, attacked, command.named(attacker), epochs, top_layers, delta, claim, seed),
         fields=Fields(text=text_field, author=group_field, label=label_field),
         without_guarantee=without_guarantee,
-        out=out,
+        out=target_of(out, first, second, spec, model, public, released_a, released_b, force=force),
         as_json=as_json,
     )
     raise typer.Exit(code)
@@ -443,6 +450,7 @@ def divergence(
     ] = None,
     seed: SeedOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the figures and the JSON.")] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """How far apart are two sets of texts in one embedding? A measurement: no upper bound, not privacy."""
@@ -459,7 +467,7 @@ def divergence(
         seed=chosen_seed(seed),
     )
     command.run(
-        command.Compared(first, second, public, embedding, attack_accuracy, out),
+        command.Compared(first, second, public, embedding, attack_accuracy, out, force),
         settings,
         fields=Fields(text=text_field),
         as_json=as_json,

@@ -16,10 +16,12 @@ from dptext.cli.utility import NOT_PRIVATE
 from dptext.embeddings import Embedder, load_glove
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.formats import file_error
+from dptext.files import Target, writing
 from dptext.records import Fields, Record, read_records
 
 EMBEDDINGS = ("sentence", "glove", "tfidf")
+
+_CURVES, _PLANE, _NUMBERS = "divergence.svg", "plane.svg", "divergence.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Compared:
         embedding: sentence, glove, tfidf, or the folder of a sentence encoder.
         accuracy: VALUE or VALUE,LOW,HIGH of an attack measured elsewhere, to hold the epsilons against.
         out: folder of figures and JSON; None writes none.
+        force: whether files that are there may be replaced.
     """
 
     first: Path
@@ -41,6 +44,12 @@ class Compared:
     embedding: str
     accuracy: str | None
     out: Path | None
+    force: bool = False
+
+    def target(self, name: str) -> Target:
+        """A file of the folder; it replaces nothing that is compared."""
+        inputs = (self.first, self.second, self.public, Path(self.embedding))
+        return Target((self.out or Path()) / name, self.force, inputs)
 
 
 def orders(text: str) -> tuple[float, ...]:
@@ -67,6 +76,8 @@ def run(compared: Compared, settings: DivergenceSettings, *, fields: Fields, as_
     if compared.out is not None:
         report.load_matplotlib()  # before the work
         _folder(compared.out)
+        for name in (_CURVES, _PLANE, _NUMBERS):
+            compared.target(name).check()
     first, second, public = (
         list(read_records(path, fields)) for path in (compared.first, compared.second, compared.public)
     )
@@ -78,7 +89,7 @@ def run(compared: Compared, settings: DivergenceSettings, *, fields: Fields, as_
         )
     shown = {**found.to_dict(), "note": NOT_PRIVATE}
     if compared.out is not None:
-        _write(found, json.dumps(shown, indent=2), compared.out)
+        _write(found, json.dumps(shown, indent=2), compared)
     print(json.dumps(shown, indent=2) if as_json else found.to_markdown())
 
 
@@ -113,25 +124,14 @@ def _embedder(name: str, public: Sequence[Record], sets: tuple[list[Record], lis
 
 
 def _folder(out: Path) -> None:
-    try:
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        problem = file_error(out, "write", error)
-    else:
-        return
-    raise problem
 
 
-def _write(found: DivergenceReport, text: str, out: Path) -> None:
-    report.divergence_figure(found, out / "divergence.svg")
+def _write(found: DivergenceReport, text: str, compared: Compared) -> None:
+    report.divergence_figure(found, compared.target(_CURVES))
     if all(rows.shape[1] == 2 for rows in found.plane):
-        say("plane.svg holds a point for each record: it is as private as the sets.")
-        report.plane_figure(dict(zip(("first set", "second set"), found.plane, strict=True)), out / "plane.svg")
-    path = out / "divergence.json"
-    try:
-        path.write_text(text + "\n", "utf-8")
-    except OSError as error:
-        problem = file_error(path, "write", error)
-    else:
-        return
-    raise problem
+        say(f"{_PLANE} holds a point for each record: it is as private as the sets.")
+        sets = dict(zip(("first set", "second set"), found.plane, strict=True))
+        report.plane_figure(sets, compared.target(_PLANE))
+    compared.target(_NUMBERS).write(f"{text}\n".encode())

@@ -34,6 +34,7 @@ from dptext.cli.progress import say
 from dptext.cli.utility import chosen_classifier
 from dptext.config import SPECS, AnySpec
 from dptext.errors import ConfigError
+from dptext.files import Target
 from dptext.guarantee import Json
 from dptext.mechanism import Mechanism, reads_labels
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
@@ -88,7 +89,7 @@ def run(
     public: Path | None,
     others: Path | None,
     fields: Fields,
-    figure: Path | None,
+    figure: Target | None,
     without_guarantee: bool,
     as_json: bool,
 ) -> None:
@@ -326,7 +327,7 @@ def attack_given(mechanism: Mechanism[str], split: MemberSplit, seed: int) -> Me
     )
 
 
-def _draw(attacked: Mapping[str, MembershipResult], figure: Path) -> None:
+def _draw(attacked: Mapping[str, MembershipResult], figure: Target) -> None:
     from dptext.report import roc_figure
 
     first = next(iter(attacked.values()))
@@ -335,4 +336,4 @@ def _draw(attacked: Mapping[str, MembershipResult], figure: Path) -> None:
     for attack in first.baselines[: 4 - len(shown)]:
         shown[attack.name] = attack
     roc_figure({name: attack.roc for name, attack in shown.items()}, figure)
-    say(f"Written: {figure}")
+    say(f"Written: {figure.path}")

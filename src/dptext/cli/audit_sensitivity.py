@@ -40,6 +40,7 @@ from dptext.audits.sensitivity import (
 )
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
+from dptext.files import Target
 from dptext.formats import file_error
 from dptext.guarantee import Json
 from dptext.noise import Norm, Vectors
@@ -74,7 +75,7 @@ def run(
     delta: float,
     latents: Path | None,
     variances: bool,
-    figure: Path | None,
+    figure: Target | None,
     as_json: bool,
 ) -> int:
     """Audit a claimed sensitivity and print what was found.
@@ -124,7 +125,7 @@ def run(
         from dptext.report import violations_figure
 
         violations_figure(rows, figure)
-        print(f"Written: {figure}", file=sys.stderr)
+        print(f"Written: {figure.path}", file=sys.stderr)
     return _simulated(rows, settings, stated, as_json=as_json)
 
 

@@ -19,6 +19,7 @@ from dptext.cli.progress import WatchedEncoder, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.config import AnySpec
 from dptext.errors import ConfigError
+from dptext.files import Target
 from dptext.guarantee import Json
 from dptext.mechanism import Mechanism, Spec, learns_labels, reads_labels
 from dptext.pipeline import require_guarantee
@@ -89,7 +90,7 @@ def run(
     *,
     fields: Fields,
     without_guarantee: bool,
-    out: Path | None,
+    out: Target | None,
     as_json: bool,
 ) -> int:
     """Tell apart what a mechanism makes of two sets, or releases in files, and print how often that succeeds.
@@ -123,10 +124,7 @@ def run(
     stated: dict[str, Json] = {"claim": settings.claim, "refuted": refuted, "note": NOT_PRIVATE}
     data = json.dumps({**found.to_dict(), **stated}, indent=2)
     if out is not None:
-        try:
-            out.write_text(data + "\n", "utf-8")
-        except OSError as error:
-            raise ConfigError(f"Cannot write --out {out}: {error.strerror}.") from error
+        out.write(f"{data}\n".encode())
     if as_json:
         print(data)
     else:

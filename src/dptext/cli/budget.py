@@ -90,13 +90,15 @@ def open_account(
               "was charged can be told from a new one, and the account refuses charges by name.")  # fmt: skip
 
 
-def show(location: str, name: str | None, as_json: bool) -> None:
-    """One account, or all."""
+def show(location: str, name: str | None, as_json: bool, *, tight: bool = False) -> None:
+    """One account, or all; `tight` says beside what is counted what the tightest known bound makes of it."""
     ledger = Ledger.at(location)
     names = [name] if name is not None else [account.name for account in ledger.accounts()]
     balances = [ledger.balance(each) for each in names]
     if as_json:
-        listed: list[Json] = [_balance(balance) for balance in balances]
+        listed: list[Json] = [
+            {**_balance(balance), **({"tighter": balance.tighter().to_dict()} if tight else {})} for balance in balances
+        ]
         print(json.dumps(listed[0] if name is not None else listed, indent=2))
         return
     table = Table(box=SIMPLE_HEAD, caption="spent is rounded up, left is rounded down; each for the worst subject")
@@ -112,14 +114,29 @@ def show(location: str, name: str | None, as_json: bool) -> None:
             Text(named),
             f"{limit.unit.value}\n{limit.relation.value.replace('_', ' ')}",
             format_epsilon(limit.epsilon) + (f"\ndelta {format_delta(limit.delta)}" if limit.delta else ""),
-            format_epsilon(balance.spent.epsilon),
+            _at_its_delta(balance.spent),
             format_left(balance.left),
             f"{balance.charges:,}",
             f"{balance.subjects:,} named" if balance.subjects else "everyone",
         )
     Console().print(table)
+    for balance in balances if tight else []:
+        print(_tighter(balance))
     if name is not None:
         print(_in_words(balances[0]))
+
+
+def _tighter(balance: Balance) -> str:
+    found = balance.tighter()
+    return (
+        f"The charges of {balance.account.name!r} are known to cost at most epsilon = {format_epsilon(found.epsilon)} "
+        f"at delta = {format_delta(found.delta)}, by the tightest bound. What is left goes by what is spent, which "
+        "adds up quickly.\n"
+    )
+
+
+def _at_its_delta(spent: Guarantee) -> str:
+    return format_epsilon(spent.epsilon) + (f"\nat delta {format_delta(spent.delta)}" if spent.delta else "")
 
 
 def _in_words(balance: Balance) -> str:
@@ -156,7 +173,7 @@ def log(location: str, name: str, last: int | None, as_json: bool) -> None:
     def cost(charge: Charge) -> float:
         events = charge.request.events
         if events not in costs:
-            costs[events] = accounting.epsilon(events, limit.delta, relation=limit.relation)
+            costs[events] = accounting.quick_epsilon(events, limit.delta, relation=limit.relation)
         return costs[events]
 
     charges = ledger.log(name, last=last)

@@ -54,11 +54,18 @@ def open_account(
 
 
 @budget.command()
-def show(ledger: LedgerOption, name: OptionalName = None, as_json: JsonOption = False) -> None:
+def show(
+    ledger: LedgerOption,
+    name: OptionalName = None,
+    tight: Annotated[
+        bool, typer.Option("--tight", help="Also what the charges cost by the tightest known bound; takes seconds.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """What is spent and what is left: spent is rounded up, left down."""
     from dptext.cli import budget as command
 
-    command.show(ledger, name, as_json)
+    command.show(ledger, name, as_json, tight=tight)
 
 
 @budget.command()

@@ -8,19 +8,38 @@ from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Final
 
-from dptext.certificate import Certificate, certificate_path
+from dptext import accounting
+from dptext.certificate import SCHEMA, Certificate, certificate_path
 from dptext.cli.privatize import chosen_spec
 from dptext.cli.progress import say
 from dptext.config import MODEL_FILE, AnySpec, model_spec, spec_from_settings
+from dptext.embeddings import HIDDEN
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
-from dptext.guarantee import Guarantee, Json, Unit, event_to_dict, format_epsilon
+from dptext.guarantee import (
+    ONE_RECORD,
+    ONE_SPELLING,
+    Basis,
+    Guarantee,
+    Json,
+    MetricEvent,
+    Unit,
+    event_to_dict,
+    format_epsilon,
+)
 from dptext.mechanism import releases_text, settings
 from dptext.mechanisms.erae import ErAe
 from dptext.mechanisms.word_metric import WordMetric
+from dptext.names import COMPARED
 from dptext.pipeline import guarantees
 from dptext.randomness import secure, seeded
 from dptext.records import ID_FIELD, TEXT_FIELD, Fields, read_records
+from dptext.selection import TruncatedExponential
 
+_OLDER: Final = (
+    "\nThis certificate is of an older version, which did not say two things that it takes for granted: that "
+    "no document stands in more than one record, and that an author's name is spelled alike in all records. A text in "
+    "five records costs five times epsilon."
+)
 _SUFFIX: Final = certificate_path(Path("OUT")).name.removeprefix("OUT")
 
 
@@ -53,6 +72,8 @@ def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
         print(json.dumps({"verified": True, **json.loads(certificate.to_json())}, indent=2))
         return
     print(certificate.explain())
+    if certificate.schema < SCHEMA:
+        print(_OLDER)
     if isinstance(spec, WordMetric):
         print(_unchanged_line(spec, _unchanged_where_possible(spec)))
     if isinstance(spec, ErAe):
@@ -127,18 +148,66 @@ def _recompute(certificate: Certificate) -> AnySpec:
         max_per_author=certificate.max_per_author,
         reveals=certificate.also_reveals,
     )
+    if certificate.schema < SCHEMA:
+        derived = tuple(map(_as_in_schema_2, derived))
+    close = 1.0 if certificate.schema == SCHEMA else 1 - 1e-9  # older versions rounded up less
     follows = len(derived) == len(certificate.guarantees) and all(
-        replace(stated, epsilon=ours.epsilon, delta=ours.delta) == ours
-        and stated.epsilon >= ours.epsilon  # an older version may have known less
+        stated.basis is ours.basis
+        and replace(stated, epsilon=ours.epsilon, delta=ours.delta) == ours
+        and stated.epsilon >= ours.epsilon * close  # an older version may have known less
         and stated.delta >= ours.delta
         for stated, ours in zip(certificate.guarantees, derived, strict=True)
     )
-    if spec.event != certificate.event or not follows:
+    if not follows or not _happened(spec, certificate):
         raise DataError(
             "What this certificate guarantees does not follow from its settings (it names dptext "
             f"{certificate.version}): nothing is verified."
         )
     return spec
+
+
+def _happened(spec: AnySpec, certificate: Certificate) -> bool:
+    """Whether the events are those of the settings; in older schemas one event that says no less may stand for them."""
+    events = accounting.compose(spec.events(spec.units[0]))
+    if certificate.schema < SCHEMA:
+        events = tuple(
+            replace(each, metric=_metric_in_schema_2(each.metric)) if isinstance(each, MetricEvent) else each
+            for each in events
+        )
+    if accounting.compose(certificate.events) == events:
+        return True
+    smallest = spec.guarantee(spec.units[0], certificate.delta)
+    if certificate.schema == SCHEMA or smallest.basis is Basis.NONE or smallest.metric is not None:
+        return False
+    stated = accounting.epsilon(certificate.events, smallest.delta, relation=smallest.relation)
+    return smallest.epsilon * (1 - 1e-9) <= stated <= certificate.guarantees[0].epsilon * (1 + 1e-9)
+
+
+def _as_in_schema_2(guarantee: Guarantee) -> Guarantee:
+    """The guarantee in the words of before schema 3, which left out what is assumed of texts and names."""
+    kept = (each for each in guarantee.assumptions if each not in (ONE_RECORD, ONE_SPELLING))
+    assumptions = tuple(map(_assumption_in_schema_2, kept))
+    proven = guarantee.basis is Basis.CONDITIONAL and not assumptions
+    return replace(
+        guarantee,
+        assumptions=assumptions,
+        basis=Basis.PROVEN if proven else guarantee.basis,
+        metric=guarantee.metric and _metric_in_schema_2(guarantee.metric),
+    )
+
+
+def _assumption_in_schema_2(assumption: str) -> str:
+    for now, then in (
+        (f"; names are {COMPARED}", ""),
+        (f"in its block: {HIDDEN}", "in its block, but for what rounding logits hides"),
+        (f": {HIDDEN}", ", but for what rounding hides"),
+    ):
+        assumption = assumption.replace(now, then)
+    return assumption
+
+
+def _metric_in_schema_2(metric: str) -> str:
+    return metric.removesuffix(TruncatedExponential.counted(""))
 
 
 def _unit(name: str | None) -> Unit | None:
@@ -184,7 +253,7 @@ def _show(spec: AnySpec, found: Sequence[Guarantee], shares: tuple[float, float]
     if as_json:
         data: dict[str, Json] = {
             "settings": settings(spec),
-            "event": event_to_dict(spec.event),
+            "events": [event_to_dict(event) for event in spec.events(spec.units[0])],
             "guarantees": [guarantee.to_dict() for guarantee in found],
             "unchanged_share": None if shares is None else shares[0],
             "unchanged_share_of_vocabulary": None if shares is None else shares[1],

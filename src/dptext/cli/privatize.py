@@ -7,7 +7,7 @@ import gzip
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from dptext.cli.fit import NEEDS_NO_TEXT, check_label_field
 from dptext.config import AnySpec, load_model, parse_setting, read_spec, spec_from_settings
 from dptext.errors import ConfigError, LedgerError
 from dptext.file_runs import Plan, privatize_file
+from dptext.files import refuse_inputs
 from dptext.formats import Format, detect_format, is_compressed
 from dptext.guarantee import Json, format_epsilon
 from dptext.mechanism import Mechanism, reads_labels
@@ -170,8 +171,10 @@ def run(
     seed: int | None,
     as_json: bool,
     device: str | None = None,
+    inputs: Sequence[Path | None] = (),
 ) -> None:
-    """Privatize a file and print its certificate."""
+    """Privatize a file and print its certificate; `inputs` are read besides, so that nothing is written there."""
+    _refuse_inputs(target, inputs, payment)
     mechanism = fitted(chosen, device=device)
     spec = mechanism.spec
     check_label_field(spec, plan.fields.label, needed=reads_labels(spec), copied=(plan.fields.id, *plan.fields.keep))
@@ -197,6 +200,16 @@ def run(
         if payment is not None:
             print(f"\n{_left(payment)}")
         print(f"\nWritten: {target} and {certificate_path(target)}")
+
+
+def _refuse_inputs(target: Path, inputs: Sequence[Path | None], payment: Payment | None) -> None:
+    read = [path for path in inputs if path is not None]
+    if payment is not None and payment.ledger.path is not None:
+        from dptext.cli.budget import default_key
+
+        read += [payment.ledger.path, default_key(payment.ledger) or payment.ledger.path]
+    for path in (target, certificate_path(target)):
+        refuse_inputs(path, read)
 
 
 def _left(payment: Payment) -> str:

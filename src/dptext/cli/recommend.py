@@ -21,8 +21,9 @@ from dptext.compare.recommend import (
     reduced,
     unfinished,
 )
-from dptext.compare.table import write_json
+from dptext.compare.table import json_bytes
 from dptext.errors import ConfigError
+from dptext.files import Target
 from dptext.guarantee import Json, Unit
 
 _SHOWN: Final = 5
@@ -33,7 +34,15 @@ _SCOPE: Final = (
 
 
 def run(
-    unit: str, epsilon: float, task: str, *, delta: float, table: Path | None, reduce: Path | None, as_json: bool
+    unit: str,
+    epsilon: float,
+    task: str,
+    *,
+    delta: float,
+    table: Path | None,
+    reduce: Path | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Print the answer for every corpus of the table, or write the small table that recommendations read.
 
@@ -44,7 +53,7 @@ def run(
     if reduce is not None:
         if table is None:
             raise ConfigError("Expected --table DIR with --reduce: the folder of a finished `dptext compare`.")
-        write_json(reduce, reduced(measured.about, measured.rows))
+        Target(reduce, force, (table,)).write(json_bytes(reduced(measured.about, measured.rows)))
         say(f"Written: {reduce}")
     asked = Asked(_unit(unit), epsilon, delta, task)
     answers = recommend(measured.rows, asked)

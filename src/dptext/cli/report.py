@@ -9,15 +9,17 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dptext.errors import ConfigError
+from dptext.files import Target
 from dptext.pages import Written, markdown, read_results, write_page, write_private_page
 
 PAGE = "report.html"
 
 
-def run(folder: Path, target: Path | None, *, show_private: bool, as_json: bool) -> None:
+def run(folder: Path, target: Path | None, *, show_private: bool, force: bool, as_json: bool) -> None:
     """Write the page of a comparison, at `target` or in its folder, and tell what is in it."""
     path = target or folder / PAGE
-    written = write_private_page(folder, path) if show_private else write_page(folder, path)
+    page = Target(path, force)
+    written = write_private_page(folder, page) if show_private else write_page(folder, page)
     if show_private:
         told = (
             f"Warning: {path} shows {written.private} private texts and what was made of them; do not hand it on."

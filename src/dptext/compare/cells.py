@@ -21,6 +21,7 @@ from dptext.compare.experiment import REFERENCES, Experiment, MechanismPlan
 from dptext.config import SPECS, AnySpec, spec_from_settings
 from dptext.embedded import Embedded
 from dptext.errors import ConfigError, IncomparableError
+from dptext.files import sha256_of
 from dptext.formats import file_error
 from dptext.guarantee import Basis, Guarantee, Json, Unit
 from dptext.mechanism import settings
@@ -135,8 +136,7 @@ def _named_files(data: Json) -> dict[str, Json]:
 
 def _digest_of(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(path)
     except OSError as error:
         raise file_error(path, "read", error) from error
 

@@ -229,6 +229,12 @@ class Experiment:
         """The corpus of this name."""
         return next(plan for plan in self.corpora if plan.name == name)
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that the corpora are read from."""
+        sources = (source for plan in self.corpora for source in (plan.common, *plan.sources.values()))
+        return tuple(Path(source.path) for source in sources if source is not None and source.path)
+
 
 # ------------------------------------------------------------------------------------------------ reading
 

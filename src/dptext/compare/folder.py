@@ -20,6 +20,7 @@ from dptext.compare.experiment import Experiment
 from dptext.compare.table import JSON_FILE, PARQUET, read_json, write_json, write_table
 from dptext.compare.worker import CELLS
 from dptext.errors import ConfigError
+from dptext.files import refuse_inputs
 from dptext.formats import file_error
 from dptext.guarantee import Json
 
@@ -42,14 +43,19 @@ class Folder:
         self.path = path
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self, inputs: Sequence[Path] = ()) -> Iterator[None]:
         """Make the folder where it is absent, and keep other runs out of it.
 
+        Args:
+            inputs: files that the run reads, which it must not write.
+
         Raises:
-            ConfigError: another run is at work, the folder holds other things, or the disk refuses.
+            ConfigError: another run is at work, the folder holds other things or an input, or the disk refuses.
         """
         import fcntl  # noqa: PLC0415 (not on every system)
 
+        for name in (EXPERIMENT, PARQUET, JSON_FILE):
+            refuse_inputs(self.path / name, inputs)
         known = (self.path / EXPERIMENT).exists()
         try:
             if self.path.is_dir() and not known and not all(map(_is_ours, self.path.iterdir())):
@@ -58,7 +64,7 @@ class Folder:
                     "another folder."
                 )
             (self.path / CELLS).mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise file_error(self.path, "write", error) from error
         try:

@@ -100,7 +100,7 @@ def run_experiment(
     """
     load_pyarrow()  # better missed now than after the grid
     plan_cells(experiment, {plan.name: ANY_LABELS if plan.label else () for plan in experiment.corpora})
-    with folder.held():
+    with folder.held(experiment.files):
         corpora: dict[str, Json] = {}
         labels: dict[str, tuple[str, ...]] = {}
         for plan in experiment.corpora:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from dptext.compare.rows import COLUMNS
 from dptext.errors import ConfigError
+from dptext.files import Target, writing
 from dptext.formats import load_pyarrow
 from dptext.guarantee import Json
-from dptext.releases import create_private, publish
 
 PARQUET: Final = "table.parquet"
 JSON_FILE: Final = "table.json"
@@ -31,14 +30,12 @@ def write_json(path: Path, data: Json) -> None:
     Raises:
         ConfigError: the disk refuses.
     """
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
-    file = create_private(partial)
-    try:
-        file.write((json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
-        publish(file, partial, path, force=True)
-    finally:
-        file.close()
-        partial.unlink(missing_ok=True)
+    Target(path, force=True).write(json_bytes(data))
+
+
+def json_bytes(data: Json) -> bytes:
+    """JSON as the files of a comparison hold it."""
+    return (json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def read_json(path: Path) -> Json:
@@ -70,13 +67,7 @@ def write_table(folder: Path, rows: Sequence[Row]) -> None:
         {name: arrow.array([row[name] for row in rows], types[name]) for name in COLUMNS},
         schema=arrow.schema([(name, types[name]) for name in COLUMNS]),
     )
-    path = folder / PARQUET
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
-    file = create_private(partial)
-    try:
+    target = Target(folder / PARQUET, force=True)
+    with writing(target.path), target.opened() as file:
         parquet.write_table(table, file)
-        publish(file, partial, path, force=True)
-    finally:
-        file.close()
-        partial.unlink(missing_ok=True)
     write_json(folder / JSON_FILE, [dict(row) for row in rows])

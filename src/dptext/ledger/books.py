@@ -41,6 +41,7 @@ from dptext.ledger.entries import (
     Terms,
     canonical,
     events_from_text,
+    in_order,
     spent_epsilon,
     spent_guarantee,
     terms_from_text,
@@ -350,8 +351,10 @@ class Ledger:
                 ).scalar_one_or_none()
                 candidates = [events_from_text(own) if own else ()]
         worst = max(candidates, key=lambda own: spent_epsilon([*everyone, *own], found.limit))
-        spent = spent_guarantee([*everyone, *worst], found.limit, terms_from_text(row.terms))
-        return Balance(found, spent, row.charges, row.subjects)
+        events, terms = (*everyone, *worst), terms_from_text(row.terms)
+        return Balance(
+            found, spent_guarantee(events, found.limit, terms), row.charges, row.subjects, in_order(events), terms
+        )
 
     def find(self, number: int) -> Charge:
         """The charge of this number.

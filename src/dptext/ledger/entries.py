@@ -297,20 +297,31 @@ class Balance:
 
     Attributes:
         account: the account.
-        spent: what all its charges mean together at the limit's delta; rounded up.
+        spent: what all its charges are counted as together at the limit's delta; rounded up.
         charges: how many there are.
         subjects: how many subjects have charges of their own.
+        events: what was charged to that subject.
+        terms: what all charges rest on.
     """
 
     account: Account
     spent: Guarantee
     charges: int
     subjects: int
+    events: tuple[Event, ...] = ()
+    terms: Terms = Terms()
 
     @property
     def left(self) -> float:
         """Epsilon that is left, rounded down."""
         return left_of(self.account.limit.epsilon, self.spent.epsilon)
+
+    def tighter(self) -> Guarantee:
+        """What the same charges are known to cost by the tightest bound there is, which may take seconds.
+
+        It is for reading: charges and what is left go by `spent`.
+        """
+        return spent_guarantee(self.events, self.account.limit, self.terms, bound=accounting.epsilon)
 
 
 def left_of(limit: float, spent: float) -> float:
@@ -336,13 +347,14 @@ def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
 
 
 def spent_epsilon(events: Iterable[Event], limit: Guarantee) -> float:
-    """What the events cost one subject at the delta of the limit, rounded up."""
-    return _epsilon(in_order(events), limit.delta, limit.relation)
+    """What the events are charged at the delta of the limit, by the bound that is quick to add up; 0 for none."""
+    ordered = in_order(events)
+    return _epsilon(ordered, limit.delta, limit.relation) if ordered else 0.0
 
 
-@lru_cache(maxsize=4096)  # numerical distributions take a second each
+@lru_cache(maxsize=4096)  # of many subjects most have one of few histories
 def _epsilon(events: tuple[Event, ...], delta: float, relation: Relation) -> float:
-    return accounting.epsilon(events, delta, relation=relation)
+    return accounting.quick_epsilon(events, delta, relation=relation)
 
 
 def is_within(spent: float, limit: Guarantee) -> bool:
@@ -350,9 +362,23 @@ def is_within(spent: float, limit: Guarantee) -> bool:
     return not math.isinf(spent) and Fraction(spent) - Fraction(limit.epsilon) <= Fraction(TOLERANCE)
 
 
-def spent_guarantee(events: Sequence[Event], limit: Guarantee, terms: Terms) -> Guarantee:
-    """The same as a statement with all that it rests on."""
+def spent_guarantee(
+    events: Sequence[Event], limit: Guarantee, terms: Terms, *, bound: accounting.Bound = accounting.quick_epsilon
+) -> Guarantee:
+    """The same as a statement with all that it rests on.
+
+    Args:
+        events: what was charged.
+        limit: of the account.
+        terms: of all charges.
+        bound: `accounting.epsilon` may say less, in seconds; charges go by the quick one.
+    """
     composed = in_order(events)
+    if not composed:
+        return Guarantee(
+            0.0, limit.delta, limit.unit, limit.relation, None, terms.trust, terms.basis, terms.assumptions,
+            terms.reveals,
+        )  # fmt: skip
     if limit.delta > 0 and len(composed) > 1:
         terms |= Terms(basis=Basis.CONDITIONAL, assumptions=(PLANNED,))
     return accounting.guarantee(
@@ -364,6 +390,7 @@ def spent_guarantee(events: Sequence[Event], limit: Guarantee, terms: Terms) -> 
         basis=terms.basis,
         assumptions=terms.assumptions,
         reveals=terms.reveals,
+        bound=bound,
     )
 
 

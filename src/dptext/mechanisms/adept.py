@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from dptext import _validate, accounting, latent
 from dptext.errors import ConfigError, IncomparableError
+from dptext.files import create_private
 from dptext.guarantee import (
     MAX_MEANINGFUL_DELTA,
-    ApproximateEvent,
     Basis,
     Event,
     Guarantee,
@@ -77,7 +77,8 @@ class Adept:
             paper.
         latent_dim: coordinates of the latent: 16 suits continuous noise at epsilon 5 to 10, 64 the codebook.
         clip_norm: C, the largest norm of a latent.
-        max_tokens: words of a text that are read, and written, at most.
+        max_tokens: words that are written at most, and that `lstm` and `distilled` read of a text. `sentence` reads a
+            text as far as its encoder does, 256 word pieces; the guarantee is of the whole text with each.
         hidden, embedding: sizes of the network.
         min_count, max_words: words of the vocabulary occur so often in public text, and are so many at most.
         decoding: `constrained` writes a label first and no trigram twice; `greedy` as the paper.
@@ -124,7 +125,7 @@ class Adept:
             raise ConfigError(
                 f"Expected delta={self.delta!r} > 0 for noise='gaussian' and 0 for every other, found {self.noise!r}."
             )
-        _ = self.event
+        _ = self.events(Unit.DOCUMENT)
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -144,18 +145,16 @@ class Adept:
             self.noise, epsilon=self.epsilon, delta=self.delta, dim=self.latent_dim, clip_norm=self.clip_norm
         )
 
-    @property
-    def event(self) -> PureEvent | ApproximateEvent:
-        """One release. (How many utterances share a codebook's probability is known only when it is written.)"""
-        return PureEvent(self.epsilon) if self.noise == "codebook" else self.vector_noise.event
-
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """One release of one utterance."""
+        """One release of one utterance.
+
+        How many utterances share a codebook's probability is known only when it is written.
+        """
         if unit is not Unit.DOCUMENT:
             raise IncomparableError(
                 f"Expected unit=document, found unit={unit.value}: ADePT releases a whole utterance at once."
             )
-        return (self.event,)
+        return (PureEvent(self.epsilon),) if self.noise == "codebook" else self.vector_noise.events
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """What one release of one utterance guarantees.
@@ -166,7 +165,7 @@ class Adept:
         events = self.events(unit or Unit.DOCUMENT)
         return accounting.guarantee(
             events,
-            max(delta, getattr(self.event, "delta", 0.0)),
+            max(delta, self.delta, accounting.slack(events)),
             unit=Unit.DOCUMENT,
             relation=Relation.REPLACE_ONE,
             basis=Basis.CONDITIONAL,
@@ -182,7 +181,7 @@ class Adept:
         """
         self.events(unit or Unit.DOCUMENT)
         found = replace(self, epsilon=epsilon, delta=delta or self.delta if self.noise == "gaussian" else 0.0)
-        slack = getattr(found.event, "delta", 0.0)
+        slack = accounting.slack(found.events(Unit.DOCUMENT))
         if self.noise != "gaussian" and slack > (delta or MAX_MEANINGFUL_DELTA):
             raise ConfigError(f"Expected delta={delta!r} >= {slack:.3g}, the slack of the float sampler.")
         return found
@@ -334,8 +333,10 @@ class AdeptCodebook(Fitted[Adept]):
         super().save(folder)
         book = self.codebook
         described = {"k": self.k, "texts": book.texts, "labels": book.labels, "sources": book.sources}
-        (folder / _CODEBOOK_FILE).write_text(json.dumps(described), "utf-8")
-        np.save(folder / _POINTS_FILE, book.points, allow_pickle=False)
+        with create_private(folder / _CODEBOOK_FILE) as file:
+            file.write(json.dumps(described).encode())
+        with create_private(folder / _POINTS_FILE) as file:
+            np.save(file, book.points, allow_pickle=False)
 
     def _scores(self, records: Sequence[Record]) -> Ranks:
         labels = [record.label for record in records]

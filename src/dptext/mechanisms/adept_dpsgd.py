@@ -8,11 +8,9 @@ smaller number and another statement.) Whoever trains sees the private texts; on
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Self
@@ -23,12 +21,9 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting, latent
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.guarantee import (
-    ApproximateEvent,
     Basis,
     Event,
     Guarantee,
-    NoEvent,
-    PureEvent,
     Relation,
     SampledGaussianEvent,
     Trust,
@@ -132,7 +127,7 @@ class AdeptDpSgd:
             )
         if not 0 < self.training_share < 1:
             raise ConfigError(f"Expected training_share={self.training_share!r} between 0 and 1.")
-        used = getattr(self.release_event, "delta", 0.0)
+        used = max(self.release_delta, accounting.slack(self.release_events))
         if self.delta <= used:
             raise ConfigError(f"Expected delta={self.delta!r} > {used:.3g}, what the release takes of it.")
         _ = self.training_event
@@ -155,14 +150,9 @@ class AdeptDpSgd:
         )
 
     @property
-    def release_event(self) -> PureEvent | ApproximateEvent:
+    def release_events(self) -> tuple[Event, ...]:
         """One release of one utterance by the trained network; local."""
-        return self.vector_noise.event
-
-    @property
-    def event(self) -> ApproximateEvent | NoEvent:
-        """Training and one release, composed at `delta`: a certificate has room for one event."""
-        return _composed(self.training_event, self.release_event, self.delta)
+        return self.vector_noise.events
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """Training and one release of one utterance. A ledger that adds two releases counts the training twice."""
@@ -170,7 +160,7 @@ class AdeptDpSgd:
             raise IncomparableError(
                 f"Expected unit=document, found unit={unit.value}: a text is trained on and released as a whole."
             )
-        return (self.event,)
+        return (self.training_event, *self.release_events)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """What training and one release of one utterance guarantee, at the larger of `delta` and the spec's.
@@ -186,8 +176,8 @@ class AdeptDpSgd:
 
     def release_guarantee(self) -> Guarantee:
         """What one release guarantees a text that the network was not trained on; local."""
-        events = (self.release_event,)
-        return self._stated(events, getattr(self.release_event, "delta", 0.0), trust=Trust.LOCAL)
+        events = self.release_events
+        return self._stated(events, max(self.release_delta, accounting.slack(events)), trust=Trust.LOCAL)
 
     def _stated(self, events: tuple[Event, ...], delta: float, *, trust: Trust) -> Guarantee:
         central = trust is Trust.CENTRAL
@@ -215,9 +205,9 @@ class AdeptDpSgd:
             self.events(unit or Unit.DOCUMENT)
         _validate.positive(epsilon=epsilon)
         found = replace(self, epsilon=(1 - self.training_share) * epsilon, delta=delta or self.delta)
-        release = found.release_event
+        release = found.release_events
         training = accounting.calibrate(
-            self.training_event, epsilon, delta=found.delta, lifted=lambda event: (event, release)
+            self.training_event, epsilon, delta=found.delta, lifted=lambda event: (event, *release)
         )
         return replace(found, noise_multiplier=training.noise_multiplier)
 
@@ -331,15 +321,6 @@ class AdeptDpSgdMechanism(ClippedRewriter[AdeptDpSgd]):
     """An `AdeptDpSgd` with its network. Immutable; its latent has a known density (`HasLatent`)."""
 
     __slots__ = ()
-
-
-@lru_cache(maxsize=256)
-def _composed(training: SampledGaussianEvent, release: Event, delta: float) -> ApproximateEvent | NoEvent:
-    """Training and release as one event; a numerical distribution takes a second, so it is kept."""
-    epsilon = accounting.epsilon([training, release], delta, relation=Relation.REPLACE_ONE)
-    if math.isinf(epsilon):
-        return NoEvent(f"training and release have no finite epsilon at delta = {delta:g}")
-    return ApproximateEvent(epsilon, delta)
 
 
 def _private_training() -> ModuleType:

@@ -32,14 +32,15 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting, ranking
 from dptext.embeddings import ALONE
 from dptext.errors import ConfigError, IncomparableError
+from dptext.files import create_private
 from dptext.formats import string_fault
+from dptext.frozen import Frozen
 from dptext.guarantee import Basis, Event, ExponentialEvent, Guarantee, PureEvent, Relation, Unit
 from dptext.label_response import LabelResponse
 from dptext.likeness import GRID, STEPS
 from dptext.randomness import Randomness
 from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Ranks, Saved
 from dptext.records import Record, Release, records_digest, require_labels
-from dptext.releases import create_private
 from dptext.selection import Exponential, TopKRandomizedResponse
 
 Floats = NDArray[np.float64]
@@ -160,7 +161,7 @@ class Candidates:
     @property
     def exponential(self) -> Exponential:
         """The exponential choice among scores in [0, 2]."""
-        return Exponential(_log_range(self.text_epsilon, self.candidates))
+        return Exponential(_log_range(self.text_epsilon, self.candidates), score_range=_WIDTH)
 
     @property
     def event(self) -> PureEvent | ExponentialEvent:
@@ -170,7 +171,7 @@ class Candidates:
         """
         if self.selection == "top_k" or self.label_share:
             return PureEvent(self.epsilon)
-        return self.exponential.range_event(_WIDTH, self.candidates)
+        return self.exponential.range_event(self.candidates)
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """One release of one document (else IncomparableError)."""
@@ -291,6 +292,8 @@ class Candidates:
 @lru_cache(maxsize=256)
 def _log_range(epsilon: float, size: int) -> float:
     """The largest range of the log weights of `size` options that costs at most epsilon."""
+    if epsilon < 1e-12:  # a range never costs more than twice itself
+        return epsilon / 2 * (1 - 2.0**-40)
     return accounting.calibrate(ExponentialEvent(1.0, size), epsilon).log_range
 
 
@@ -390,7 +393,7 @@ def _expected_by_weight(spec: Candidates, scores: Floats, gains: Floats, own: ND
     return float(((weights * gains).sum(axis=1) / weights.sum(axis=1)).mean())
 
 
-class CandidatesMechanism:
+class CandidatesMechanism(Frozen):
     """`Candidates` with its pool. Immutable; every output's probability is known (`HasDistribution`).
 
     Attributes:
@@ -407,11 +410,6 @@ class CandidatesMechanism:
 
     def __repr__(self) -> str:
         return f"CandidatesMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> PureEvent | ExponentialEvent:
-        """One choice for one document."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting
 from dptext.embeddings import ALONE
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.frozen import Frozen
 from dptext.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
 from dptext.mechanism import seen
 from dptext.randomness import Randomness
@@ -152,9 +153,17 @@ class DeepCandidate:
         """
         grows = self.relation == "add_or_remove_one" and not self.max_sentences
         sensitivity = 0.5 if grows else 1.0
-        if self.selection == "exponential":
-            return Exponential(self.epsilon, sensitivity)
-        return PermuteAndFlip(self.epsilon, sensitivity)
+        kind = Exponential if self.selection == "exponential" else PermuteAndFlip
+        return kind(self.epsilon, sensitivity, self._largest_utility or None)
+
+    @property
+    def _largest_utility(self) -> int:
+        """Of a document with a public maximum of sentences; 0 where there is none, or where it has no depth.
+
+        Of k sentences h lie on one side: min(h, k - h) is a whole number and at most floor(k / 2), which grows with k;
+        so are the least, the largest and the mean of them over the directions. A sum of k scores is at most k.
+        """
+        return self.max_sentences // 2 if self.utility in DEPTH_UTILITIES else self.max_sentences
 
     @property
     def event(self) -> PureEvent:
@@ -174,16 +183,10 @@ class DeepCandidate:
                 f"Expected unit sentence, or document with max_sentences > 0, found {unit.value} with "
                 f"max_sentences={self.max_sentences}: set a public maximum to lift the guarantee to documents."
             )
-        # Of k sentences h lie on one side: min(h, k - h) is a whole number and at most floor(k / 2), which grows with
-        # k; so are the least, the largest and the mean of them over the directions. A sum of k scores is at most k.
-        largest = self.max_sentences // 2 if self.utility in DEPTH_UTILITIES else self.max_sentences
         choice = self.choice
-        if not largest:  # one sentence has no depth: every candidate is as likely, whatever it says
+        if not self._largest_utility:  # one sentence has no depth: every candidate is as likely, whatever it says
             return (PureEvent(0.0),)
-        if isinstance(choice, Exponential):
-            return (choice.range_event(largest, self.candidates),)
-        # Permute-and-flip knows no range bound but that of its sensitivity: any two utilities differ by the range.
-        return (PureEvent(self.epsilon * largest / choice.sensitivity),)
+        return (choice.range_event(self.candidates) if isinstance(choice, Exponential) else choice.range_event(),)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """What one release of one document guarantees.
@@ -297,7 +300,7 @@ def _neural() -> ModuleType:
     return candidates_fit
 
 
-class DeepCandidateMechanism:
+class DeepCandidateMechanism(Frozen):
     """`DeepCandidate` with its candidates. Immutable; every output's probability is known (`HasDistribution`)."""
 
     __slots__ = ("_fitted", "spec")
@@ -308,11 +311,6 @@ class DeepCandidateMechanism:
 
     def __repr__(self) -> str:
         return f"DeepCandidateMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> PureEvent:
-        """One choice, for a sentence."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

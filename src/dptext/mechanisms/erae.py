@@ -23,7 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate, accounting
+from dptext.embeddings import HIDDEN
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.frozen import Frozen
 from dptext.guarantee import (
     Basis,
     Event,
@@ -47,7 +49,7 @@ Floats = NDArray[np.float64]
 Steps = NDArray[np.int32]
 
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
-ALONE = "the network computes a text as if it were alone in its block, but for what rounding logits hides"
+ALONE = f"the network computes a text as if it were alone in its block: {HIDDEN}"
 _CHOICES: dict[str, tuple[str, ...]] = {
     "choice": ("hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp"),
     "latent": ("text", "positions"),
@@ -317,7 +319,7 @@ def _neural() -> ModuleType:
     return erae_model
 
 
-class ErAeMechanism:
+class ErAeMechanism(Frozen):
     """`ErAe` with its network. Immutable."""
 
     __slots__ = ("_model", "spec")
@@ -328,11 +330,6 @@ class ErAeMechanism:
 
     def __repr__(self) -> str:
         return f"ErAeMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> Event:
-        """All words of one text."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

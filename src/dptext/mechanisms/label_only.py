@@ -25,12 +25,13 @@ from scipy import sparse
 
 from dptext import _validate, accounting
 from dptext.errors import ConfigError, IncomparableError
+from dptext.files import create_private
 from dptext.formats import string_fault
+from dptext.frozen import Frozen
 from dptext.guarantee import Basis, Guarantee, Relation, TopKEvent, Unit
 from dptext.label_response import LabelResponse
 from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release, records_digest
-from dptext.releases import create_private
 from dptext.text import tokenize
 
 Floats = NDArray[np.float64]
@@ -183,7 +184,7 @@ class LabelOnly:
         return cls(labels, epsilon=2.0), cls(labels, epsilon=2.0, text="medoid")
 
 
-class LabelOnlyMechanism:
+class LabelOnlyMechanism(Frozen):
     """A `LabelOnly` with the texts of each label. Immutable; it knows the probability of every output."""
 
     __slots__ = ("_response", "_texts", "spec")
@@ -195,11 +196,6 @@ class LabelOnlyMechanism:
 
     def __repr__(self) -> str:
         return f"LabelOnlyMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> TopKEvent:
-        """What happens to one record."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

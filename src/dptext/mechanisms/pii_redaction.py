@@ -15,7 +15,8 @@ from typing import Literal, Protocol, Self
 
 from dptext import _validate, accounting, text
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.frozen import Frozen
+from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
 from dptext.randomness import Randomness
 from dptext.records import Record, Release
@@ -83,6 +84,7 @@ class PiiRedaction:
             [self.event],
             delta,
             unit=unit or Unit.TOKEN,
+            basis=Basis.NONE,
             relation=Relation.REPLACE_ONE,
             reveals=(KEPT_WORDS, text.TOKEN_COUNT, text.LINE_STRUCTURE),
         )
@@ -139,7 +141,7 @@ class Analyzer(Protocol):
         ...
 
 
-class PiiRedactionMechanism:
+class PiiRedactionMechanism(Frozen):
     """A `PiiRedaction` with its tagger. Without any randomness of its own."""
 
     __slots__ = ("_analyzer", "_mask", "_versions", "spec")
@@ -152,11 +154,6 @@ class PiiRedactionMechanism:
 
     def __repr__(self) -> str:
         return f"PiiRedactionMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

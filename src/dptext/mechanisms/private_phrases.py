@@ -18,7 +18,8 @@ import numpy as np
 from dptext import _validate, accounting, text
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
-from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.frozen import Frozen
+from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.nearest import NearestWords
 from dptext.noise import coordinate_laplace
 from dptext.randomness import Randomness
@@ -72,6 +73,7 @@ class PrivatePhrases:
             [self.event],
             delta,
             unit=unit or Unit.TOKEN,
+            basis=Basis.NONE,
             relation=Relation.REPLACE_ONE,
             reveals=("every common word", text.TOKEN_COUNT, text.LINE_STRUCTURE),
         )
@@ -102,7 +104,7 @@ class PrivatePhrases:
         return (cls(variance=6.0, n_words=300, common_words=50),)
 
 
-class PrivatePhrasesMechanism:
+class PrivatePhrasesMechanism(Frozen):
     """A `PrivatePhrases` with its vectors."""
 
     __slots__ = ("_nearest", "_standin", "_vectors", "spec")
@@ -115,11 +117,6 @@ class PrivatePhrasesMechanism:
 
     def __repr__(self) -> str:
         return f"PrivatePhrasesMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

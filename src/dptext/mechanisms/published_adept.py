@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dptext import _validate, accounting, latent
 from dptext.errors import ConfigError, NoGuaranteeError
-from dptext.guarantee import Guarantee, NoEvent, Relation, Trust, Unit
+from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Trust, Unit
 from dptext.latent import Rewriter
 from dptext.published import ClassicalGaussian, PublishedLaplace
 from dptext.records import Record
@@ -125,6 +125,7 @@ class PublishedAdept:
             [self.event],
             delta,
             unit=unit or Unit.DOCUMENT,
+            basis=Basis.NONE,
             relation=Relation.REPLACE_ONE,
             trust=Trust.CENTRAL,  # whoever trains sees the private text
         )

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting, text
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
-from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.frozen import Frozen
+from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release
 
@@ -71,6 +72,7 @@ class RandomReplacement:
             [self.event],
             delta,
             unit=unit or Unit.TOKEN,
+            basis=Basis.NONE,
             relation=Relation.REPLACE_ONE,
             reveals=(*kept, text.TOKEN_COUNT, text.LINE_STRUCTURE),
         )
@@ -106,7 +108,7 @@ class RandomReplacement:
         return (cls(rate=0.5, n_words=300),)
 
 
-class RandomReplacementMechanism:
+class RandomReplacementMechanism(Frozen):
     """A `RandomReplacement` with its words. Immutable."""
 
     __slots__ = ("_vectors", "spec")
@@ -117,11 +119,6 @@ class RandomReplacementMechanism:
 
     def __repr__(self) -> str:
         return f"RandomReplacementMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting, text
 from dptext.curves import sum_up
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import ApproximateEvent, Guarantee, NoEvent, Relation, Unit
+from dptext.frozen import Frozen
+from dptext.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, tokenized
 from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release
@@ -100,6 +101,7 @@ class RandomRedaction:
             [event],
             max(delta, event.delta),
             unit=Unit.TOKEN,
+            basis=Basis.PROVEN,
             relation=Relation.REPLACE_ONE,
             reveals=(text.TOKEN_COUNT, text.LINE_STRUCTURE),
         )
@@ -130,7 +132,7 @@ class RandomRedaction:
         return cls(0.5), cls(0.3, runs="merge"), cls(1.0)
 
 
-class RandomRedactionMechanism:
+class RandomRedactionMechanism(Frozen):
     """A `RandomRedaction`. Immutable; it knows the probability of every output."""
 
     __slots__ = ("_mask", "_threshold", "spec")
@@ -142,11 +144,6 @@ class RandomRedactionMechanism:
 
     def __repr__(self) -> str:
         return f"RandomRedactionMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> ApproximateEvent:
-        """What happens to one token."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -238,6 +235,7 @@ class CountRedaction:
             [self.event],
             delta,
             unit=unit or Unit.TOKEN,
+            basis=Basis.NONE,
             relation=Relation.REPLACE_ONE,
             reveals=(*((KEPT_WORDS,) if self.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE),
         )
@@ -266,7 +264,7 @@ class CountRedaction:
         return cls(0.5), cls(0.5, "types", runs="merge")
 
 
-class CountRedactionMechanism:
+class CountRedactionMechanism(Frozen):
     """A `CountRedaction`. Immutable; it knows the probability of every output."""
 
     __slots__ = ("_mask", "spec")
@@ -277,11 +275,6 @@ class CountRedactionMechanism:
 
     def __repr__(self) -> str:
         return f"CountRedactionMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

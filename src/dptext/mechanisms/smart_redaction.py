@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from dptext import _validate, accounting, text
 from dptext.errors import ConfigError, MissingExtraError
+from dptext.files import create_private
 from dptext.formats import string_fault
-from dptext.guarantee import Guarantee, NoEvent, Relation, Unit
+from dptext.frozen import Frozen
+from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
 from dptext.randomness import Randomness
 from dptext.records import Record, Release, records_digest
-from dptext.releases import create_private
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -95,6 +96,7 @@ class SmartRedaction:
             [self.event],
             delta,
             unit=unit or Unit.TOKEN,
+            basis=Basis.NONE,
             relation=Relation.REPLACE_ONE,
             reveals=(*((KEPT_WORDS,) if self.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE),
         )
@@ -175,7 +177,7 @@ class SmartRedaction:
         return (cls(0.5, sensitive="health", n_words=500),)
 
 
-class SmartRedactionMechanism:
+class SmartRedactionMechanism(Frozen):
     """A `SmartRedaction` with the weights of its words. Immutable, and without any randomness."""
 
     __slots__ = ("_mask", "_trained_on", "_weights", "spec")
@@ -188,11 +190,6 @@ class SmartRedactionMechanism:
 
     def __repr__(self) -> str:
         return f"SmartRedactionMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -2,11 +2,12 @@
 
 Weggenmann and Kerschbaum 2018 (arXiv 1805.00904): `n_terms` times draw a term v of the document with probability its
 relative frequency, and release in its place a word w of a public vocabulary with probability proportional to
-e^(epsilon * sim(v, w) / 2). Similarities lie in [0, 1], so that they differ by at most 1 whatever the terms are.
+e^(epsilon * sim(v, w) / 2). Similarities lie in [0, 1], so that they differ by at most 1 whatever the terms are: also
+after they are rounded to a public grid, on which no bit of them depends on the other terms of a batch.
 
-What is released is a bag of words: no order, no sentences. Similarity here is the cosine of public word vectors,
-negative ones taken as 0. A term is any token that the vocabulary knows, marks and stop words among them; a file of
-vectors without them leaves them out.
+What is released is a bag of words: no order, no sentences. Similarity here is the cosine of public word vectors, whose
+coordinates at length 1 are rounded to 2^-11, itself rounded to 2^-12, negative ones taken as 0. A term is any token
+that the vocabulary knows, marks and stop words among them; a file of vectors without them leaves them out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError, IncomparableError
+from dptext.frozen import Frozen
 from dptext.guarantee import Basis, ExponentialEvent, Guarantee, Relation, Unit
+from dptext.likeness import GRID, STEPS, on_grid
 from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release
 from dptext.selection import Exponential
@@ -82,9 +85,14 @@ class SynTf:
         return (Unit.DOCUMENT,)
 
     @property
+    def choice(self) -> Exponential:
+        """The choice among similar words, whose similarities lie in [0, 1]."""
+        return Exponential(self.epsilon, score_range=1.0)
+
+    @property
     def event(self) -> ExponentialEvent:
         """All words of one document."""
-        return replace(Exponential(self.epsilon).range_event(1.0, self.n_words), count=self.n_terms)
+        return replace(self.choice.range_event(self.n_words), count=self.n_terms)
 
     def events(self, unit: Unit) -> tuple[ExponentialEvent]:
         """The choices that a document takes (else IncomparableError)."""
@@ -140,7 +148,7 @@ class SynTf:
         return (cls(epsilon=3.0, n_terms=1, n_words=220),)
 
 
-class SynTfMechanism:
+class SynTfMechanism(Frozen):
     """A `SynTf` with its vectors. Immutable; it knows the probability of every output."""
 
     __slots__ = ("_choice", "_directions", "_vectors", "spec")
@@ -148,18 +156,11 @@ class SynTfMechanism:
     def __init__(self, spec: SynTf, vectors: WordVectors) -> None:
         self.spec = spec
         self._vectors = vectors
-        self._choice = Exponential(spec.epsilon)
-        points = vectors.vectors.astype(np.float64)
-        norms = np.linalg.norm(points, axis=1, keepdims=True)
-        self._directions = points / np.where(norms > 0, norms, 1.0)  # a zero vector is like no other
+        self._choice = spec.choice
+        self._directions = on_grid(vectors.vectors.astype(np.float64))  # a zero vector is like no other
 
     def __repr__(self) -> str:
         return f"SynTfMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> ExponentialEvent:
-        """What happens to one document."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -220,9 +221,15 @@ class SynTfMechanism:
         return np.concatenate([self._choice.choose(self._similarities(block), source) for block in blocks])
 
     def _similarities(self, terms: Indices) -> Floats:
-        """Of terms to every word `(n, n_words)`, in [0, 1]: the range that the guarantee rests on."""
+        """Of terms to every word `(n, n_words)`, in [0, 1]: the range that the guarantee rests on.
+
+        In steps of 2^-12, from products that are whole numbers below 2^24 and so exact: what stands beside a term in a
+        batch, and the order of summation, change no bit of them.
+        """
         distinct, rows = np.unique(terms, return_inverse=True)
-        return np.clip(self._directions[distinct] @ self._directions.T, 0.0, 1.0)[rows]
+        found = self._directions[distinct] @ self._directions.T
+        np.rint(found * np.float32(STEPS / GRID**2), out=found)
+        return np.asarray(np.clip(found, 0, STEPS)[rows].astype(np.float64) / STEPS)
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
         """The probability of every output text: words are drawn independently, given the document.

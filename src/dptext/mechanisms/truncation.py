@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting
 from dptext.embeddings import ALONE
 from dptext.errors import ConfigError, IncomparableError
+from dptext.files import create_private
+from dptext.frozen import Frozen, read_only
 from dptext.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
 from dptext.likeness import mean_by_document, sums_by_document
 from dptext.noise import coordinate_laplace, finite, paired
 from dptext.randomness import Randomness
 from dptext.records import Record, Release, records_digest
-from dptext.releases import create_private
 from dptext.text import SENTENCE_COUNT, sentences
 
 if TYPE_CHECKING:
@@ -204,6 +205,10 @@ class Box:
     low: Floats
     high: Floats
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "low", read_only(self.low))
+        object.__setattr__(self, "high", read_only(self.high))
+
     def truncated(self, embeddings: Floats, steps: int) -> Floats:
         """Whole numbers from -steps / 2 to steps / 2, from one side of the box to the other `(n, dim)`.
 
@@ -239,7 +244,7 @@ def _embedded(encoder: SentenceEncoder | WordMean, records: Sequence[Record]) ->
     return np.asarray(embeddings, np.float64), [len(document) for document in documents]
 
 
-class TruncationMechanism:
+class TruncationMechanism(Frozen):
     """`Truncation` with its box. Immutable; the density of its sums is known (`HasLatent`).
 
     A latent is the sum of a document's truncated embeddings, in steps: its noise does not depend on their number.
@@ -256,11 +261,6 @@ class TruncationMechanism:
 
     def __repr__(self) -> str:
         return f"TruncationMechanism({self.spec!r})"
-
-    @property
-    def event(self) -> PureEvent:
-        """One release, for a sentence."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:

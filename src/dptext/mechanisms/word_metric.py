@@ -29,12 +29,13 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting, text
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError, IncomparableError
+from dptext.frozen import Frozen
 from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, MetricEvent, Relation, Unit
 from dptext.nearest import NearestWords
 from dptext.noise import MetricNoise
 from dptext.randomness import Randomness, seeded, uniform_below
 from dptext.records import Record, Release
-from dptext.selection import TruncatedExponential
+from dptext.selection import LEAST_DISTANCE, TruncatedExponential
 from dptext.vocabulary import (
     Vocabulary,
     covariance_root,
@@ -125,7 +126,7 @@ class WordMetric:
     def event(self) -> MetricEvent:
         """One token, with the largest slack of the float samplers that any accepted vectors can have."""
         if self.noise == "tem":
-            return MetricEvent(self.epsilon, self.metric)
+            return MetricEvent(self.epsilon, TruncatedExponential.counted(self.metric))
         dim, largest_norm = self.largest_vectors
         return MetricNoise(self.epsilon, dim, largest_norm).event(self.metric)
 
@@ -218,7 +219,7 @@ class WordMetric:
         )
 
 
-class _Fitted(ABC):
+class _Fitted(Frozen, ABC):
     """What both ways have in common: public vectors, and a word for each token."""
 
     __slots__ = ("_words", "spec")
@@ -229,11 +230,6 @@ class _Fitted(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.spec!r})"
-
-    @property
-    def event(self) -> MetricEvent:
-        """What happens to one token."""
-        return self.spec.event
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -380,6 +376,10 @@ class WordChoiceMechanism(_Fitted):
 
         return randomness.rows(sizes, choose)
 
+    def distance(self, first: Record, second: Record) -> float:
+        """As every `WordMetric`'s, but different words count as at least `LEAST_DISTANCE` apart."""
+        return self._words.distance(first, second, least=LEAST_DISTANCE)
+
     def _choose(self, indices: Indices, source: Randomness) -> Indices:
         step = max(1, _TEM_ENTRIES_AT_ONCE // len(self._words.points))
         blocks = [self._choose_block(indices[i : i + step], source) for i in range(0, len(indices), step)]
@@ -467,7 +467,7 @@ def _mechanism(spec: WordMetric, vectors: WordVectors) -> WordMetricMechanism:
             f"and {largest:.4g}: scale them down."
         )
     if spec.diameter is not None:
-        needed = _diameter(points, vectors, root)
+        needed = max(_diameter(points, vectors, root), LEAST_DISTANCE)
         if spec.diameter < needed:
             raise ConfigError(
                 f"Expected diameter={spec.diameter!r} >= {needed:.6g}, the largest distance of two words."

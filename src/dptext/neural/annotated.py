@@ -20,6 +20,8 @@ import torch
 from numpy.typing import NDArray
 
 from dptext.errors import ConfigError, MissingExtraError
+from dptext.files import create_private
+from dptext.frozen import Frozen
 from dptext.guarantee import Json
 from dptext.neural.autoencoder import Architecture, AutoEncoder, Decoder, Decoding, encode
 from dptext.neural.devices import require_device
@@ -59,7 +61,7 @@ class Settings:
     schedule: Schedule
 
 
-class AnnotatedModel:
+class AnnotatedModel(Frozen):
     """An auto-encoder with its vocabulary; immutable once fitted.
 
     Attributes:
@@ -168,12 +170,10 @@ class AnnotatedModel:
         """Write weights and sizes into an existing folder, in files that only their owner can read.
 
         Raises:
-            OSError: a file cannot be written.
+            ConfigError: they are there already, or cannot be written.
         """
         save = _safetensors()[0]
         state = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
-        for name in (WEIGHTS_FILE, SIZES_FILE):
-            (folder / name).touch(mode=0o600)
         pupil = self._sentences if isinstance(self._sentences, DistilledEncoder) else None
         weights = save(state if pupil is None else {**state, **_pupil_state(pupil)})
         described = {
@@ -186,8 +186,10 @@ class AnnotatedModel:
             "distilled": None if pupil is None else {"words": pupil.words, "teacher": pupil.teacher},
         }
         described["checksum"] = _checksum(described, weights)
-        (folder / WEIGHTS_FILE).write_bytes(weights)
-        (folder / SIZES_FILE).write_text(json.dumps(described), "utf-8")
+        with create_private(folder / WEIGHTS_FILE) as file:
+            file.write(weights)
+        with create_private(folder / SIZES_FILE) as file:
+            file.write(json.dumps(described).encode())
 
 
 def fit_model(

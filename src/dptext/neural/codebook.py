@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext.errors import ConfigError
+from dptext.frozen import read_only
 from dptext.neural.annotated import AnnotatedModel
 from dptext.neural.autoencoder import Decoding
 from dptext.records import Record
@@ -45,6 +46,9 @@ class Codebook:
     labels: tuple[str | None, ...]
     points: Floats
     sources: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", read_only(self.points))
 
     def __len__(self) -> int:
         return len(self.texts)

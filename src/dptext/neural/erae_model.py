@@ -12,10 +12,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from dptext.embeddings import load_glove
 from dptext.errors import ConfigError
+from dptext.files import create_private
+from dptext.frozen import Frozen
 from dptext.neural.devices import require_device
 from dptext.neural.erae import (
     FIRST_OPTION,
@@ -59,7 +61,7 @@ class Settings:
         return Sizes(len(tokens), self.max_tokens, self.embedding, self.hidden, self.latent_dim, self.latent)
 
 
-class ErAeModel:
+class ErAeModel(Frozen):
     """Network and vocabulary; immutable once fitted."""
 
     __slots__ = ("_device", "_network", "_tokens", "_trained_on")
@@ -99,12 +101,12 @@ class ErAeModel:
         return self._tokens.read((options + FIRST_OPTION).tolist())[1]
 
     def save(self, folder: Path) -> None:
-        """Write weights and vocabulary into an existing folder."""
+        """Write weights and vocabulary into an existing folder.
+
+        Raises:
+            ConfigError: they are there already, or cannot be written.
+        """
         state = {name: value.detach().cpu().contiguous() for name, value in self._network.state_dict().items()}
-        for name in (_WEIGHTS, _DESCRIBED):
-            (folder / name).touch(mode=0o600)
-        save_file(state, folder / _WEIGHTS)
-        (folder / _WEIGHTS).chmod(0o600)
         described = {
             "format": FORMAT,
             "version": VERSION,
@@ -112,7 +114,9 @@ class ErAeModel:
             "sizes": asdict(self._network.sizes),
             "words": self._tokens.words,
         }
-        (folder / _DESCRIBED).write_text(json.dumps(described), "utf-8")
+        for name, data in ((_WEIGHTS, save(state)), (_DESCRIBED, json.dumps(described).encode())):
+            with create_private(folder / name) as file:
+                file.write(data)
 
 
 def fit_erae(

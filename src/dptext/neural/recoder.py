@@ -20,8 +20,9 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from dptext.errors import ConfigError
+from dptext.files import create_private
+from dptext.frozen import Frozen
 from dptext.likeness import in_blocks
-from dptext.releases import create_private
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -47,7 +48,7 @@ class RecoderSchedule:
     learning_rate: float = 1e-3
 
 
-class Recoder:
+class Recoder(Frozen):
     """A trained H. Immutable; public.
 
     Its outputs are divided by a public norm and clipped to length 1, so that they fit the grid on which their

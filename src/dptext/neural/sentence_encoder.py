@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from dptext.embeddings import WordVectors
 from dptext.errors import ConfigError, MissingExtraError
+from dptext.files import sha256_of
 from dptext.text import tokenize
 
 if TYPE_CHECKING:
@@ -386,7 +387,6 @@ def _quiet() -> Iterator[None]:
 
 def _sha256(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(path)
     except OSError as error:
         raise ConfigError(f"Cannot read the weights {path}: {error.strerror}.") from error

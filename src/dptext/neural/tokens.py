@@ -33,7 +33,7 @@ class Tokens:
     Attributes:
         words: most frequent first.
         labels: in the order of the settings.
-        max_tokens: words of a text that are read and written at most.
+        max_tokens: words that are written at most, and that are read where tokens are.
     """
 
     words: tuple[str, ...]

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dptext.errors import MissingExtraError
-from dptext.formats import file_error
+from dptext.files import Target
 from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, Guarantee, Json, Unit, format_epsilon
 from dptext.pages.cautions import cautions
 from dptext.pages.figures import marker_svg, panel_svg
 from dptext.pages.frontier import Frontier, frontiers, in_brief, undrawn
-from dptext.pages.results import Results, Row, Sample, private_samples, read_results
+from dptext.pages.results import (
+    CELLS,
+    EXPERIMENT,
+    TABLE,
+    Results,
+    Row,
+    Sample,
+    private_samples,
+    read_results,
+)
 from dptext.pages.summary import (
     document_epsilon,
     first_rows,
@@ -64,22 +72,22 @@ class Written:
     size: int
 
 
-def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> Written:
+def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target) -> Written:
     """Write the page of a folder of `dptext compare`, with samples of public records only.
 
     Args:
         folder: that `dptext compare` wrote.
-        path: of the page, which is overwritten.
+        path: of the page, which all may read; a `Target` can overwrite one.
 
     Raises:
-        ConfigError: there is no table in the folder, a file in it is damaged or of another schema, or the page cannot
-            be written.
+        ConfigError: there is no table in the folder, a file in it is damaged or of another schema, or the page is
+            there already, would replace what it shows, or cannot be written.
         MissingExtraError: Jinja2 is not installed.
     """
-    return _write(read_results(folder), None, Path(path))
+    return _write(read_results(folder), None, _target(folder, path, private=False))
 
 
-def write_private_page(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> Written:
+def write_private_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target) -> Written:
     """Write the same page with samples of private records, as far as they were kept; only its owner can read it.
 
     Raises:
@@ -87,7 +95,14 @@ def write_private_page(folder: str | os.PathLike[str], path: str | os.PathLike[s
         MissingExtraError: Jinja2 is not installed.
     """
     results = read_results(folder)
-    return _write(results, private_samples(folder, results), Path(path))
+    return _write(results, private_samples(folder, results), _target(folder, path, private=True))
+
+
+def _target(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target, *, private: bool) -> Target:
+    """The page replaces nothing that it is made from."""
+    found = Target.at(path)
+    own = tuple(Path(folder) / name for name in (TABLE, EXPERIMENT, CELLS))
+    return replace(found, inputs=(*found.inputs, *own), private=private)
 
 
 def load_environment() -> Environment:
@@ -111,7 +126,7 @@ def load_environment() -> Environment:
     return found
 
 
-def _write(results: Results, private: Mapping[str, Sequence[Sample]] | None, path: Path) -> Written:
+def _write(results: Results, private: Mapping[str, Sequence[Sample]] | None, target: Target) -> Written:
     """`private` is None where nobody asked for private samples, empty where none were kept."""
     environment = load_environment()
     drawn = [_drawn(frontier, number) for number, frontier in enumerate(frontiers(results.rows), start=1)]
@@ -138,7 +153,7 @@ def _write(results: Results, private: Mapping[str, Sequence[Sample]] | None, pat
         max_delta=f"{MAX_MEANINGFUL_DELTA:g}",
     )
     data = html.encode("utf-8", "replace")  # a lone surrogate in a sample has no bytes
-    _replace(path, data, mode=0o644 if private is None else 0o600)
+    target.write(data)
     return Written(
         corpora=len(names(row.corpus for row in results.rows)),
         rows=len(row_names(results.rows)),
@@ -152,22 +167,6 @@ def _write(results: Results, private: Mapping[str, Sequence[Sample]] | None, pat
         total=results.experiment.total,
         size=len(data),
     )
-
-
-def _replace(path: Path, data: bytes, *, mode: int) -> None:
-    """Write a file that appears when it is complete."""
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    problem = None
-    try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(data)
-        partial.replace(path)
-    except OSError as error:
-        problem = file_error(path, "write", error)
-    finally:
-        partial.unlink(missing_ok=True)
-    if problem is not None:
-        raise problem
 
 
 # ------------------------------------------------------------------------ what is shown

@@ -30,7 +30,7 @@ from dptext.audits.authorship import (
 from dptext.bounds import reconstruction_bound
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson_lower
-from dptext.guarantee import PureEvent, Relation, Unit
+from dptext.guarantee import Basis, PureEvent, Relation, Unit
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.randomness import Randomness, seeded, uniform_below
 from dptext.records import Record, Release
@@ -365,7 +365,9 @@ def test_delta_lowers_the_bound_and_impossible_settings_are_refused() -> None:
 
 
 def claim(epsilon: float):
-    return accounting.guarantee([PureEvent(epsilon)], unit=Unit.DOCUMENT, relation=Relation.REPLACE_ONE)
+    return accounting.guarantee(
+        [PureEvent(epsilon)], unit=Unit.DOCUMENT, relation=Relation.REPLACE_ONE, basis=Basis.PROVEN
+    )
 
 
 def test_a_claim_that_is_attained_survives_and_one_that_is_false_does_not() -> None:

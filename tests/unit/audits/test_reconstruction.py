@@ -218,7 +218,7 @@ def test_pass_through_always_succeeds() -> None:
 
 
 def test_nothing_claimed_allows_everything() -> None:
-    nothing = accounting.guarantee([NoEvent("a trial")], unit=Unit.DOCUMENT)
+    nothing = accounting.guarantee([NoEvent("a trial")], unit=Unit.DOCUMENT, basis=Basis.NONE)
     found = reconstruct(
         PassThrough(),
         random_candidates(20, dim=3, randomness=seeded(1)),
@@ -376,7 +376,9 @@ def test_naive_bayes_on_texts_attains_randomized_response() -> None:
 def test_latents_of_texts(vectors: Path) -> None:
     mechanism = WordMetric(epsilon=30.0, vectors=str(vectors), n_words=300).fit()
     words = [Record(str(i), word) for i, word in enumerate(WORDS[:40])]
-    nothing = accounting.guarantee([NoEvent("a metric guarantee says nothing of a pool")], unit=Unit.DOCUMENT)
+    nothing = accounting.guarantee(
+        [NoEvent("a metric guarantee says nothing of a pool")], unit=Unit.DOCUMENT, basis=Basis.NONE
+    )
     found = reconstruct(mechanism, words, trials=200, claim=nothing, randomness=seeded(1))
     assert found.dim == 6
     assert top(found).success.value > 0.9

@@ -27,7 +27,7 @@ from dptext.selection import Exponential, PermuteAndFlip, TopKRandomizedResponse
 from dptext.text import LINE_STRUCTURE, TOKEN_COUNT
 from vectors import WORDS
 
-PURE = accounting.guarantee([PureEvent(1.0)], unit=Unit.DOCUMENT)
+PURE = accounting.guarantee([PureEvent(1.0)], unit=Unit.DOCUMENT, basis=Basis.PROVEN)
 
 
 def a_report(**changes) -> audits.Report:
@@ -54,8 +54,8 @@ def a_report(**changes) -> audits.Report:
 class TestReport:
     def test_refutes_what_is_smaller_and_nothing_else(self) -> None:
         report = a_report()
-        assert report.refutes(accounting.guarantee([PureEvent(1.99)], unit=Unit.DOCUMENT))
-        assert not report.refutes(accounting.guarantee([PureEvent(2.0)], unit=Unit.DOCUMENT))
+        assert report.refutes(accounting.guarantee([PureEvent(1.99)], unit=Unit.DOCUMENT, basis=Basis.PROVEN))
+        assert not report.refutes(accounting.guarantee([PureEvent(2.0)], unit=Unit.DOCUMENT, basis=Basis.PROVEN))
         assert report.refutes(
             accounting.guarantee([ApproximateEvent(1.0, 1e-6)], 1e-6, unit=Unit.DOCUMENT, basis=Basis.CLAIMED)
         )
@@ -70,27 +70,31 @@ class TestReport:
     )
     def test_other_neighbours_are_incomparable(self, other: dict) -> None:
         with pytest.raises(IncomparableError):
-            a_report().refutes(accounting.guarantee([PureEvent(0.1)], **other))
+            a_report().refutes(accounting.guarantee([PureEvent(0.1)], basis=Basis.PROVEN, **other))
 
     def test_a_metric_or_fewer_revealed_things_are_incomparable(self) -> None:
         with pytest.raises(IncomparableError):
-            a_report().refutes(accounting.guarantee([MetricEvent(0.1, "steps")], unit=Unit.DOCUMENT))
+            a_report().refutes(
+                accounting.guarantee([MetricEvent(0.1, "steps")], unit=Unit.DOCUMENT, basis=Basis.PROVEN)
+            )
         with pytest.raises(IncomparableError):
             a_report(reveals=(TOKEN_COUNT,)).refutes(PURE)
-        same = accounting.guarantee([PureEvent(1.0)], unit=Unit.DOCUMENT, reveals=(LINE_STRUCTURE, TOKEN_COUNT))
+        same = accounting.guarantee(
+            [PureEvent(1.0)], unit=Unit.DOCUMENT, reveals=(LINE_STRUCTURE, TOKEN_COUNT), basis=Basis.PROVEN
+        )
         assert a_report(reveals=(TOKEN_COUNT, LINE_STRUCTURE)).refutes(same)  # the order says nothing
 
     def test_a_larger_delta_is_incomparable(self) -> None:
-        claim = accounting.guarantee([ApproximateEvent(1.0, 1e-5)], 1e-5, unit=Unit.DOCUMENT)
+        claim = accounting.guarantee([ApproximateEvent(1.0, 1e-5)], 1e-5, unit=Unit.DOCUMENT, basis=Basis.PROVEN)
         with pytest.raises(IncomparableError, match="delta"):
             a_report().refutes(claim)
 
     def test_nothing_claimed_cannot_be_refuted(self) -> None:
-        none = accounting.guarantee([NoEvent("because")], unit=Unit.DOCUMENT)
+        none = accounting.guarantee([NoEvent("because")], unit=Unit.DOCUMENT, basis=Basis.NONE)
         assert not a_report(epsilon_lower_bound=math.inf, defects=("broken",)).refutes(none)
 
     def test_a_defect_refutes_any_claim(self) -> None:
-        claim = accounting.guarantee([PureEvent(50.0)], unit=Unit.DOCUMENT)
+        claim = accounting.guarantee([PureEvent(50.0)], unit=Unit.DOCUMENT, basis=Basis.PROVEN)
         assert not a_report().refutes(claim)
         assert a_report(defects=("the sampler is wrong",)).refutes(claim)
 
@@ -205,7 +209,7 @@ class TestDistinguish:
         one, other = np.array([1.0, 0, 0]), np.array([0, 1.0, 0])
         report = audits.distinguish(choice, one, other, trials=40_000, randomness=seeded(0))
         assert 1.85 < report.epsilon_lower_bound <= 2.0
-        assert report.refutes(accounting.guarantee([PureEvent(1.8)], unit=Unit.DOCUMENT))
+        assert report.refutes(accounting.guarantee([PureEvent(1.8)], unit=Unit.DOCUMENT, basis=Basis.PROVEN))
         assert report.control.low <= 0.5 <= report.control.high
         assert report.main.low > 0.6
 
@@ -224,7 +228,7 @@ class TestDistinguish:
         assert none.epsilon_lower_bound == 0
 
     def test_metrics(self) -> None:
-        claim = accounting.guarantee([MetricEvent(1.0, "steps")], unit=Unit.TOKEN)
+        claim = accounting.guarantee([MetricEvent(1.0, "steps")], unit=Unit.TOKEN, basis=Basis.PROVEN)
         near = audits.distinguish(Echo(), "a", "b", trials=1000, claim=claim, distance=0.5, randomness=seeded(0))
         far = audits.distinguish(Echo(), "a", "b", trials=1000, claim=claim, distance=50.0, randomness=seeded(0))
         same = audits.distinguish(Echo(), "a", "b", trials=1000, claim=claim, distance=0.0, randomness=seeded(0))
@@ -317,7 +321,7 @@ SOUND = [
 class TestWhitebox:
     @pytest.mark.parametrize("noise", SOUND, ids=lambda noise: type(noise).__name__)
     def test_sound_noise_survives(self, noise) -> None:
-        claim = accounting.guarantee([noise.event], 1e-5, unit=Unit.DOCUMENT)
+        claim = accounting.guarantee(noise.events, 1e-5, unit=Unit.DOCUMENT, basis=Basis.PROVEN)
         report = audits.whitebox(noise, claim=claim, trials=20_000, confidence=0.999, randomness=seeded(5))
         assert not report.refutes(claim)
         assert report.control.value > 1e-5
@@ -331,7 +335,7 @@ class TestWhitebox:
 
     def test_delta_is_that_of_the_curve(self) -> None:
         noise = Gaussian(2.0, 1e-2, 4, 1.0)
-        claim = accounting.guarantee([noise.event], 1e-2, unit=Unit.DOCUMENT)
+        claim = accounting.guarantee(noise.events, 1e-2, unit=Unit.DOCUMENT, basis=Basis.PROVEN)
         report = audits.whitebox(noise, claim=claim, trials=100_000, randomness=seeded(0))
         assert report.main.low < 1e-2 < report.main.high
         assert report.main.high - report.main.low < 4e-3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -80,10 +81,16 @@ def test_nothing_is_loaded_on_an_absent_device(mechanism, tmp_path: Path) -> Non
             load()
 
 
+def fitted_on(device: str, mechanism):
+    """The same fit, as if it had been done there."""
+    found = copy.copy(mechanism)
+    object.__setattr__(found, "spec", replace(mechanism.spec, device=device))
+    return found
+
+
 def test_a_model_of_another_device_is_loaded_on_the_cpu(mechanism, tmp_path: Path) -> None:
     spec, expected = mechanism.spec, mechanism.privatize(RECORDS, seeded(3))
-    mechanism.spec = replace(spec, device="meta")
-    save_model(mechanism, tmp_path / "model")
+    save_model(fitted_on("meta", mechanism), tmp_path / "model")
     with pytest.raises(ConfigError, match="Expected device='meta' to be available here"):
         load_model(tmp_path / "model")
     loaded = load_model(tmp_path / "model", device="cpu")
@@ -95,8 +102,7 @@ def test_a_model_of_another_device_is_loaded_on_the_cpu(mechanism, tmp_path: Pat
 
 def test_what_was_saved_is_still_compared(tmp_path: Path) -> None:
     mechanism = SPECS[1].fit(public=RECORDS, seed=0)
-    mechanism.spec = replace(mechanism.spec, device="meta")
-    save_model(mechanism, tmp_path / "model")
+    save_model(fitted_on("meta", mechanism), tmp_path / "model")
     path = tmp_path / "model" / MODEL_FILE
     good = path.read_text("utf-8")
     path.write_text(good.replace('"meta"', '"cpu"'), "utf-8")

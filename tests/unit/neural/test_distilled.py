@@ -99,6 +99,19 @@ def test_a_text_is_read_as_if_alone_and_as_far_as_max_tokens() -> None:
         distil(Teacher(), [], max_tokens=6, min_count=1)
 
 
+@pytest.mark.parametrize("encoder", ["sentence", "distilled", "lstm"])
+@pytest.mark.parametrize("noise", ["codebook", "privunit"])
+def test_only_the_sentence_encoder_reads_past_max_tokens(encoder: str, noise: str, teacher: Teacher) -> None:
+    """As the settings say (`Adept`, max_tokens)."""
+    spec = replace(SMALL, encoder=encoder, noise=noise, max_tokens=8)
+    model = spec.fit(public=RECORDS, seed=0).model
+    first = " ".join(words_of(TEXTS[0], 8))
+    text, other = (Record("0", f"{first} {more}", label="health") for more in ("doctor", "weekend money ticket"))
+    for read in (model.latents, model.meanings):
+        assert (read([text]) == read([other])).all() == (encoder != "sentence")
+    assert "`lstm` and `distilled` read of a text" in " ".join((Adept.__doc__ or "").split())
+
+
 def test_no_more_words_than_its_equations_can_bear(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distilled, "MAX_WORDS", 7)
     pupil = distil(Teacher(), TEXTS, max_tokens=16, min_count=1)

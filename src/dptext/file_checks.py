@@ -1,0 +1,167 @@
+"""Checks of the contract that run a mechanism from file to file: what lies on the disk, then and afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import itertools
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dptext.certificate import certificate_path
+from dptext.file_runs import Plan, privatize_file
+from dptext.formats import Format
+from dptext.mechanism import Mechanism, Spec, releases_labels, releases_vectors
+from dptext.randomness import Randomness, secure
+from dptext.records import MAX_CHARACTERS, Record, Release
+from dptext.releases import TEXTS_ONLY, WITHOUT_VECTORS
+from dptext.resume import State, state_path
+
+_LARGEST_LEFT_FILE = 50_000_000
+_EXTENSIONS: Mapping[Format, tuple[str, ...]] = {
+    Format.JSONL: ("jsonl", "jsonl.gz"),
+    Format.CSV: ("csv", "csv.gz"),
+    Format.TEXT: ("txt", "txt.gz"),
+    Format.PARQUET: ("parquet",),
+}
+_BLOCK = 3
+#: Characters of neighbouring inputs, record by record: as many records, of which some are as long as texts may be.
+_LENGTHS = ((1, 1, 1, 1, 1, 1, 1), (MAX_CHARACTERS, 0, 70_000, 1, 300_000, 1, 0))
+
+
+def left_behind(mechanism: Mechanism[str], texts: Sequence[str], leaks: Callable[[str], bool]) -> str | None:
+    """What is broken where private text, or a file that nobody wants, is left behind by a run; else None.
+
+    Args:
+        mechanism: on trial.
+        texts: that it is to privatize.
+        leaks: whether private text shows in a text.
+    """
+    before = _files_around()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source, target = folder / "in.jsonl", folder / "out.jsonl"
+        _write(source, texts)
+        privatize_file(source, target, mechanism, plan=Plan(without_guarantee=True))
+        left = {path for path in folder.rglob("*") if path.is_file()} - {source}
+        if left != {target, certificate_path(target)}:
+            return "only the output and its certificate are left behind"
+        kept = {target} if getattr(mechanism.spec, "keeps_words", False) else set()
+        if any(leaks(path.read_text("utf-8")) for path in left - kept):
+            return "no private text in the output or the certificate"
+    for path in (path for path, state in _files_around().items() if before.get(path) != state):
+        with contextlib.suppress(OSError):  # another program's file, or gone by now
+            if path.stat().st_size <= _LARGEST_LEFT_FILE and leaks(path.read_bytes().decode("utf-8", "replace")):
+                return "no private text in a file"
+    return None
+
+
+def _write(source: Path, texts: Sequence[str]) -> None:
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
+
+
+def _files_around() -> dict[Path, tuple[int, int]]:
+    """Size and time of change of files in the working, home, cache and temporary folders, and one folder deeper."""
+    found = {}
+    for folder in {Path.cwd(), Path(tempfile.gettempdir()), Path.home(), Path.home() / ".cache"}:
+        for path in itertools.chain(_listed(folder), *(_listed(below) for below in _listed(folder) if below.is_dir())):
+            with contextlib.suppress(OSError):  # gone by now
+                if path.is_file():
+                    found[path] = (path.stat().st_size, path.stat().st_mtime_ns)
+    return found
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+# ------------------------------------------------------------------------------------------------- shapes
+
+
+@dataclass(frozen=True, slots=True)
+class _Forced:
+    """Answers the n-th record with the n-th of releases that were drawn before, whatever its text."""
+
+    mechanism: Mechanism[str] = field(repr=False)
+    drawn: tuple[Release[str], ...]
+
+    @property
+    def spec(self) -> Spec:
+        return self.mechanism.spec
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        return self.mechanism.digests
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        return [self.drawn[int(record.id)] for record in records]
+
+    def save(self, folder: Path) -> None:
+        self.mechanism.save(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a run shows to whoever looks at its folder."""
+
+    files: Mapping[str, bytes] = field(repr=False)
+    marks: tuple[tuple[int, int, int, tuple[tuple[str, int], ...]], ...]
+
+
+def told_by_shapes(mechanism: Mechanism[str], word: str) -> str | None:
+    """What is broken where files tell how long private texts are; else None.
+
+    Two inputs with as many records of very different lengths get the same releases. Then outputs and certificates have
+    the same bytes in every format that can hold what the mechanism releases, and at each mark a run has done as many
+    records and bytes, in files of the same sizes.
+    """
+    drawn = mechanism.privatize([Record(str(i), word) for i in range(len(_LENGTHS[0]))], secure())
+    forced = _Forced(mechanism, tuple(drawn))
+    with tempfile.TemporaryDirectory() as name:
+        sources = [Path(name) / f"{number}.jsonl" for number in range(len(_LENGTHS))]
+        for source, lengths in zip(sources, _LENGTHS, strict=True):
+            _write(source, ["a" * length for length in lengths])
+        for output in output_names(mechanism.spec):
+            first, *others = (_run(source, output, forced) for source in sources)
+            if any(other.files != first.files for other in others):
+                return f"{output} and its certificate follow from the number of records and the releases alone"
+            if any(other.marks != first.marks for other in others):
+                return f"the marks of a run to {output} follow from the number of records and the releases alone"
+    return None
+
+
+def output_names(spec: Spec) -> list[str]:
+    """A file of each kind that can hold what the spec releases; Parquet where pyarrow is installed."""
+    cannot = {
+        *(WITHOUT_VECTORS if releases_vectors(spec) else ()),
+        *(TEXTS_ONLY if releases_labels(spec) else ()),
+        *((Format.PARQUET,) if importlib.util.find_spec("pyarrow") is None else ()),
+    }
+    return [f"out.{extension}" for kind in Format if kind not in cannot for extension in _EXTENSIONS[kind]]
+
+
+def _run(source: Path, output: str, mechanism: Mechanism[str]) -> _Seen:
+    """One run in a folder of its own."""
+    marks = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        target = folder / output
+
+        def mark(done: int) -> None:
+            state = State.load(state_path(target))
+            marks.append((done, state.records, state.bytes, tuple(_sizes(folder))))
+
+        plan = Plan(batch_size=_BLOCK, without_guarantee=True)
+        privatize_file(source, target, mechanism, plan=plan, on_progress=mark)
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    return _Seen(files, tuple(marks))
+
+
+def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
+    return ((path.name, path.stat().st_size) for path in sorted(folder.iterdir()))

@@ -1,0 +1,210 @@
+"""The one door for every file that the program writes.
+
+A file appears under its name when it is whole. It replaces nothing unless that is said to be meant, and never what it
+was made from; where it holds numbers computed from originals, only its owner can read it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from dptext.errors import ConfigError
+from dptext.formats import file_error
+
+_PRIVATE = 0o600
+_PUBLIC = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a file is to appear, and what it must not replace.
+
+    Attributes:
+        path: of the file.
+        force: whether a file that is there may be replaced.
+        inputs: what it is made from: files, and folders with every file in them. They are never replaced, `force` or
+            not, also where `path` is another name of one of them (a symbolic or a hard link).
+        private: whether it holds numbers computed from originals: then only its owner can read it (mode 0600).
+    """
+
+    path: Path
+    force: bool = False
+    inputs: tuple[Path, ...] = ()
+    private: bool = True
+
+    @staticmethod
+    def at(path: str | os.PathLike[str] | Target) -> Target:
+        """The target of that path; one that is a target already stays as it is."""
+        return path if isinstance(path, Target) else Target(Path(path))
+
+    def check(self) -> None:
+        """Refuse what `write` would refuse: worth knowing before the work of an hour.
+
+        Raises:
+            ConfigError: the path is an input, something is there and `force` is not set, or there is no folder for it.
+        """
+        refuse_inputs(self.path, self.inputs)
+        refuse_existing(self.path, force=self.force)
+        _require_folder(self.path)
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """A new file under a name of its own, put in its place when the block ends without an error.
+
+        Raises:
+            ConfigError: as `check`, or the disk refuses.
+        """
+        self.check()
+        partial = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.partial")
+        file = create_private(partial) if self.private else _create(partial, _PUBLIC)
+        try:
+            yield file
+            publish(file, partial, self.path, force=self.force)
+        finally:
+            # On a full disk, closing fails as well; the file is thrown away in any case.
+            with contextlib.suppress(OSError):
+                file.close()
+            partial.unlink(missing_ok=True)
+
+    def write(self, data: bytes) -> None:
+        """Write a whole file.
+
+        Raises:
+            ConfigError: as `check`, or the disk refuses.
+        """
+        with writing(self.path), self.opened() as file:
+            file.write(data)
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say of the file at `path` what the system refuses in the block.
+
+    Raises:
+        ConfigError: an OSError came out of the block.
+    """
+    try:
+        yield
+    except OSError as error:
+        problem = file_error(path, "write", error)
+    else:
+        return
+    raise problem
+
+
+def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[Path]) -> None:
+    """Raise ConfigError if the path leads to one of these files, or to a file in one of these folders.
+
+    Links do not hide it: a file is told by its device and number.
+    """
+    own = _number(Path(path))
+    if own is None:
+        return
+    for given in inputs:
+        if any(_number(file) == own for file in _files_of(given)):
+            raise ConfigError(
+                f"Expected {str(path)!r} to be no input, found a file that is read, under this name or another "
+                f"({str(given)!r}). Choose another path."
+            )
+
+
+def _number(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None  # it is not there
+    return found.st_dev, found.st_ino
+
+
+def _files_of(given: Path) -> Iterator[Path]:
+    yield given
+    with contextlib.suppress(OSError):  # what cannot be looked at cannot be read either
+        yield from given.rglob("*")
+
+
+def _require_folder(path: Path) -> None:
+    try:
+        if stat.S_ISDIR(path.parent.stat().st_mode):
+            return
+        problem = OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    except OSError as error:
+        problem = error
+    raise file_error(path, "write", problem)
+
+
+def refuse_existing(path: str | os.PathLike[str], *, force: bool = False) -> None:
+    """Raise ConfigError if there is something at the path and nobody said that it may go; only a file may."""
+    if not os.path.lexists(path):
+        return
+    if not force:
+        raise ConfigError(f"Expected no file at {str(path)!r} yet. Choose another path or overwrite it with --force.")
+    there = Path(path)
+    if there.is_dir() and not there.is_symlink():
+        raise file_error(path, "write", OSError(errno.EISDIR, os.strerror(errno.EISDIR)))
+    if not there.is_file() and not there.is_symlink():
+        raise ConfigError(f"Expected {str(path)!r} to be a file, which --force overwrites. Choose another path.")
+
+
+def create_private(path: str | os.PathLike[str]) -> BinaryIO:
+    """Create a file that only its owner may read (mode 0600) and open it for writing.
+
+    Raises:
+        ConfigError: If the file exists already or cannot be made.
+    """
+    return _create(path, _PRIVATE)
+
+
+def _create(path: str | os.PathLike[str], mode: int) -> BinaryIO:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)  # EXCL: no link is followed
+    with writing(path):
+        return os.fdopen(os.open(path, flags, mode), "wb")
+
+
+def publish(
+    file: BinaryIO, partial: str | os.PathLike[str], path: str | os.PathLike[str], *, force: bool = False
+) -> None:
+    """Put a complete file in its place: write it to the disk, close it, rename it.
+
+    After this returns, the file survives a loss of power. It keeps its mode.
+
+    Args:
+        file: The open file.
+        partial: Where it lies, in the folder of ``path``.
+        path: Where it shall lie.
+        force: Whether a file that is there may be overwritten.
+
+    Raises:
+        ConfigError: If the disk refuses, or ``path`` exists.
+    """
+    refuse_existing(path, force=force)
+    with writing(path):
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
+        Path(partial).replace(path)
+    _sync_folder(Path(path).parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    # Some file systems cannot sync a folder. The file itself is safe by then.
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, read in blocks."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

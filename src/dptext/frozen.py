@@ -1,0 +1,60 @@
+"""Objects that cannot be changed once they are made: fitted mechanisms, and the public models inside them.
+
+>>> class Fitted(Frozen):
+...     __slots__ = ("spec",)
+...
+...     def __init__(self, spec: str) -> None:
+...         self.spec = spec
+>>> Fitted("epsilon=1").spec = "epsilon=0.01"
+Traceback (most recent call last):
+...
+dataclasses.FrozenInstanceError: cannot assign to 'spec': a Fitted is frozen, its slots are filled once
+"""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from types import MemberDescriptorType
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+class Frozen:
+    """A base whose subclasses name their attributes in `__slots__` and set each once, in `__init__`.
+
+    A frozen dataclass does the same for what follows from its arguments alone. As with a dataclass, the words of Python
+    that go around `__setattr__` (`object.__setattr__`) remain: this is against mistakes, not against the caller.
+    """
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Fill an empty slot.
+
+        Raises:
+            FrozenInstanceError: it is filled, or is no slot.
+        """
+        kinds = (vars(kind).get(name) for kind in type(self).__mro__)
+        if not any(isinstance(kind, MemberDescriptorType) for kind in kinds) or hasattr(self, name):
+            kind_name = type(self).__name__
+            raise FrozenInstanceError(f"cannot assign to {name!r}: a {kind_name} is frozen, its slots are filled once")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        """Nothing is deleted.
+
+        Raises:
+            FrozenInstanceError: always.
+        """
+        raise FrozenInstanceError(f"cannot delete {name!r}: a {type(self).__name__} is frozen")
+
+
+def read_only(array: NDArray[Number]) -> NDArray[Number]:
+    """A copy that cannot be written to."""
+    found = array.copy()
+    found.flags.writeable = False
+    return found

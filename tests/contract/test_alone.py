@@ -1,0 +1,35 @@
+"""Every certificate that takes texts of a batch to be read alone says what it costs where that fails."""
+
+from dataclasses import replace
+
+import pytest
+
+from dptext.config import SPECS
+from dptext.embeddings import HIDDEN
+
+READ = {  # by a network whose last bits another text of the batch can change
+    "adept": "the encoder reads a text",
+    "adept_dpsgd": "the encoder reads a text",
+    "candidates": "the sentence encoder reads a sentence",
+    "deep_candidate": "the sentence encoder reads a sentence",
+    "truncation": "the sentence encoder reads a sentence",
+    "erae": "the network computes a text",
+}
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_the_cost_of_a_flipped_rounding_is_stated(kind: str) -> None:
+    spec = SPECS[kind].tiny()[0]
+    if kind in ("deep_candidate", "truncation"):  # the tiny ones read by words, each text alone
+        assert not any("alone" in text for text in spec.guarantee().assumptions)
+        spec = replace(spec, encoder="sentence" if kind == "truncation" else "all-MiniLM-L6-v2")
+    specs = [spec]
+    if kind == "candidates":
+        assert not any("alone" in text for text in spec.guarantee().assumptions)
+        specs = [replace(spec, ranker="sentence"), replace(spec, ranker="adept", adept="folder")]
+    for one in specs:
+        (assumed,) = (text for text in one.guarantee().assumptions if "alone" in text)
+        assert assumed.endswith(HIDDEN)
+        assert "up to epsilon again" in assumed
+    (first,) = (text for text in specs[0].guarantee().assumptions if "alone" in text)
+    assert first.startswith(READ[kind])

@@ -1,0 +1,182 @@
+"""The one door for files that are written: whole or not at all, nothing replaced unasked, and never an input."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from dptext.errors import ConfigError
+from dptext.files import Target, create_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    path = tmp_path / "old"
+    path.write_bytes(b"old")
+    path.chmod(0o666)
+    return path
+
+
+def test_a_dangling_link_counts_as_existing(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="--force"):
+        refuse_existing(tmp_path / "a.jsonl")
+    refuse_existing(tmp_path / "a.jsonl", force=True)
+    refuse_existing(tmp_path / "b.jsonl")
+
+
+def test_private_files_are_new(tmp_path: Path) -> None:
+    with create_private(tmp_path / "a") as file:
+        file.write(b"x")
+    assert mode(tmp_path / "a") == 0o600
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for there in ("a", "link"):
+        with pytest.raises(ConfigError, match="File exists"):
+            create_private(tmp_path / there)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_publish_renames(tmp_path: Path) -> None:
+    file = create_private(tmp_path / "part")
+    file.write(b"x")
+    publish(file, tmp_path / "part", tmp_path / "done")
+    assert file.closed
+    assert (tmp_path / "done").read_bytes() == b"x"
+    assert os.listdir(tmp_path) == ["done"]
+
+
+@pytest.mark.parametrize(("private", "expected"), [(True, 0o600), (False, 0o644)])
+def test_a_file_is_written_whole_with_its_mode(tmp_path: Path, old: Path, private: bool, expected: int) -> None:
+    mask = os.umask(0)
+    try:
+        Target(tmp_path / "new", private=private).write(b"new")
+        Target(old, force=True, private=private).write(b"newer")
+    finally:
+        os.umask(mask)
+    assert [(path.read_bytes(), mode(path)) for path in (tmp_path / "new", old)] == [
+        (b"new", expected),
+        (b"newer", expected),
+    ]
+    assert sorted(os.listdir(tmp_path)) == ["new", "old"]
+
+
+def test_what_is_there_stays_unless_it_may_go(old: Path) -> None:
+    for refused in (Target(old), Target.at(old), Target.at(str(old)), Target.at(Target(old))):
+        with pytest.raises(ConfigError, match="--force"):
+            refused.check()
+        with pytest.raises(ConfigError, match="--force"):
+            refused.write(b"new")
+    assert old.read_bytes() == b"old"
+    Target(old, force=True).check()
+
+
+def test_what_appears_meanwhile_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+
+    def late() -> None:
+        with Target(path).opened() as file:
+            file.write(b"ours")
+            path.write_bytes(b"theirs")
+
+    with pytest.raises(ConfigError, match="--force"):
+        late()
+    assert path.read_bytes() == b"theirs"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("kind", [ValueError, OSError, KeyboardInterrupt])
+def test_a_failure_leaves_the_old_file_and_no_other(tmp_path: Path, old: Path, kind: type[BaseException]) -> None:
+    def fail() -> None:
+        with Target(old, force=True).opened() as file:
+            file.write(b"half")
+            assert [mode(path) for path in tmp_path.iterdir() if path != old] == [0o600]
+            raise kind("stopped")
+
+    with pytest.raises(kind, match="stopped"):
+        fail()
+    assert old.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["old"]
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("how", ["itself", "hard link", "symbolic link", "relative", "in a folder", "linked folder"])
+def test_inputs_are_never_replaced(tmp_path: Path, old: Path, how: str, force: bool, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    link, inputs = tmp_path / "link", (tmp_path / "absent", old)
+    match how:
+        case "itself":
+            path = old
+        case "hard link":
+            link.hardlink_to(old)
+            path = link
+        case "symbolic link":
+            link.symlink_to(old)
+            path = link
+        case "relative":
+            path = Path("deep/../old")
+        case "in a folder":
+            (tmp_path / "deep" / "er" / "part").hardlink_to(old)
+            path, inputs = old, (tmp_path / "deep",)
+        case _:
+            link.symlink_to(tmp_path / "deep")
+            (tmp_path / "deep" / "part").hardlink_to(old)
+            path, inputs = link / "part", (old,)
+    target = Target(path, force, inputs)
+    for refused in (target.check, lambda: target.write(b"new")):
+        with pytest.raises(ConfigError, match="to be no input"):
+            refused()
+    assert old.read_bytes() == b"old"
+    refuse_inputs(tmp_path / "new", inputs)
+    refuse_inputs(tmp_path / "deep", (old,))
+
+
+def test_only_files_are_overwritten(tmp_path: Path) -> None:
+    """A rename would put a file in the place of a pipe, or of a device where the user may do that."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name, told in (("pipe", "to be a file"), ("folder", "Is a directory")):
+        with pytest.raises(ConfigError, match=told):
+            Target(tmp_path / name, force=True).write(b"new")
+    with pytest.raises(ConfigError, match="to be a file"):
+        Target(Path(os.devnull), force=True).check()
+    for path in ("", ".", ".."):
+        with pytest.raises(ConfigError, match="Is a directory"):
+            Target(Path(path), force=True).check()
+    assert sorted(os.listdir(tmp_path)) == ["folder", "pipe"]
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path: Path, old: Path) -> None:
+    (tmp_path / "link").symlink_to(old)
+    Target(tmp_path / "link", force=True).write(b"new")
+    assert old.read_bytes() == b"old"
+    assert not (tmp_path / "link").is_symlink()
+    assert (tmp_path / "link").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(("name", "told"), [("absent/a", "No such file"), ("old/a", "Not a directory")])
+def test_a_file_needs_its_folder(tmp_path: Path, old: Path, name: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=f"Cannot write .*{told}"):
+        Target(tmp_path / name).check()
+
+
+def test_what_the_system_refuses_names_the_file(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigError, match=r"Cannot write 'x\.svg': No space left on device") as caught,
+        writing("x.svg"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device", "private words")
+    assert "private words" not in str(caught.value)
+    with pytest.raises(ValueError, match="ours"), writing("x.svg"):
+        raise ValueError("ours")
+
+
+def test_a_digest_is_of_the_bytes(old: Path) -> None:
+    assert sha256_of(old) == "cba06b5736faf67e54b07b561eae94395e774c517a7d910a54369e1263ccfbd4"
