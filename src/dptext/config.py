@@ -239,16 +239,17 @@ def _seal(model: Mapping[str, Json]) -> str:
 def _read_model(path: Path) -> dict[str, Json]:
     try:
         model = json.loads(path.read_bytes())
+        sealed = isinstance(model, dict) and model.pop("sha256", None) == _seal(model)
     except OSError as error:
         raise ConfigError(f"Cannot read the model {path}: {error.strerror}.") from error
-    except ValueError as error:
-        raise ConfigError(f"{path} is not a JSON file: it was cut short or edited. {_SAVE_AGAIN}") from error
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{path} is not a JSON file: it was cut short or edited. {_SAVE_AGAIN}") from None
     schema = model.get("schema") if isinstance(model, dict) else None
-    if isinstance(schema, int) and schema > MODEL_SCHEMA:
+    if type(schema) is int and schema > MODEL_SCHEMA:
         raise ConfigError(
             f"Expected schema={schema!r} of {path} to be at most {MODEL_SCHEMA}: update dptext to read it."
         )
-    if schema != MODEL_SCHEMA or model.pop("sha256", None) != _seal(model):
+    if type(schema) is not int or schema != MODEL_SCHEMA or not sealed:
         raise ConfigError(f"{path} is not as dptext wrote it: it was edited. {_SAVE_AGAIN}")
     return dict(model)
 
@@ -261,4 +262,7 @@ def _mapping(model: Mapping[str, Json], key: str, folder: Path) -> dict[str, Jso
 
 
 def _strings(model: Mapping[str, Json], key: str, folder: Path) -> dict[str, str]:
-    return {name: str(value) for name, value in _mapping(model, key, folder).items()}
+    found = _mapping(model, key, folder)
+    if not all(isinstance(value, str) for value in found.values()):
+        raise ConfigError(f"Expected texts in {key!r} in {folder / MODEL_FILE}. {_SAVE_AGAIN}")
+    return {name: str(value) for name, value in found.items()}

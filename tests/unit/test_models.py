@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import stat
@@ -252,6 +253,27 @@ def test_what_is_no_model_is_refused(model: Path, key: str, value: object) -> No
     edit(model, lambda content: content.update({key: value}))
     with pytest.raises(ConfigError, match=f"'{key}'"):
         load_model(model)
+
+
+@pytest.mark.parametrize(
+    "path", ["schema", "settings", "digests", "files", "settings kind", "digests vectors", "files words.json"]
+)
+@pytest.mark.parametrize(
+    "value", [None, True, False, -1, 1.5, 10**400, math.inf, [], [[]], ["x"], {"x": 1}, "\ud800"], ids=repr
+)
+def test_a_value_of_another_type_is_a_named_error(model: Path, path: str, value: object) -> None:
+    *parents, key = path.split()
+    edit(model, lambda content: (content[parents[0]] if parents else content).update({key: value}))
+    with pytest.raises(ConfigError):
+        load_model(model)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"settings":' * 100_000, '{"schema": ' + "9" * 5000 + "}"])
+def test_deep_or_endless_json_is_a_named_error(model: Path, content: str) -> None:
+    (model / MODEL_FILE).write_text(content, "utf-8")
+    for read in (load_model, config.model_spec):
+        with pytest.raises(ConfigError, match=r"model\.json is not a JSON file"):
+            read(model)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "3", "null", "{}", "\udcff"])

@@ -21,6 +21,7 @@ from dptext.audits.authors import embed_distinct
 from dptext.audits.features import load_sklearn
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
+from dptext.names import normal_form
 from dptext.records import Record
 from dptext.text import tokenize
 
@@ -80,8 +81,8 @@ def split_sets(
 
     Two records are duplicates if their tokens are equal without regard to case. A text that both sets have says
     nothing of where it comes from; it stays in one, chosen by a coin, so that two equal sets remain at chance. Records
-    of one `author` (or document: whatever texts may share) are all trained on or all attacked, in either set, since an
-    attacker that knows the neighbours of a sentence knows more of it than the set.
+    of one `author` (or document: whatever texts may share; compared in normal form) are all trained on or all attacked,
+    in either set, since an attacker that knows the neighbours of a sentence knows more of it than the set.
 
     Args:
         first: of one set.
@@ -108,7 +109,7 @@ def split_sets(
     groups: dict[Hashable, list[tuple[int, Record]]] = {}
     for side, own in enumerate(seen):
         for key, record in own.items():
-            group: Hashable = (side, key) if record.author is None else record.author
+            group: Hashable = (side, key) if record.author is None else normal_form(record.author)
             groups.setdefault(group, []).append((side, record))
     learned: tuple[list[Record], list[Record]] = ([], [])
     tried: tuple[list[Record], list[Record]] = ([], [])

@@ -24,7 +24,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
-from dptext.errors import ConfigError, LedgerError
+from dptext.errors import ConfigError, DPTextError, LedgerError
+from dptext.ledger.entries import UNREADABLE
 
 #: How long a charge waits for others to end theirs.
 WAIT_SECONDS = 30.0
@@ -203,11 +204,22 @@ class Database:
     def _migrate(self, connection: sa.Connection) -> None:
         config = _alembic()
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        unreadable = False
+        try:
+            command.upgrade(config, "head")
+        except UNREADABLE as error:
+            if isinstance(error, DPTextError):
+                raise
+            unreadable = True
+        if unreadable:
+            raise LedgerError(f"The ledger {self.name} holds a charge that dptext did not write: restore a copy of it.")
         self._checked = False
 
     def _revision(self, connection: sa.Connection) -> str | None:
-        return MigrationContext.configure(connection).get_current_revision()
+        found = MigrationContext.configure(connection).get_current_heads()
+        if len(found) > 1 or not all(isinstance(each, str) for each in found):
+            raise LedgerError(f"The ledger {self.name} is damaged: it does not say of which schema it is.")
+        return found[0] if found else None
 
     def _known_revision(self, connection: sa.Connection) -> str:
         found = self._revision(connection)

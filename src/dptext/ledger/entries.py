@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 
-from dptext import accounting
+from dptext import _validate, accounting
 from dptext.curves import sum_up
 from dptext.errors import BudgetExceededError, ConfigError, IncomparableError, LedgerError, NoGuaranteeError
 from dptext.guarantee import (
@@ -42,6 +42,8 @@ TOLERANCE = 1e-12
 PLANNED = "the settings of later runs were not chosen by looking at the outputs of earlier ones"
 
 _DAMAGED = "The balances of the ledger are damaged: `dptext budget verify` says where. Nothing is released."
+#: What JSON text of another form than dptext writes raises where it is read.
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 UNITS = (Unit.DOCUMENT, Unit.AUTHOR)
 
@@ -75,9 +77,15 @@ def events_from_text(text: str) -> tuple[Event, ...]:
         LedgerError: they are damaged.
     """
     try:
-        return tuple(event_from_dict(item) for item in json.loads(text))
-    except (ValueError, TypeError, AttributeError):
+        return _events(json.loads(text))
+    except UNREADABLE:
         raise LedgerError(_DAMAGED) from None
+
+
+def _events(data: Json) -> tuple[Event, ...]:
+    if not isinstance(data, list):
+        raise TypeError("a list of events was expected")
+    return tuple(event_from_dict(item) for item in data)  # type: ignore[arg-type]  # which refuses what is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +121,23 @@ class Terms:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Json]) -> Terms:
-        """The terms that `to_dict` wrote."""
-        assumptions, reveals = data["assumptions"], data["reveals"]
-        if not isinstance(assumptions, list) or not isinstance(reveals, list):
+        """The terms that `to_dict` wrote.
+
+        Raises:
+            ConfigError: a field is missing, unknown or of another type.
+        """
+        try:
+            found = cls(
+                Trust(str(data["trust"])),
+                Basis(str(data["basis"])),
+                tuple(map(str, data["assumptions"])),  # type: ignore[arg-type]  # compared below
+                tuple(map(str, data["reveals"])),  # type: ignore[arg-type]
+            )
+        except (KeyError, TypeError, ValueError):
+            found = None
+        if found is None or found.to_dict() != data:
             raise ConfigError("These are not the terms of a charge that dptext wrote.")
-        return cls(
-            Trust(str(data["trust"])), Basis(str(data["basis"])), tuple(map(str, assumptions)), tuple(map(str, reveals))
-        )
+        return found
 
 
 def terms_from_text(text: str) -> Terms:
@@ -130,7 +148,7 @@ def terms_from_text(text: str) -> Terms:
     """
     try:
         return Terms.from_dict(json.loads(text))
-    except (ValueError, KeyError, TypeError):
+    except UNREADABLE:
         raise LedgerError(_DAMAGED) from None
 
 
@@ -207,15 +225,17 @@ class Request:
         """
         try:
             data = json.loads(text)
+            units = data["units_per_subject"]
+            _validate.count(units_per_subject=units)
             return cls(
-                tuple(event_from_dict(item) for item in data["events"]),
+                _events(data["events"]),
                 Unit(data["unit"]),
                 Relation(data["relation"]),
                 Terms.from_dict(data["terms"]),
                 dict(data["settings"]),
-                int(data["units_per_subject"]),
+                units,
             )
-        except (KeyError, TypeError, ValueError):
+        except UNREADABLE:
             raise ConfigError("Expected a charge that this version of dptext can read, found another.") from None
 
 

@@ -20,6 +20,7 @@ from sqlalchemy.schema import CreateTable
 from dptext.errors import ConfigError, DataError, LedgerError, PrivacyError
 from dptext.guarantee import Event, Guarantee, Relation, Unit
 from dptext.ledger.entries import (
+    UNITS,
     Account,
     Charge,
     Request,
@@ -112,7 +113,7 @@ _DISTINCT_TALLIES = sa.text(
     )
     SELECT t.events FROM found f JOIN tallies t ON t.id = f.tally_id
     """
-)
+).columns(tallies.c.events)
 
 
 def inserted(made: sa.CursorResult[Any]) -> int:
@@ -156,8 +157,20 @@ def _found(row: AnyRow | None, name: str) -> AnyRow:
 
 
 def to_account(row: AnyRow) -> Account:
-    """The account of a row."""
-    limit = Guarantee(row.epsilon, row.delta, Unit(row.unit), Relation(row.relation))
+    """The account of a row.
+
+    Raises:
+        LedgerError: dptext did not write it so.
+    """
+    try:
+        limit = Guarantee(row.epsilon, row.delta, Unit(row.unit), Relation(row.relation))
+    except ValueError:
+        limit = None
+    if limit is None or limit.unit not in UNITS:
+        raise LedgerError(
+            f"Account {row.name!r} of the ledger is damaged: its limit is none that dptext writes. Restore a copy of "
+            "the ledger. Nothing is released."
+        )
     return Account(row.name, row.dataset, limit, row.key_check is not None, row.opened)
 
 

@@ -7,23 +7,103 @@ triggers refuse to change or delete their rows. What is derived from them, and c
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar
+
 from sqlalchemy import (
-    BigInteger,
-    Boolean,
     Column,
-    Double,
+    Dialect,
     ForeignKey,
     Index,
-    Integer,
-    LargeBinary,
     MetaData,
     Table,
-    Text,
     UniqueConstraint,
+    types,
 )
+from sqlalchemy.types import TypeDecorator
 
-#: SQLite numbers rows by itself in an INTEGER primary key only.
-Number = BigInteger().with_variant(Integer, "sqlite")
+from dptext.errors import LedgerError
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+class _Checked(TypeDecorator[Any]):
+    """A type whose values are checked when they are read: SQLite stores any value in any column."""
+
+    impl: type[types.TypeEngine[Any]] = types.Text
+    kinds: ClassVar[tuple[type, ...]] = (str,)
+
+    def is_sound(self, value: object) -> bool:
+        """Whether dptext can have written the value."""
+        return isinstance(value, self.kinds)
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        """Looks at what the driver gives, before the type makes something else of it."""
+        read = super().result_processor(dialect, coltype)
+
+        def checked(value: Any) -> Any:
+            if value is not None and not self.is_sound(value):
+                raise LedgerError(
+                    "The ledger is damaged: another program wrote a value into it that dptext does not write. "
+                    "Restore a copy of it. Nothing is released."
+                )
+            return value if read is None else read(value)
+
+        return checked
+
+
+class Text(_Checked):
+    """Text."""
+
+    cache_ok = True
+
+
+class Time(_Checked):
+    """A time, UTC, as text."""
+
+    cache_ok = True
+
+    def is_sound(self, value: object) -> bool:
+        """Whether it has that form."""
+        return isinstance(value, str) and _TIME.fullmatch(value) is not None
+
+
+class Double(_Checked):
+    """A float."""
+
+    impl, kinds, cache_ok = types.Double, (float,), True
+
+
+class LargeBinary(_Checked):
+    """Bytes."""
+
+    impl, kinds, cache_ok = types.LargeBinary, (bytes, memoryview), True
+
+
+class Boolean(_Checked):
+    """True or false, which SQLite keeps as 1 or 0."""
+
+    impl, cache_ok = types.Boolean, True
+
+    def is_sound(self, value: object) -> bool:
+        """Whether it is one of them."""
+        return isinstance(value, int) and value in (0, 1)
+
+
+class Number(_Checked):
+    """The number of a row, or how many there are."""
+
+    impl, cache_ok = types.BigInteger, True
+
+    def load_dialect_impl(self, dialect: Dialect) -> types.TypeEngine[Any]:
+        """SQLite numbers rows by itself in an INTEGER primary key only."""
+        return dialect.type_descriptor(types.Integer() if dialect.name == "sqlite" else types.BigInteger())
+
+    def is_sound(self, value: object) -> bool:
+        """Whether it counts something."""
+        return isinstance(value, int) and value >= 0
+
 
 metadata = MetaData()
 
@@ -38,7 +118,7 @@ accounts = Table(
     Column("epsilon", Double, nullable=False),
     Column("delta", Double, nullable=False),
     Column("key_check", LargeBinary),  # an HMAC that tells the account's subject key from others; null: none was set
-    Column("opened", Text, nullable=False),
+    Column("opened", Time, nullable=False),
 )
 
 requests = Table(
@@ -59,7 +139,7 @@ charges = Table(
     Column("everyone", Boolean, nullable=False),
     Column("subjects_digest", Text),  # of the keyed hashes in their order; null for everyone
     Column("subjects", Number),  # how many; null for everyone
-    Column("at", Text, nullable=False),
+    Column("at", Time, nullable=False),
     UniqueConstraint("account_id", "key"),
 )
 
@@ -75,7 +155,7 @@ settlements = Table(
     metadata,
     Column("charge_id", Number, ForeignKey("charges.id"), primary_key=True),
     Column("release", Text, nullable=False),
-    Column("at", Text, nullable=False),
+    Column("at", Time, nullable=False),
 )
 
 # ------------------------------------------------------------------------ derived, since the second schema

@@ -287,6 +287,10 @@ def test_a_document_is_on_one_side() -> None:
     with pytest.raises(ConfigError, match="found 0 to train on") as caught:
         split_sets(*one, training=20, attacked=20, seed=0)
     assert CANARY not in str(caught.value)
+    # one author in several spellings is one
+    spelled = [replace(record, author=f"{CANARY.upper() if i % 2 else CANARY} ") for i, record in enumerate(first)]
+    with pytest.raises(ConfigError, match="none of whose authors"):
+        split_sets(spelled, second, training=20, attacked=20, seed=0)
 
 
 @pytest.mark.parametrize(("training", "count"), [(21, 20), (0, 20), (20, 0)])
