@@ -13,7 +13,7 @@ import itertools
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -34,7 +34,7 @@ from dptext.pipeline import BATCH_SIZE, guarantees, limited, release, require_gu
 from dptext.randomness import Randomness, secure
 from dptext.records import Fields, OnError, Record, read_records
 from dptext.releases import APPENDABLE, create_private, open_writer, publish, refuse_existing, release_columns
-from dptext.resume import State, fingerprint
+from dptext.resume import State, fingerprint, state_path
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Account, Charge, Request
@@ -237,7 +237,7 @@ class _Run:
 
     @property
     def _state(self) -> Path:
-        return self.target.with_name(f".{self.target.name}.resume.json")
+        return state_path(self.target)
 
     def go(self, on_progress: Callable[[int], None], on_skip: Callable[[int, str], None] | None) -> Certificate:
         self._check_paths()
@@ -248,7 +248,7 @@ class _Run:
         if state.certificate:
             with self._opened() if self._part.exists() else contextlib.nullcontext():
                 return self._publish(state)
-        with self._opened() as file:
+        with self._opened() as file, contextlib.closing(records):
             try:
                 charge = self._charge(state)
                 state = self._write(file, records, state, charge, on_progress)
@@ -258,7 +258,7 @@ class _Run:
                     self._clean()
                 raise
 
-    def _records(self, on_skip: Callable[[int, str], None] | None) -> Iterator[Record]:
+    def _records(self, on_skip: Callable[[int, str], None] | None) -> Generator[Record, None, None]:
         records = read_records(
             self.source,
             self.plan.fields,
@@ -267,17 +267,17 @@ class _Run:
             on_skip=on_skip,
             advice="Repair it, or skip such records: --on-error skip.",
         )
-        return records if self.plan.max_per_author is None else limited(records, self.plan.max_per_author)
+        return records if self.plan.max_per_author is None else _limited(records, self.plan.max_per_author)
 
     def _charge(self, state: State) -> Charge | None:
         """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
         if self.due is None:
             return None
-        subjects = None
-        if self.plan.fields.subject is not None:
-            subjects = (record.subject or "" for record in self._records(None))
         try:
-            return self.due.charge(state.charge_key, subjects)
+            if self.plan.fields.subject is None:
+                return self.due.charge(state.charge_key, None)
+            with contextlib.closing(self._records(None)) as records:
+                return self.due.charge(state.charge_key, (record.subject or "" for record in records))
         except ConfigError as error:
             if not isinstance(error, LedgerError) or not (error.unsure or self.plan.resume):
                 self._clean()  # nothing was charged and nothing drawn
@@ -484,6 +484,11 @@ class _Run:
     def _clean(self) -> None:
         for path in (self._part, self._state, self._state.with_name(self._state.name + ".new")):
             path.unlink(missing_ok=True)
+
+
+def _limited(records: Generator[Record, None, None], most: int) -> Generator[Record, None, None]:
+    with contextlib.closing(records):
+        yield from limited(records, most)
 
 
 def _watched(records: Iterator[Record], digest: SubjectsDigest) -> Iterator[Record]:

@@ -12,6 +12,11 @@ from dptext.errors import ConfigError
 from dptext.formats import file_error
 
 
+def state_path(output: Path) -> Path:
+    """Where the state of an unfinished run to this output lies."""
+    return output.with_name(f".{output.name}.resume.json")
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What is needed to go on.
