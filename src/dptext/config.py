@@ -10,6 +10,8 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import math
+import re
 import secrets
 import shutil
 import tomllib
@@ -22,9 +24,9 @@ from typing import get_args
 from pydantic import TypeAdapter, ValidationError
 
 from dptext.embedded import Embedded
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, DPTextError
 from dptext.files import create_private, sha256_of
-from dptext.formats import file_error
+from dptext.formats import file_error, parse_json, read_whole
 from dptext.guarantee import Json
 from dptext.mechanism import Mechanism, settings
 from dptext.mechanisms.adept import Adept
@@ -46,6 +48,15 @@ from dptext.mechanisms.word_metric import WordMetric
 MODEL_FILE = "model.json"
 MODEL_SCHEMA = 1
 _SAVE_AGAIN = "Fit and save it again."
+
+_MAX_TOML_BYTES = 2**20
+_MAX_TOML_DEPTH = 64
+_MAX_TOML_INTEGER = 2**63
+#: Comments and strings of TOML; one that is not closed ends with its line, or with the text.
+_NO_KEY_OF_TOML = re.compile(
+    r"""#[^\n]*|\"{3}(?:\\.|[^\\])*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?""", re.DOTALL
+)
+_BETWEEN_KEYS_OF_TOML = re.compile(r"[=,{}\[\]\n]")
 
 AnySpec = (
     WordMetric
@@ -98,8 +109,10 @@ def spec_from_settings(values: Mapping[str, Json]) -> AnySpec:
         if isinstance(value, bool):
             raise ConfigError(f"Expected {key}={value!r} not to be a boolean.")
         if cls is Embedded and key == "mechanism":
-            if not isinstance(value, Mapping):
-                raise ConfigError(f"Expected mechanism={value!r} to be the settings of a mechanism, with its kind.")
+            if not isinstance(value, Mapping) or value.get("kind") == kind:
+                raise ConfigError(
+                    f"Expected the mechanism of {kind} to be settings of another, with its kind among them."
+                )
             settings[key] = spec_from_settings(value)
     try:
         return TypeAdapter(cls).validate_python(settings)
@@ -117,16 +130,72 @@ def parse_setting(text: str) -> tuple[str, Json]:
     """KEY=VALUE of the command line; VALUE is read as TOML where it can be, else as text.
 
     Raises:
-        ConfigError: there is no "=".
+        ConfigError: there is no "=", or VALUE is what `parse_toml` refuses.
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"Expected {text!r} to look like KEY=VALUE.")
     try:
-        parsed: Json = tomllib.loads(f"value = {value}")["value"]
+        parsed = parse_toml(f"value = {value}", f"the setting {key.strip()!r}")
     except tomllib.TOMLDecodeError:
-        parsed = value
-    return key.strip(), parsed
+        return key.strip(), value
+    return key.strip(), parsed["value"] if len(parsed) == 1 else value
+
+
+def parse_toml(text: str, name: str) -> dict[str, Json]:
+    """The table that a text in TOML stands for, if no setting needs more.
+
+    Args:
+        text: to parse.
+        name: of it, in errors.
+
+    Raises:
+        tomllib.TOMLDecodeError: it is not TOML.
+        ConfigError: it is larger than a megabyte or nested deeper than 64 levels (as by dots in a key, for which
+            `tomllib` takes time that grows with the square of their number), or holds an integer of more than 64 bits
+            or a number that is not finite.
+    """
+    if len(text) > _MAX_TOML_BYTES:
+        raise ConfigError(f"Expected {name} to be at most {_MAX_TOML_BYTES} characters long.")
+    pieces = _BETWEEN_KEYS_OF_TOML.split(_NO_KEY_OF_TOML.sub("", text))
+    deep = max(piece.count(".") for piece in pieces) >= _MAX_TOML_DEPTH
+    found: dict[str, Json] = {}
+    try:
+        found = {} if deep else tomllib.loads(text)
+    except RecursionError:
+        deep = True
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # Python reads no integer of thousands of digits
+        raise ConfigError(f"Expected integers of at most 64 bits in {name}.") from None
+    if deep:
+        raise ConfigError(f"Expected {name} to be nested in at most {_MAX_TOML_DEPTH} levels.")
+    _check_toml(found, name, _MAX_TOML_DEPTH)
+    return found
+
+
+def _check_toml(value: object, name: str, depth: int) -> None:
+    if depth < 0:
+        raise ConfigError(f"Expected {name} to be nested in at most {_MAX_TOML_DEPTH} levels.")
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_toml(item, name, depth - 1)
+    elif isinstance(value, int) and not -_MAX_TOML_INTEGER <= value < _MAX_TOML_INTEGER:
+        raise ConfigError(f"Expected integers of at most 64 bits in {name}.")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"Expected numbers that are finite in {name}, found {value!r}.")
+
+
+def read_toml(path: Path) -> dict[str, Json]:
+    """The table in a TOML file, as `parse_toml` reads it.
+
+    Raises:
+        ConfigError: the file cannot be read, or is not TOML.
+    """
+    try:
+        return parse_toml(read_whole(path, limit=_MAX_TOML_BYTES).decode(), str(path))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not a TOML file: {error}.") from error
 
 
 def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> AnySpec:
@@ -135,13 +204,7 @@ def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> AnySpec:
     Raises:
         ConfigError: the file cannot be read, is not TOML, or does not make a spec.
     """
-    try:
-        values: dict[str, Json] = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"Cannot read the spec {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not a TOML file: {error}.") from error
-    return spec_from_settings({**values, **(changes or {})})
+    return spec_from_settings({**read_toml(path), **(changes or {})})
 
 
 def save_model(mechanism: Mechanism[str], folder: Path) -> None:
@@ -204,7 +267,14 @@ def load_model(folder: Path, *, device: str | None = None) -> Mechanism[str]:
     values = _mapping(model, "settings", folder)
     if device not in (None, "cpu") and on_device("", values) == on_device("cpu", values):
         raise ConfigError(f"Expected device={device!r} for a model with a network: {values.get('kind')} has none.")
-    mechanism = spec_from_settings(values if device is None else on_device(device, values)).load(folder)
+    spec = spec_from_settings(values if device is None else on_device(device, values))
+    try:
+        mechanism = spec.load(folder)
+    except DPTextError:
+        raise
+    except Exception as error:
+        # Whoever made the files up can break a parser in any way. They are public, or as private as the model.
+        raise ConfigError(f"The model in {folder} cannot be loaded ({type(error).__name__}). {_SAVE_AGAIN}") from error
     saved, loaded = _strings(model, "digests", folder), dict(mechanism.digests)
     for name in sorted(saved.keys() | loaded.keys()):
         if saved.get(name) != loaded.get(name):
@@ -238,7 +308,7 @@ def _seal(model: Mapping[str, Json]) -> str:
 
 def _read_model(path: Path) -> dict[str, Json]:
     try:
-        model = json.loads(path.read_bytes())
+        model = parse_json(path.read_bytes())
         sealed = isinstance(model, dict) and model.pop("sha256", None) == _seal(model)
     except OSError as error:
         raise ConfigError(f"Cannot read the model {path}: {error.strerror}.") from error

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import importlib.resources
 import json
+import math
 import os
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from io import BufferedReader
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 from tokenize import TokenError
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from dptext import _validate
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.files import create_private
+from dptext.formats import open_input, parse_json
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -38,7 +41,9 @@ ALONE = f"the sentence encoder reads a sentence as if it were alone in its batch
 #: The two files of saved vectors: the words with the digest, and the matrix.
 _WORDS_FILE, _VECTORS_FILE = "words.json", "vectors.npy"
 # numpy reads the header as a Python literal and lets these through when it is none (found by editing bytes of a file).
-_BROKEN_HEADER = (SyntaxError, TypeError, OverflowError, TokenError)
+_BROKEN_HEADER = (SyntaxError, TypeError, OverflowError, TokenError, RecursionError, MemoryError)
+_LONGEST_LINE = 2**24  # bytes: a device may have no end
+_LONGEST_COUNT = 18  # digits
 _DIAMETER_WORDS = 60_000
 _ROWS = 1024  # at once
 _FLOAT32_EPS = float(np.finfo(np.float32).eps)
@@ -247,7 +252,7 @@ def load_saved_word_vectors(folder: Path, n_words: int) -> WordVectors:
     """
     path = folder / _WORDS_FILE
     try:
-        head = json.loads(path.read_bytes())
+        head = parse_json(path.read_bytes())
         words, name, digest = tuple(head["words"]), str(head["name"]), head["digest"]
     except OSError as error:
         raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
@@ -291,7 +296,9 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     number = 0
     try:
         with _open(path) as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):
+                if len(line) == _LONGEST_LINE:
+                    raise ConfigError(f"Expected {path} to hold lines; line {number} has no end in sight.")
                 yield number, line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise ConfigError(f"Expected {path} to be UTF-8; line {number} is not.") from error
@@ -301,8 +308,14 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise ConfigError(f"Cannot read {path}: {error}.") from error
 
 
-def _open(path: Path) -> gzip.GzipFile | BufferedReader:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[BufferedIOBase]:
+    with open_input(path) as raw:
+        if path.suffix != ".gz":
+            yield raw
+            return
+        with gzip.GzipFile(fileobj=raw) as unzipped:
+            yield unzipped
 
 
 def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Floats]:
@@ -312,7 +325,7 @@ def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Floats]:
     promised, dim = None, 0
     for number, line in _lines(path):
         fields = line.replace("\t", " ").rstrip(" ").split(" ")
-        if number == 1 and len(fields) == 2 and all(text.isascii() and text.isdigit() for text in fields):
+        if number == 1 and len(fields) == 2 and all(map(_is_count, fields)):
             promised, dim = int(fields[0]), int(fields[1])
             continue
         if n_words is not None and len(rows) == n_words:
@@ -341,6 +354,10 @@ def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Floats]:
     return list(known), np.stack(rows)
 
 
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _LONGEST_COUNT
+
+
 def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Floats]:
     """Read X.npy and X.words.txt."""
     words_path = path.with_suffix(".words.txt")
@@ -367,6 +384,25 @@ def _read_matrix(path: Path) -> NDArray[np.generic]:
         return np.lib.format.open_memmap(path, mode="r")  # refuses object arrays
     except (ValueError, EOFError, OSError, *_BROKEN_HEADER) as error:  # objects, truncated, not npy, absent
         raise ConfigError(f"Cannot read {path} as a matrix of numbers: {error}.") from error
+
+
+def read_array(file: BufferedReader) -> NDArray[Any]:
+    """Return the array of an open .npy file. What its header says is compared with the file before room is made for it.
+
+    Raises:
+        ValueError: The file is none, holds objects (which may hold code), or other numbers than its header says.
+    """
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    try:
+        shape, _, dtype = readers[np.lib.format.read_magic(file)](file)
+        wanted = math.prod(shape) * dtype.itemsize
+    except (KeyError, ValueError, *_BROKEN_HEADER):
+        raise ValueError("it has no header as numpy writes it") from None
+    if dtype.hasobject or min(shape, default=0) < 0 or wanted != os.fstat(file.fileno()).st_size - file.tell():
+        raise ValueError("it holds objects, or not what its header says")
+    file.seek(0)
+    found: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    return found
 
 
 def relative_error(dim: int) -> float:

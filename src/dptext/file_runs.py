@@ -13,7 +13,7 @@ import itertools
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -252,7 +252,7 @@ class _Run:
         if state.certificate:
             with self._opened() if self._part.exists() else contextlib.nullcontext():
                 return self._publish(state)
-        with self._opened() as file:
+        with self._opened() as file, contextlib.closing(records):
             try:
                 charge = self._charge(state)
                 state = self._write(file, records, state, charge, on_progress)
@@ -262,7 +262,7 @@ class _Run:
                     self._clean()
                 raise
 
-    def _records(self, on_skip: Callable[[int, str], None] | None) -> Iterator[Record]:
+    def _records(self, on_skip: Callable[[int, str], None] | None) -> Generator[Record, None, None]:
         records = read_records(
             self.source,
             self.plan.fields,
@@ -271,17 +271,17 @@ class _Run:
             on_skip=on_skip,
             advice="Repair it, or skip such records: --on-error skip.",
         )
-        return records if self.plan.max_per_author is None else limited(records, self.plan.max_per_author)
+        return records if self.plan.max_per_author is None else _limited(records, self.plan.max_per_author)
 
     def _charge(self, state: State) -> Charge | None:
         """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
         if self.due is None:
             return None
-        subjects = None
-        if self.plan.fields.subject is not None:
-            subjects = (record.subject or "" for record in self._records(None))
         try:
-            return self.due.charge(state.charge_key, subjects)
+            if self.plan.fields.subject is None:
+                return self.due.charge(state.charge_key, None)
+            with contextlib.closing(self._records(None)) as records:
+                return self.due.charge(state.charge_key, (record.subject or "" for record in records))
         except ConfigError as error:
             if not isinstance(error, LedgerError) or not (error.unsure or self.plan.resume):
                 self._clean()  # nothing was charged and nothing drawn
@@ -474,6 +474,11 @@ class _Run:
         for path in (self._part, self._state, draft_path(self._state)):
             with writing(path):
                 path.unlink(missing_ok=True)
+
+
+def _limited(records: Generator[Record, None, None], most: int) -> Generator[Record, None, None]:
+    with contextlib.closing(records):
+        yield from limited(records, most)
 
 
 def _watched(records: Iterator[Record], digest: SubjectsDigest) -> Iterator[Record]:

@@ -31,6 +31,10 @@ _DRAIN: Final = 2**16
 _BOM: Final = b"\xef\xbb\xbf"
 _PARQUET_BATCH: Final = 256
 _MAX_INTEGER_BITS: Final = 1024
+#: How a cell begins that a spreadsheet computes.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+#: Bytes of the largest file that is read as a whole: no certificate or model comes near, and a device never ends.
+_MAX_WHOLE: Final = 2**28
 
 
 class Format(StrEnum):
@@ -119,6 +123,11 @@ def as_string(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def safe_cell(value: str) -> str:
+    """A cell of CSV that no spreadsheet takes for a formula: one that begins like a formula gets an apostrophe."""
+    return f"'{value}" if value.startswith(_FORMULA) else value
+
+
 def string_fault(value: str) -> str | None:
     """What makes a string unfit for a UTF-8 file, or None."""
     if "\x00" in value:
@@ -132,28 +141,67 @@ def string_fault(value: str) -> str | None:
     return None
 
 
-def file_error(path: str | os.PathLike[str], verb: str, error: OSError) -> ConfigError:
+def file_error(path: str | os.PathLike[str], verb: str, error: OSError | ValueError) -> ConfigError:
     """The error to raise where the system refuses to open, read or write a file.
 
     Args:
         path: The file.
         verb: What was tried: "read" or "write".
-        error: What the system answered. Only its wording is used.
+        error: What the system answered, of which only the wording is used; a ValueError says that this is no path.
     """
+    reason = "no path can hold a NUL character, or what the file system's encoding has not"
+    if isinstance(error, OSError):
+        reason = error.strerror or type(error).__name__
     advice = (
         "Give the path of an existing file that you may read."
         if verb == "read"
         else "Choose a folder that exists, that you may write to and whose disk has room."
     )
-    return ConfigError(f"Cannot {verb} {str(path)!r}: {error.strerror or type(error).__name__}. {advice}")
+    return ConfigError(f"Cannot {verb} {str(path)!r}: {reason}. {advice}")
 
 
-def _open_input(path: Path) -> io.BufferedReader:
+def open_input(path: Path) -> io.BufferedReader:
+    """Open a file for reading.
+
+    Raises:
+        ConfigError: If the system refuses.
+    """
     try:
         return path.open("rb")
-    except OSError as error:
+    except (OSError, ValueError) as error:
         problem = file_error(path, "read", error)
     raise problem
+
+
+def read_whole(path: Path, *, limit: int = _MAX_WHOLE) -> bytes:
+    """The bytes of a file that says what something else is: a certificate, settings, the description of a model.
+
+    Raises:
+        ConfigError: If it cannot be read, or is longer than ``limit`` bytes (as a device may be, without end).
+    """
+    with open_input(path) as file:
+        try:
+            data = file.read(limit + 1)
+        except OSError as error:
+            problem = file_error(path, "read", error)
+        else:
+            if len(data) <= limit:
+                return data
+            problem = ConfigError(f"Expected {str(path)!r} to be at most {limit} bytes long. Name the right file.")
+    raise problem
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON document. Where it is none, all that can be wrong is a `ValueError`, nesting included.
+
+    Raises:
+        ValueError: If this is not JSON. Its message may quote the document.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        pass
+    raise ValueError("the nesting is too deep")
 
 
 def file_rows(path: Path, kind: Format, names: Sequence[str], *, max_line: int) -> Generator[Row, None, None]:
@@ -165,7 +213,7 @@ def file_rows(path: Path, kind: Format, names: Sequence[str], *, max_line: int) 
         names: the fields that are needed, the text first.
         max_line: bytes of the longest line, or row of CSV, that is read whole.
     """
-    with _open_input(path) as raw:
+    with open_input(path) as raw:
         if kind is Format.PARQUET:
             yield from _parquet_rows(raw, names)
             return
@@ -395,40 +443,46 @@ def _parquet_rows(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Row]
         return
     # pyarrow quotes values in its messages.
     errors = (arrow.ArrowException, OSError, ValueError)
-    file = None
+    file = known = None
     with contextlib.suppress(*errors):
-        file = parquet.ParquetFile(raw)
-    if file is None:
+        # Without read-ahead. Its threads call `raw` and outlive a failed read; one that calls into a Python that is
+        # ending aborts the process.
+        file = parquet.ParquetFile(raw, pre_buffer=False)
+        known = file.schema_arrow.names
+    if file is None or known is None:
         yield Broken("the file is not Parquet, or it is truncated or damaged")
         return
-    for name in names:
-        if file.schema_arrow.names.count(name) != 1:
-            yield Broken(f"the file has no column {name!r} or several")
-            return
-    batches = None
-    with contextlib.suppress(*errors):
-        batches = file.iter_batches(batch_size=_PARQUET_BATCH, columns=list(names), use_threads=False)
-    while batches is not None:
-        batch = None
-        ended = False
-        try:
-            batch = next(batches)
-        except StopIteration:
-            ended = True
-        except errors:
-            pass
-        if ended:
-            return
-        if batch is None:
-            break
-        for start in range(batch.num_rows):
-            yield _parquet_row(batch, start, errors)
-    yield Broken("the Parquet data is truncated or damaged")
+    with file:
+        for name in names:
+            if known.count(name) != 1:
+                yield Broken(f"the file has no column {name!r} or several")
+                return
+        batches = None
+        with contextlib.suppress(*errors):
+            batches = file.iter_batches(batch_size=_PARQUET_BATCH, columns=list(names), use_threads=False)
+        while batches is not None:
+            batch = None
+            ended = False
+            try:
+                batch = next(batches)
+            except StopIteration:
+                ended = True
+            except errors:
+                pass
+            if ended:
+                return
+            if batch is None:
+                break
+            for start in range(batch.num_rows):
+                yield _parquet_row(batch, start, errors)
+        yield Broken("the Parquet data is truncated or damaged")
 
 
 def _parquet_row(batch: Any, index: int, errors: tuple[type[Exception], ...]) -> Row:
+    # The others come of times that lie outside of what Python has, of a zone that it does not know, or are finer.
+    unmatched: tuple[type[Exception], ...] = (*errors, ArithmeticError, LookupError, TypeError, ImportError)
     try:
         row: dict[str, object] = batch.slice(index, 1).to_pylist()[0]
-    except errors:
-        return Bad("a value is not UTF-8, or of a type that Python has no match for")
+    except unmatched:
+        return Bad("a value is not UTF-8, or Python has no match for it")
     return row

@@ -17,7 +17,7 @@ import hashlib
 import itertools
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -157,7 +157,7 @@ def read_records(
     on_skip: Callable[[int, str], None] | None = None,
     max_characters: int = MAX_CHARACTERS,
     advice: str = _ADVICE,
-) -> Iterator[Record]:
+) -> Generator[Record, None, None]:
     """Stream the records of a file or of any iterable of rows, in order.
 
     Files are read strictly as UTF-8; a byte order mark at the start is dropped. One record is in memory at a time
@@ -185,7 +185,7 @@ def read_records(
             its users can set.
 
     Yields:
-        The records.
+        The records. Closing the generator closes the file, as its end does.
 
     Raises:
         ConfigError: If a setting is wrong or the file cannot be opened.
@@ -219,7 +219,7 @@ def _file_records(
     on_error: OnError,
     on_skip: Callable[[int, str], None] | None,
     advice: str,
-) -> Iterator[Record]:
+) -> Generator[Record, None, None]:
     with contextlib.closing(file_rows(path, kind, needed(check.fields), max_line=check.max_line)) as rows:
         first = next(rows, Broken("the file holds no records"))
         items = itertools.chain([first], rows)
@@ -234,7 +234,7 @@ def _checked(
     on_error: OnError,
     on_skip: Callable[[int, str], None] | None,
     advice: str,
-) -> Iterator[Record]:
+) -> Generator[Record, None, None]:
     """Turn rows into records, and faults into errors or skips."""
     good = 0
     seen: set[bytes] = set()
@@ -335,12 +335,12 @@ def _identifier(value: object) -> str | None:
 
 def _require_file(path: Path) -> None:
     """Refuse a path where there is nothing to read at the call, not at the first record."""
-    problem: OSError
+    problem: OSError | ValueError
     try:
         if not stat.S_ISDIR(path.stat().st_mode):
             return
         problem = IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         problem = error
     raise file_error(path, "read", problem)
 

@@ -7,7 +7,6 @@ import json
 import math
 import sys
 import time
-import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,16 +37,15 @@ from dptext.audits.sensitivity import (
     simulate,
     violating_pairs,
 )
+from dptext.embeddings import read_array
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.files import Target
-from dptext.formats import file_error
+from dptext.formats import file_error, open_input
 from dptext.guarantee import Json
 from dptext.noise import Norm, Vectors
 
 _LINE_EVERY_SECONDS = 10.0
-#: What numpy's reader raises for a file that is no array, or whose header has been damaged.
-_MALFORMED = (ValueError, TypeError, OverflowError, MemoryError, SyntaxError, tokenize.TokenError)
 _LARGEST_DIM = 1 << 16
 #: What a table shows of many numbers of coordinates: where the published curves rise, and powers of two.
 _SHOWN_DIMS = frozenset((1, 2, 3, 4, 8, 10, 12, 16, 20, 24, 32, 64, 128, 160, 192, 224, 255))
@@ -163,11 +161,13 @@ def _dims(text: str) -> tuple[int, ...]:
 def _read(path: Path) -> Vectors:
     """The array of a .npy file. Objects, which may hold code, are refused by numpy's reader."""
     try:
-        with path.open("rb") as file:
-            array: Vectors = np.lib.format.read_array(file)
+        with open_input(path) as file:
+            array: Vectors = read_array(file)
+    except ConfigError:
+        raise
     except OSError as error:
         problem = file_error(path, "read", error)
-    except _MALFORMED:
+    except ValueError:
         problem = ConfigError(f"Expected {str(path)!r} to be a .npy file of floats. Write it with numpy.save.")
     else:
         return array

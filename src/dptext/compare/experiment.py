@@ -50,7 +50,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,7 +57,7 @@ from typing import Final, Literal
 
 from dptext import _validate
 from dptext.compare.keys import Keys, Table, as_json, as_name, as_table, as_values, nearest
-from dptext.config import SPECS
+from dptext.config import SPECS, read_toml
 from dptext.errors import ConfigError
 from dptext.guarantee import Json
 from dptext.records import OnError
@@ -245,13 +244,7 @@ def read_experiment(path: Path) -> Experiment:
     Raises:
         ConfigError: the file cannot be read, is not TOML, or says what cannot be run; it names the key.
     """
-    try:
-        data = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"Cannot read the experiment {path}: {error.strerror}. Give the path of a file.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not a TOML file: {error}.") from error
-    return parse_experiment(data)
+    return parse_experiment(read_toml(path))
 
 
 def parse_experiment(data: Table) -> Experiment:

@@ -26,6 +26,7 @@ from typing import Final, Literal
 from dptext import _validate
 from dptext.compare.table import read_json
 from dptext.errors import ConfigError
+from dptext.formats import parse_json
 from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, Json, Unit, format_delta, format_epsilon
 from dptext.utility.tables import PUBLIC_ONLY
 
@@ -311,8 +312,8 @@ def gathered(rows: Iterable[Mapping[str, Json]]) -> list[Measured]:
         for row in rows:
             groups.setdefault((str(row["corpus"]), str(row["row"]), str(row["settings"])), []).append(row)
         return [_measured(group) for group in groups.values()]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError("Expected a table that `dptext compare` wrote: a row lacks a column.") from error
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise ConfigError("Expected a table that `dptext compare` wrote: a row lacks a column or a number.") from error
 
 
 def _measured(group: Sequence[Mapping[str, Json]]) -> Measured:
@@ -328,6 +329,7 @@ def _measured(group: Sequence[Mapping[str, Json]]) -> Measured:
             highs = [_number(row["value"] if row["high"] is None else row["high"]) for row in own]
             numbers[metric] = Interval(sum(values) / len(values), min(lows), max(highs))
     metric_privacy = first["metric_privacy"]
+    _parsed(str(first["settings"]))  # better refused now than shown half
     return Measured(
         corpus=str(first["corpus"]),
         row=str(first["row"]),
@@ -350,8 +352,8 @@ def _measured(group: Sequence[Mapping[str, Json]]) -> Measured:
 
 
 def _number(value: Json) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError("a number was expected")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError("a finite number was expected")
     return float(value)
 
 
@@ -360,7 +362,7 @@ def _optional(value: Json) -> float | None:
 
 
 def _parsed(settings: str) -> Json:
-    found: Json = json.loads(settings or "{}")
+    found: Json = parse_json(settings or "{}")
     return found
 
 
@@ -379,7 +381,7 @@ def reduced(experiment: Mapping[str, Json], rows: Iterable[Mapping[str, Json]]) 
         rows: its table.
 
     Raises:
-        ConfigError: the grid is not finished.
+        ConfigError: the grid is not finished, or a row lacks a column.
     """
     if left := unfinished(experiment):
         raise ConfigError(
@@ -388,11 +390,14 @@ def reduced(experiment: Mapping[str, Json], rows: Iterable[Mapping[str, Json]]) 
     about: dict[str, Json] = {
         key: experiment.get(key) for key in ("name", "written", "version", "machine", "command", "cells")
     }
-    kept: list[Json] = [
-        {column: row[column] for column in _KEPT}
-        for row in rows
-        if row["metric"] in _METRICS or row["error"] or str(row["metric"]).endswith(_REFUTED)
-    ]
+    try:
+        kept: list[Json] = [
+            {column: row[column] for column in _KEPT}
+            for row in rows
+            if row["metric"] in _METRICS or row["error"] or str(row["metric"]).endswith(_REFUTED)
+        ]
+    except (KeyError, TypeError) as error:
+        raise ConfigError("Expected a table that `dptext compare` wrote: a row lacks a column.") from error
     return {"about": about, "rows": kept}
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from dptext.compare.rows import COLUMNS
 from dptext.errors import ConfigError
 from dptext.files import Target, writing
-from dptext.formats import load_pyarrow
+from dptext.formats import load_pyarrow, parse_json, read_whole
 from dptext.guarantee import Json
 
 PARQUET: Final = "table.parquet"
@@ -45,9 +45,9 @@ def read_json(path: Path) -> Json:
         ConfigError: there is no such file, or it holds something else.
     """
     try:
-        found: Json = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"Cannot read {path}: {error.strerror}. Give the path of an existing file.") from error
+        found: Json = parse_json(read_whole(path))
+    except ConfigError:
+        raise
     except ValueError:
         raise ConfigError(f"{path} is not a JSON file: it was cut short or edited. Remove it and run again.") from None
     return found

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate, accounting, latent
+from dptext.embeddings import read_array
 from dptext.errors import ConfigError, IncomparableError
 from dptext.files import create_private
 from dptext.guarantee import (
@@ -272,8 +273,8 @@ def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCod
     path = folder / _CODEBOOK_FILE
     try:
         described = json.loads(path.read_bytes())
-        with (folder / _POINTS_FILE).open("rb") as file:  # np.load would open an archive too
-            points = np.lib.format.read_array(file, allow_pickle=False)
+        with (folder / _POINTS_FILE).open("rb") as file:
+            points = read_array(file)
         texts, labels, sources, k = (described[key] for key in ("texts", "labels", "sources", "k"))
         sizes = {len(texts), len(labels), len(sources), len(points)}
         right = isinstance(k, int) and len(sizes) == 1 and 1 <= k < len(texts)

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate, accounting, ranking
-from dptext.embeddings import ALONE
+from dptext.embeddings import ALONE, read_array
 from dptext.errors import ConfigError, IncomparableError
 from dptext.files import create_private
 from dptext.formats import string_fault
@@ -268,8 +268,8 @@ class Candidates:
             middle = np.array(centre, np.float64)
             points = np.empty((len(texts), 0), np.int16)
             if self.ranker != "tfidf":
-                with (folder / _POINTS_FILE).open("rb") as file:  # np.load would open an archive too
-                    points = np.lib.format.read_array(file)
+                with (folder / _POINTS_FILE).open("rb") as file:
+                    points = read_array(file)
             right = described["ranker"] == self.ranker and _belongs(pool, self) and bool(np.isfinite(middle).all())
             right = right and points.dtype == np.int16 and points.shape == (len(texts), *middle.shape)
             right = right and bool((np.abs(points.astype(np.int32)) <= GRID).all())

@@ -6,16 +6,16 @@ Everything is checked here, once, so that the page can trust it. Private samples
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NoReturn
 
 from dptext.errors import ConfigError
-from dptext.formats import file_error
+from dptext.formats import parse_json, read_whole
 from dptext.guarantee import Basis, Guarantee, Json
 
 TABLE: Final = "table.json"
@@ -221,9 +221,9 @@ def _load(path: Path) -> Json:
     data: Json = None
     damaged = False
     try:
-        data = json.loads(path.read_text("utf-8"), parse_constant=_refuse_constant)
-    except OSError as error:
-        raise file_error(path, "read", error) from None
+        data = json.loads(read_whole(path), parse_constant=_refuse_constant)
+    except ConfigError:
+        raise
     except (ValueError, RecursionError):
         damaged = True
     if damaged:
@@ -269,7 +269,7 @@ class _Fields:
 
     def number(self, key: str) -> float:
         found = self._get(key)
-        if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+        if isinstance(found, bool) or not isinstance(found, int | float) or not abs(found) <= sys.float_info.max:
             _mismatch(self.name, f"{key} is no finite number")
         return float(found)
 
@@ -355,7 +355,7 @@ def _epsilon_shown(settings: Mapping[str, Json]) -> str:
 
 def _settings(text: str, name: str) -> Mapping[str, Json]:
     try:
-        found = json.loads(text) if text else {}
+        found = parse_json(text) if text else {}
     except ValueError:
         found = None
     return found if isinstance(found, dict) else _mismatch(name, "settings is no JSON object")

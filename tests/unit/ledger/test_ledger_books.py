@@ -137,7 +137,7 @@ def test_noise_needs_a_delta(ledger: Ledger) -> None:
     pure = opened(ledger, 1e6)
     for event in (GaussianEvent(100.0), ZcdpEvent(0.001), SampledGaussianEvent(5.0, 0.001, 1)):
         with pytest.raises(BudgetExceededError, match="at this delta no epsilon holds") as caught:
-            ledger.charge(pure, request(event))
+            ledger.charge(pure, request(event, terms=Terms(Trust.CENTRAL)))
         assert (caught.value.asked, caught.value.left, caught.value.gap) == (math.inf, 1e6, math.inf)
 
 
