@@ -15,23 +15,22 @@ $(STAMPS)/venv:
 	$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
-# Wheels alone, each compared with its hash. Then what torch needs unless it is built for the CPU. Last this tree, by the
+# Wheels alone, each compared with its hash: torch for the CPU where pip knows of it, else with CUDA. Last this tree, by the
 # backend of the lock, as pip takes nothing editable among hashes.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED := $(INSTALL) --require-hashes --only-binary :all:
-CPU := $(BIN)/python -c 'from importlib.metadata import version; exit("+cpu" not in version("torch"))'
 define install
-	$(LOCKED) -r $(1) -r locks/torch.txt
-	$(CPU) || $(LOCKED) -r locks/cuda.txt
+	$(LOCKED) -r $(1)
+	$(LOCKED) -r locks/torch-cpu.txt 2>/dev/null || $(LOCKED) -r locks/torch.txt
 	$(INSTALL) --no-build-isolation -e .
 	$(BIN)/python -m pip check
 endef
 
-$(STAMPS)/demo: $(STAMPS)/venv pyproject.toml locks/demo.txt locks/torch.txt locks/cuda.txt
+$(STAMPS)/demo: $(STAMPS)/venv pyproject.toml locks/demo.txt locks/torch.txt
 	$(call install,locks/demo.txt)
 	@touch $@
 
-$(STAMPS)/dev: $(STAMPS)/venv pyproject.toml locks/dev.txt locks/torch.txt locks/cuda.txt
+$(STAMPS)/dev: $(STAMPS)/venv pyproject.toml locks/dev.txt locks/torch.txt
 	$(call install,locks/dev.txt)
 	@touch $@ $(STAMPS)/demo
 
@@ -87,14 +86,14 @@ bench: $(STAMPS)/dev
 check: lint type imports dependencies test
 
 # every version with the hashes of its files, for Linux and macOS; refreshed by hand: make lock
-LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
-  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' --no-emit-package torch
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \
+  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
+NO_TORCH := --no-emit-package torch --excludes locks/cuda.in pyproject.toml locks/backend.in
 lock: $(STAMPS)/venv
 	$(LOCKED) -r locks/dev.txt
-	$(LOCK) --upgrade --excludes locks/cuda.in --extra all --extra dev -o locks/dev.txt pyproject.toml locks/backend.in
-	$(LOCK) --upgrade --excludes locks/cuda.in --extra neural --extra sbert --extra audit -c locks/dev.txt \
-	  -o locks/demo.txt pyproject.toml locks/backend.in
-	$(LOCK) --upgrade -c locks/dev.txt -o locks/cuda.txt locks/torch.txt
+	$(LOCK) -o locks/dev.txt $(NO_TORCH) --extra all --extra dev
+	$(LOCK) -o locks/demo.txt $(NO_TORCH) --extra neural --extra sbert --extra audit -c locks/dev.txt
+	$(LOCK) -o locks/torch.txt locks/torch.in -c locks/dev.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

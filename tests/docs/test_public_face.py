@@ -237,16 +237,17 @@ def test_the_locks_hold_what_we_depend_on_with_hashes() -> None:
     project, extras = pyproject["project"], pyproject["project"]["optional-dependencies"]
     always = names(project["dependencies"]) | names(pyproject["build-system"]["requires"]) | {"editables"}
     everything = re.findall(r"\w+", extras["all"][0].partition("[")[2])
-    dev, demo, cuda, torch = map(locked, ("dev", "demo", "cuda", "torch"))
-    assert torch == {"torch": {"2.13.0"}}
-    assert {each for extra in extras.values() for each in extra if each.startswith("torch")} == {"torch==2.13.0"}
+    dev, demo, torch, cpu = map(locked, ("dev", "demo", "torch", "torch-cpu"))
+    pins = {each for extra in extras.values() for each in extra if each.startswith("torch")}
+    assert pins == {"torch==2.13.0"} == set((ROOT / "locks" / "torch.in").read_text("utf-8").split())
+    assert (torch["torch"], cpu) == ({"2.13.0"}, {"torch": {"2.13.0+cpu"}})
     for lock, wanted in ((dev, [*everything, "dev"]), (demo, ["neural", "sbert", "audit"])):
-        assert always | names([each for extra in wanted for each in extras[extra]]) <= lock.keys() | torch.keys()
-    # one version for each purpose, and of CUDA only what torch's build for it needs
+        assert always | names([each for extra in wanted for each in extras[extra]]) <= lock.keys() | {"torch"}
+    # one version for each purpose; CUDA comes with the torch that needs it
     assert all(versions == dev[name] for name, versions in demo.items())
-    assert all(versions == dev[name] for name, versions in cuda.items() if name in dev)
-    assert names((ROOT / "locks" / "cuda.in").read_text("utf-8").splitlines()) <= cuda.keys() - dev.keys()
-    assert not any(name.startswith(("nvidia-", "cuda-")) for name in dev)
+    assert all(versions == dev[name] for name, versions in torch.items() if name in dev)
+    assert names((ROOT / "locks" / "cuda.in").read_text("utf-8").splitlines()) <= torch.keys() - dev.keys()
+    assert not any(name.startswith(("torch", "nvidia-", "cuda-")) for name in (*dev, *demo))
 
 
 def test_make_installs_nothing_without_a_hash() -> None:
