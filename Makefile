@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMPS := .venv/stamps
 SOURCES := $(shell find src tests benchmarks experiments docs -name '*.py' 2>/dev/null)
 
-.PHONY: install demo format lint type imports dependencies test test-all bench docs constraints check clean
+.PHONY: install demo format lint type imports dependencies test test-all bench docs lock check clean
 
 # -- set-up: once, and again only when the pins or the package's metadata change
 
@@ -15,12 +15,23 @@ $(STAMPS)/venv:
 	$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/demo: $(STAMPS)/venv pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[neural,sbert,audit]'
+# Wheels alone, each compared with its hash: torch for the CPU where pip knows of it, else with CUDA. Last this tree, by the
+# backend of the lock, as pip takes nothing editable among hashes.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+LOCKED := $(INSTALL) --require-hashes --only-binary :all:
+define install
+	$(LOCKED) -r $(1)
+	$(LOCKED) -r locks/torch-cpu.txt 2>/dev/null || $(LOCKED) -r locks/torch.txt
+	$(INSTALL) --no-build-isolation -e .
+	$(BIN)/python -m pip check
+endef
+
+$(STAMPS)/demo: $(STAMPS)/venv pyproject.toml locks/demo.txt locks/torch.txt
+	$(call install,locks/demo.txt)
 	@touch $@
 
-$(STAMPS)/dev: $(STAMPS)/venv pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+$(STAMPS)/dev: $(STAMPS)/venv pyproject.toml locks/dev.txt locks/torch.txt
+	$(call install,locks/dev.txt)
 	@touch $@ $(STAMPS)/demo
 
 install: $(STAMPS)/dev
@@ -74,10 +85,15 @@ bench: $(STAMPS)/dev
 
 check: lint type imports dependencies test
 
-# every version pinned, for all extras; refreshed by hand: make constraints
-constraints: $(STAMPS)/dev
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url \
-	  --no-emit-find-links --constraint constraints.in --all-extras --upgrade --output-file constraints.txt pyproject.toml
+# every version with the hashes of its files, for Linux and macOS; refreshed by hand: make lock
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \
+  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
+NO_TORCH := --no-emit-package torch --excludes locks/cuda.in pyproject.toml locks/backend.in
+lock: $(STAMPS)/venv
+	$(LOCKED) -r locks/dev.txt
+	$(LOCK) -o locks/dev.txt $(NO_TORCH) --extra all --extra dev
+	$(LOCK) -o locks/demo.txt $(NO_TORCH) --extra neural --extra sbert --extra audit -c locks/dev.txt
+	$(LOCK) -o locks/torch.txt locks/torch.in -c locks/dev.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

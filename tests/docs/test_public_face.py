@@ -4,6 +4,7 @@ import ast
 import importlib
 import json
 import pkgutil
+import re
 import subprocess
 import sys
 import tomllib
@@ -215,21 +216,45 @@ def test_the_audits_of_the_readme_end_as_it_says(tmp_path: Path) -> None:
     assert done.stdout.endswith("survives\n"), done.stderr
 
 
-def test_torch_is_pinned_and_the_pins_cover_what_we_depend_on() -> None:
-    pins = {
-        line.partition("==")[0].strip().lower(): line
-        for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-        if "==" in line
-    }
-    assert pins["torch"].startswith("torch==2.13.0")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    wanted = [
-        *project["dependencies"],
-        *project["optional-dependencies"]["dev"],
-        *project["optional-dependencies"]["glove"],
-        *project["optional-dependencies"]["audit"],
-        *project["optional-dependencies"]["report"],
-    ]
-    for requirement in wanted:
-        name = requirement.partition(">=")[0].partition("==")[0].partition("[")[0].strip().lower()
-        assert name in pins, name
+def locked(name: str) -> dict[str, set[str]]:
+    """The versions of every package in a lock; each with hashes, and nothing else."""
+    text = (ROOT / "locks" / f"{name}.txt").read_text("utf-8")
+    found: dict[str, set[str]] = {}
+    for entry in re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", "").splitlines():
+        parts = re.fullmatch(r"([a-z0-9.-]+)==(\S+)( ; [^#\\]+?)?((?:\s+--hash=sha256:[0-9a-f]{64})+)", entry)
+        assert parts is not None, entry  # no option, no address of an index, nothing without a hash
+        found.setdefault(parts[1], set()).add(parts[2])
+    assert found
+    return found
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower() for requirement in requirements}
+
+
+def test_the_locks_hold_what_we_depend_on_with_hashes() -> None:
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    project, extras = pyproject["project"], pyproject["project"]["optional-dependencies"]
+    always = names(project["dependencies"]) | names(pyproject["build-system"]["requires"]) | {"editables"}
+    everything = re.findall(r"\w+", extras["all"][0].partition("[")[2])
+    dev, demo, torch, cpu = map(locked, ("dev", "demo", "torch", "torch-cpu"))
+    pins = {each for extra in extras.values() for each in extra if each.startswith("torch")}
+    assert pins == {"torch==2.13.0"} == set((ROOT / "locks" / "torch.in").read_text("utf-8").split())
+    assert (torch["torch"], cpu) == ({"2.13.0"}, {"torch": {"2.13.0+cpu"}})
+    for lock, wanted in ((dev, [*everything, "dev"]), (demo, ["neural", "sbert", "audit"])):
+        assert always | names([each for extra in wanted for each in extras[extra]]) <= lock.keys() | {"torch"}
+    # one version for each purpose; CUDA comes with the torch that needs it
+    assert all(versions == dev[name] for name, versions in demo.items())
+    assert all(versions == dev[name] for name, versions in torch.items() if name in dev)
+    assert names((ROOT / "locks" / "cuda.in").read_text("utf-8").splitlines()) <= torch.keys() - dev.keys()
+    assert not any(name.startswith(("torch", "nvidia-", "cuda-")) for name in (*dev, *demo))
+
+
+def test_make_installs_nothing_without_a_hash() -> None:
+    lines = (ROOT / "Makefile").read_text("utf-8").splitlines()
+    installing = [line for line in lines if "pip install" in line]
+    assert installing == [line for line in lines if line.startswith("INSTALL := ")]
+    assert all("--no-deps" in line for line in installing)
+    used = [line for line in lines if "$(INSTALL)" in line]
+    assert len(used) == 2
+    assert all("--require-hashes --only-binary :all:" in line or "--no-build-isolation -e ." in line for line in used)

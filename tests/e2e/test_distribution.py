@@ -14,7 +14,8 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-WANTED = ("Makefile", "CONTRIBUTING.md", "constraints.txt", "conftest.py", "docs/index.md", "tests/conftest.py")
+UV = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
+WANTED = ("Makefile", "CONTRIBUTING.md", "locks/dev.txt", "conftest.py", "docs/index.md", "tests/conftest.py")
 
 
 @dataclass(frozen=True)
@@ -32,18 +33,17 @@ class Installed:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Wheel and sdist, the wheel made from the sdist, so that this has all that is needed."""
     folder = tmp_path_factory.mktemp("built")
-    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
-    subprocess.run([uv, "build", "--quiet", "--out-dir", str(folder), str(ROOT)], check=True)
+    subprocess.run([UV, "build", "--quiet", "--out-dir", str(folder), str(ROOT)], check=True)
     return folder
 
 
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     folder = tmp_path_factory.mktemp("installed")
-    venv.create(folder / "venv", with_pip=True)
+    venv.create(folder / "venv")
     (wheel,) = built.glob("*.whl")
-    pip = [str(folder / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True)
+    install = [UV, "pip", "install", "--quiet", "-p", str(folder / "venv"), "-c", str(ROOT / "locks" / "dev.txt")]
+    subprocess.run([*install, str(wheel)], check=True)
     (folder / "public.txt").write_text("Pay the phone bill\nBook a train to Oslo\nPlay some jazz\n", "utf-8")
     (folder / "e.toml").write_text(
         'name = "small"\nseed = 1\nutilities = ["fidelity"]\ncorpora = { made = { sample = 60 } }\n'
