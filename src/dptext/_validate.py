@@ -12,9 +12,16 @@ from dptext.errors import ConfigError
 
 Number = int | float
 
+#: Of what nobody has more: texts, coordinates, runs.
+_LARGEST_COUNT = 10**12
+
 
 def _refuse(name: str, value: object, condition: str) -> ConfigError:
-    return ConfigError(f"Expected {name}={value!r} {condition}.")
+    try:
+        shown = repr(value)
+    except ValueError:  # Python writes no integer of thousands of digits
+        shown = "an integer of thousands of digits"
+    return ConfigError(f"Expected {name}={shown} {condition}.")
 
 
 def _float(value: Number) -> float:
@@ -60,10 +67,12 @@ def within(low: Number, high: Number, **values: Number) -> None:
 
 
 def count(**values: int) -> None:
-    """Raise ConfigError unless every value is an integer of at least 1."""
+    """Raise ConfigError unless every value is an integer from 1 to 10^12, more than anybody has of anything."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise _refuse(name, value, "to be an integer >= 1")
+        if value > _LARGEST_COUNT:
+            raise _refuse(name, value, f"to be at most {_LARGEST_COUNT}")
 
 
 def one_of(known: Iterable[str], **values: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import signal
 import sys
+import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated
+from typing import Annotated, Final, NoReturn
 
 import typer
 import typer.main
@@ -26,11 +27,29 @@ from dptext.cli.options import (
     SpecOption,
     SubjectKeyOption,
     TextFieldOption,
+    any_path,
+    file_argument,
+    file_option,
+    folder_option,
+    folder_path,
+    ledger_location,
+    output_option,
+    output_path,
 )
+from dptext.cli.stopping import Stopped, listen
+from dptext.cli.terminal import open_streams
 from dptext.cli.utility_app import utility
 from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError
 
 INTERNAL_ERROR = 70
+#: What the system answers where a path or a disk cannot be used.
+_REFUSALS: Final = frozenset(
+    (
+        *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP),
+        *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO),
+        *(errno.EBUSY, errno.ETXTBSY, errno.ENXIO, errno.ENODEV, errno.ESTALE, errno.EMFILE, errno.ENFILE),
+    )
+)
 
 app = typer.Typer(
     name="dptext",
@@ -59,7 +78,8 @@ def explain(
     certificate: Annotated[
         Path | None,
         typer.Argument(
-            help="OUT.guarantee.json, or OUT with it beside: verify OUT and say it in words. Or MODEL, a folder."
+            parser=any_path,
+            help="OUT.guarantee.json, or OUT with it beside: verify OUT and say it in words. Or MODEL, a folder.",
         ),
     ] = None,
     mechanism: MechanismOption = None,
@@ -68,7 +88,10 @@ def explain(
     unit: Annotated[str | None, typer.Option("--unit", help="token, sentence, document or author.")] = None,
     delta: DeltaOption = 0.0,
     ledger: Annotated[
-        str | None, typer.Option("--ledger", help="With a certificate: look the charge up in these books, too.")
+        str | None,
+        typer.Option(
+            "--ledger", parser=ledger_location, help="With a certificate: look the charge up in these books, too."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -93,16 +116,18 @@ def explain(
 
 @app.command()
 def fit(
-    target: Annotated[Path, typer.Option("--out", metavar="MODEL", help="New folder of the model.")],
+    target: Annotated[Path, folder_option("--out", metavar="MODEL", help="New folder of the model.")],
     mechanism: MechanismOption = None,
     settings: SetOption = None,
     spec: SpecOption = None,
     public: PublicOption = None,
     private: Annotated[
-        Path | None, typer.Option("--private", help="Private records to train on, where the mechanism is made for it.")
+        Path | None,
+        file_option("--private", help="Private records to train on, where the mechanism is made for it."),
     ] = None,
     pool: Annotated[
-        Path | None, typer.Option("--pool", help="Public records to choose among, where not those of --public.")
+        Path | None,
+        file_option("--pool", help="Public records to choose among, where not those of --public."),
     ] = None,
     text_field: TextFieldOption = "text",
     label_field: LabelFieldOption = None,
@@ -128,8 +153,11 @@ def fit(
 
 @app.command()
 def privatize(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="Records: .jsonl .csv .parquet .txt, also .gz.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="The new file; OUT.guarantee.json is its certificate.")],
+    source: Annotated[Path, file_argument(metavar="IN", help="Records: .jsonl .csv .parquet .txt, also .gz.")],
+    target: Annotated[
+        Path,
+        typer.Argument(metavar="OUT", parser=output_path, help="The new file; OUT.guarantee.json is its certificate."),
+    ],
     mechanism: MechanismOption = None,
     settings: SetOption = None,
     spec: SpecOption = None,
@@ -152,7 +180,11 @@ def privatize(
     ledger: Annotated[
         str | None,
         typer.Option(
-            "--ledger", envvar="DPTEXT_LEDGER", show_envvar=True, help="Books with the account; see `dptext budget`."
+            "--ledger",
+            parser=ledger_location,
+            envvar="DPTEXT_LEDGER",
+            show_envvar=True,
+            help="Books with the account; see `dptext budget`.",
         ),
     ] = None,
     account: Annotated[
@@ -218,11 +250,10 @@ def privatize(
 
 @app.command()
 def compare(
-    experiment: Annotated[
-        Path, typer.Argument(metavar="EXPERIMENT.toml", help="Corpora, mechanisms, what to measure.")
-    ],
+    experiment: Annotated[Path, file_argument(metavar="EXPERIMENT.toml", help="Corpora, mechanisms, what to measure.")],
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder of cells and table; gone on with if there.")
+        Path,
+        folder_option("--out", metavar="DIR", help="Folder of cells and table; gone on with if there."),
     ],
     workers: Annotated[int, typer.Option("--workers", help="Processes at once; 0 is one a core.")] = 0,
     memory: Annotated[
@@ -264,10 +295,13 @@ def recommend(
     delta: Annotated[float, typer.Option("--delta", help="At most; above 1e-3 nothing is protected.")] = 1e-3,
     table: Annotated[
         Path | None,
-        typer.Option("--table", help="Folder of `dptext compare`, or a file of --reduce; not our own table."),
+        typer.Option(
+            "--table", parser=any_path, help="Folder of `dptext compare`, or a file of --reduce; not our own table."
+        ),
     ] = None,
     reduce: Annotated[
-        Path | None, typer.Option("--reduce", metavar="FILE", help="Also write the rows that are read of --table.")
+        Path | None,
+        output_option("--reduce", metavar="FILE", help="Also write the rows that are read of --table."),
     ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -280,8 +314,10 @@ def recommend(
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `dptext compare` wrote.")],
-    target: Annotated[Path | None, typer.Option("--out", help="The page; default: DIR/report.html.")] = None,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", parser=folder_path, help="Folder that `dptext compare` wrote.")
+    ],
+    target: Annotated[Path | None, output_option("--out", help="The page; default: DIR/report.html.")] = None,
     show_private: Annotated[
         bool, typer.Option("--show-private", help="Also show samples of private records, where they were kept.")
     ] = False,
@@ -325,21 +361,60 @@ def exit_code(error: DPTextError) -> int:
 
 
 def _withhold(kind: type[BaseException], _: BaseException, trace: TracebackType | None) -> None:
+    """Report an unexpected error and end."""
+    _tell(kind, trace)
+    os._exit(INTERNAL_ERROR)  # an exception would end with status 1, which means that an audit refuted a claim
+
+
+def _withhold_unraisable(found: sys.UnraisableHookArgs) -> None:
+    """Report an error of what ends as an object goes, which Python would print whole; a signal may come there, too."""
+    if isinstance(found.exc_value, Stopped):
+        print(f"dptext: {found.exc_value}", file=sys.stderr, flush=True)
+        os._exit(found.exc_value.code)
+    _tell(found.exc_type, found.exc_traceback)
+
+
+def _tell(kind: type[BaseException], trace: TracebackType | None) -> None:
     """Report an unexpected error without its message, which might hold private text."""
     frame = trace
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     where = f" at {Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" if frame else ""
     print(f"dptext: internal error {kind.__name__}{where}; its message is withheld.", file=sys.stderr, flush=True)
-    os._exit(INTERNAL_ERROR)  # an exception would end with status 1, which means that an audit refuted a claim
 
 
 def main() -> None:
     """Run the command line; every deliberate error becomes one line on stderr and an exit code."""
     sys.excepthook = _withhold
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `dptext mechanisms | head` ends quietly
+    sys.unraisablehook = _withhold_unraisable
+    threading.excepthook = lambda found: _tell(found.exc_type, found.exc_traceback)
+    open_streams()
+    listen()
     try:
-        typer.main.get_command(app)()  # calling app itself would put typer's own excepthook in place
-    except DPTextError as error:
-        print(f"dptext: {error}", file=sys.stderr)
-        raise SystemExit(exit_code(error)) from None
+        try:
+            typer.main.get_command(app)()  # calling app itself would put typer's own excepthook in place
+        finally:
+            sys.stdout.flush()
+    except (DPTextError, OSError) as error:
+        problem = error if isinstance(error, DPTextError) else refusal(error)
+        if problem is None:
+            raise
+        _end(str(problem), exit_code(problem))
+    except Stopped as stopped:
+        _end(str(stopped), stopped.code)
+
+
+def refusal(error: OSError) -> ConfigError | None:
+    """What the system says of a path or a disk, where nobody said it better; None for what is no such fault."""
+    if error.errno not in _REFUSALS:
+        return None
+    path = "a file" if error.filename is None else repr(error.filename)
+    return ConfigError(
+        f"Cannot use {path}: {os.strerror(error.errno)}. Look at the paths of the command, what you may "
+        "read and write there, and the room on the disk."
+    )
+
+
+def _end(message: str, code: int) -> NoReturn:
+    print("dptext: " + message.replace("\n", "\\n"), file=sys.stderr, flush=True)
+    raise SystemExit(code) from None

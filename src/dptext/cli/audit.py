@@ -16,6 +16,7 @@ from dptext.audits.enumeration import exact
 from dptext.audits.report import Report
 from dptext.audits.subjects import Progress, Subject, claim_of
 from dptext.cli.privatize import chosen, fitted
+from dptext.cli.terminal import bars
 from dptext.errors import ConfigError
 from dptext.files import Target
 from dptext.guarantee import ApproximateEvent, Basis, Guarantee, Json, MetricEvent, PureEvent, Unit
@@ -201,11 +202,10 @@ def progress(title: str) -> Iterator[Progress | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=bars(), transient=True) as bar:
         task = bar.add_task("")
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -20,6 +20,10 @@ from dptext.cli.options import (
     SetOption,
     SpecOption,
     TextFieldOption,
+    file_argument,
+    file_option,
+    folder_option,
+    output_option,
     target_of,
 )
 
@@ -49,6 +53,8 @@ UnitOption = Annotated[str | None, typer.Option("--unit", help="Whose guarantee:
 ClaimOption = Annotated[
     float | None, typer.Option("--claim", help="Try this epsilon instead of the guarantee that is stated.")
 ]
+FirstSetArgument = Annotated[Path, file_argument(metavar="A", help="Texts of one set, such as a sensitive one.")]
+SecondSetArgument = Annotated[Path, file_argument(metavar="B", help="Texts of the other, such as a safe one.")]
 ConfidenceOption = Annotated[float, typer.Option("--confidence", help="Of the bound.")]
 
 
@@ -71,7 +77,8 @@ def distinguish(
     confidence: ConfidenceOption = 0.95,
     seed: SeedOption = None,
     figure: Annotated[
-        Path | None, typer.Option("--figure", help="SVG of the bound against the number of runs, up to --trials.")
+        Path | None,
+        output_option("--figure", help="SVG of the bound against the number of runs, up to --trials."),
     ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -192,11 +199,11 @@ def sensitivity(
     seed: SeedOption = None,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="Show what a run with it really had.")] = None,
     delta: Annotated[float, typer.Option("--delta", help="Of Gaussian noise.")] = 1e-5,
-    latents: Annotated[Path | None, typer.Option("--latents", help="FILE.npy of an encoder's vectors.")] = None,
+    latents: Annotated[Path | None, file_option("--latents", help="FILE.npy of an encoder's vectors.")] = None,
     variances: Annotated[
         bool, typer.Option("--variances", help="What ADePT's noise variances mean, by dimension.")
     ] = False,
-    figure: Annotated[Path | None, typer.Option("--figure", help="SVG of violations against dimension.")] = None,
+    figure: Annotated[Path | None, output_option("--figure", help="SVG of violations against dimension.")] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -233,7 +240,7 @@ def reconstruction(
     dim: DimOption = 64,
     clip_norm: ClipNormOption = 1.0,
     delta: NoiseDeltaOption = 0.0,
-    pool: Annotated[Path | None, typer.Option("--pool", help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
+    pool: Annotated[Path | None, file_option("--pool", help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
     candidates: Annotated[int, typer.Option("--candidates", help="Random vectors in the pool of --noise.")] = 1000,
     top: Annotated[list[int] | None, typer.Option("--top", help="Guesses; repeatable. Default 1, 5, 10.")] = None,
     trials: Annotated[int, typer.Option("--trials", help="Releases to attack.")] = 2000,
@@ -272,7 +279,10 @@ def reconstruction(
 def membership(
     records: Annotated[
         Path,
-        typer.Argument(metavar="RECORDS", help="Half become members, half non-members; with --others all are members."),
+        file_argument(
+            metavar="RECORDS",
+            help="Half become members, half non-members; with --others all are members.",
+        ),
     ],
     mechanism: MechanismOption = None,
     settings: SetOption = None,
@@ -281,8 +291,9 @@ def membership(
     public: PublicOption = None,
     others: Annotated[
         Path | None,
-        typer.Option(
-            "--others", help="Records that --model was not trained on, for --attack reconstruction of the model itself."
+        file_option(
+            "--others",
+            help="Records that --model was not trained on, for --attack reconstruction of the model itself.",
         ),
     ] = None,
     text_field: TextFieldOption = "text",
@@ -293,7 +304,7 @@ def membership(
     classifier: ClassifierOption = "tfidf",
     shadows: Annotated[int, typer.Option("--shadows", help="Shadow models of lira.")] = 16,
     seed: SeedOption = None,
-    figure: Annotated[Path | None, typer.Option("--figure", help="SVG of the ROC curves, on log scales.")] = None,
+    figure: Annotated[Path | None, output_option("--figure", help="SVG of the ROC curves, on log scales.")] = None,
     force: ForceOption = False,
     without_guarantee: Annotated[
         bool, typer.Option("--without-guarantee", help="Try a mechanism that guarantees nothing.")
@@ -322,14 +333,15 @@ def membership(
 
 @audit.command()
 def authorship(
-    records: Annotated[Path, typer.Argument(metavar="RECORDS", help="Texts of known authors, several of each.")],
+    records: Annotated[Path, file_argument(metavar="RECORDS", help="Texts of known authors, several of each.")],
     mechanism: MechanismOption = None,
     settings: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     public: PublicOption = None,
     released: Annotated[
-        Path | None, typer.Option("--released", help="Releases of all RECORDS in their order, instead of a mechanism.")
+        Path | None,
+        file_option("--released", help="Releases of all RECORDS in their order, instead of a mechanism."),
     ] = None,
     text_field: TextFieldOption = "text",
     author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
@@ -366,17 +378,18 @@ def authorship(
 
 @audit.command()
 def trait(
-    first: Annotated[Path, typer.Argument(metavar="A", help="Texts of one set, such as a sensitive one.")],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Texts of the other, such as a safe one.")],
+    first: FirstSetArgument,
+    second: SecondSetArgument,
     mechanism: MechanismOption = None,
     settings: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     public: PublicOption = None,
     released_a: Annotated[
-        Path | None, typer.Option("--released-a", help="Releases of all of A in its order, instead of a mechanism.")
+        Path | None,
+        file_option("--released-a", help="Releases of all of A in its order, instead of a mechanism."),
     ] = None,
-    released_b: Annotated[Path | None, typer.Option("--released-b", help="Releases of all of B in its order.")] = None,
+    released_b: Annotated[Path | None, file_option("--released-b", help="Releases of all of B in its order.")] = None,
     text_field: TextFieldOption = "text",
     label_field: LabelFieldOption = None,
     group_field: Annotated[
@@ -400,7 +413,7 @@ def trait(
     without_guarantee: Annotated[
         bool, typer.Option("--without-guarantee", help="Try a mechanism that guarantees nothing.")
     ] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="File for the result as JSON.")] = None,
+    out: Annotated[Path | None, output_option("--out", help="File for the result as JSON.")] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -426,12 +439,13 @@ def trait(
 
 @audit.command()
 def divergence(
-    first: Annotated[Path, typer.Argument(metavar="A", help="Texts of one set, such as a sensitive one.")],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Texts of the other, such as a safe one.")],
+    first: FirstSetArgument,
+    second: SecondSetArgument,
     public: Annotated[
         Path,
-        typer.Option(
-            "--public", help="Other texts, redacted as A and B are, none of their originals: they fix the space."
+        file_option(
+            "--public",
+            help="Other texts, redacted as A and B are, none of their originals: they fix the space.",
         ),
     ],
     text_field: TextFieldOption = "text",
@@ -449,7 +463,7 @@ def divergence(
         typer.Option("--attack-accuracy", help="VALUE or VALUE,LOW,HIGH of an attack, as `dptext audit trait` gives."),
     ] = None,
     seed: SeedOption = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the figures and the JSON.")] = None,
+    out: Annotated[Path | None, folder_option("--out", help="Folder for the figures and the JSON.")] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -37,6 +37,7 @@ from dptext.audits.sensitivity import (
     simulate,
     violating_pairs,
 )
+from dptext.cli.terminal import bars
 from dptext.embeddings import read_array
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
@@ -430,7 +431,6 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
     if not sys.stderr.isatty():
         yield _lines()
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         Progress,
@@ -441,7 +441,7 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
     )
 
     columns = (TextColumn("drawing"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=bars()) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from dptext import accounting
+from dptext.cli.terminal import plain_console
 from dptext.errors import ConfigError, DataError
 from dptext.guarantee import (
     MAX_MEANINGFUL_DELTA,
@@ -119,7 +119,7 @@ def show(location: str, name: str | None, as_json: bool, *, tight: bool = False)
             f"{balance.charges:,}",
             f"{balance.subjects:,} named" if balance.subjects else "everyone",
         )
-    Console().print(table)
+    plain_console().print(table)
     for balance in balances if tight else []:
         print(_tighter(balance))
     if name is not None:
@@ -197,7 +197,7 @@ def log(location: str, name: str, last: int | None, as_json: bool) -> None:
             format_epsilon(cost(charge)),
             Text("not yet" if charge.release is None else charge.release[:8]),
         )
-    Console().print(table)
+    plain_console().print(table)
 
 
 def _charge(charge: Charge, epsilon: float) -> dict[str, Json]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from dptext.cli.audit import REFUTED
 from dptext.cli.progress import counted, say
+from dptext.cli.stopping import advising
 from dptext.compare.experiment import read_experiment
 from dptext.compare.folder import Folder
 from dptext.compare.runner import Options, run_experiment
@@ -17,9 +18,9 @@ from dptext.errors import ConfigError
 
 #: The exit code of a grid in which a cell failed and no guarantee was refuted.
 FAILED_CELLS: Final = 5
-INTERRUPTED: Final = 130
 
 _MIB_A_GIB: Final = 1024
+_MOST_GIB: Final = 2**20
 
 
 def run(
@@ -36,15 +37,15 @@ def run(
     """Run what is not finished, write the table, and say where it is.
 
     Returns:
-        0; 1 where an audit refuted a guarantee; else 5 where a cell failed; 130 where the user stopped it.
+        0; 1 where an audit refuted a guarantee; else 5 where a cell failed.
 
     Raises:
         ConfigError: a setting, a corpus or the folder cannot be used.
         DataError: a record of a corpus cannot be read.
         MissingExtraError: a package is not installed.
     """
-    if workers < 0 or memory < 0:
-        raise ConfigError("Expected --workers and --memory to be at least 0: 0 leaves the choice to dptext.")
+    if workers < 0 or not 0 <= memory < _MOST_GIB:
+        raise ConfigError("Expected --workers and --memory to be 0, which leaves the choice to dptext, or that many.")
     found = read_experiment(experiment)
     options = Options(
         workers=workers,
@@ -55,12 +56,8 @@ def run(
     )
     command = shlex.join(["dptext", "compare", str(experiment), "--out", str(out)])
     say(f"{found.name}: reading {len(found.corpora)} corpora")
-    try:
-        with counted(found.name) as tell:
-            summary = run_experiment(found, Folder(out), options, command=command, on_progress=tell)
-    except KeyboardInterrupt:
-        say("Stopped. Finished cells are kept: the same command goes on.")
-        return INTERRUPTED
+    with advising(lambda: "Finished cells are kept: the same command goes on."), counted(found.name) as tell:
+        summary = run_experiment(found, Folder(out), options, command=command, on_progress=tell)
     if as_json:
         print(
             json.dumps(

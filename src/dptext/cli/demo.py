@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 
 from dptext.audits.features import load_sklearn
@@ -20,6 +19,7 @@ from dptext.certificate import Certificate
 from dptext.cli.audit_membership import Membership, attack_classifier
 from dptext.cli.fit import fitted_on
 from dptext.cli.progress import counted, say
+from dptext.cli.terminal import plain_console
 from dptext.cli.utility import Task, read_back, show_table, table
 from dptext.file_runs import Plan, privatize_file
 from dptext.guarantee import Json
@@ -57,7 +57,7 @@ def show(as_json: bool) -> None:
     if as_json:
         print(json.dumps(_data(found), indent=2, ensure_ascii=False))
         return
-    console = Console()
+    console = plain_console()
     samples = Table("original (generated, public)", f"released at epsilon {EPSILON:g}", box=SIMPLE, pad_edge=False)
     for record, release in zip(found.private[:SHOWN], found.releases, strict=False):
         samples.add_row(f"{record.label}: {record.text}", f"{release.label}: {release.output}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dptext import _validate
 from dptext.cli.progress import counted, say
+from dptext.cli.stopping import advising
 from dptext.config import SPECS, AnySpec, save_model
 from dptext.errors import ConfigError
 from dptext.guarantee import Basis, Json, format_delta, format_epsilon
@@ -148,14 +149,15 @@ def run(
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConfigError(f"Expected --out {str(target)!r} to be absent or empty. Choose another folder.")
     names = Fields(text=text_field, label=label_field)
-    mechanism = fitted_on(
-        spec,
-        public=[] if public is None or isinstance(spec, NEEDS_NO_TEXT) else list(read_records(public, names)),
-        private=[] if private is None else list(read_records(private, names)),
-        pool=None if pool is None else list(read_records(pool, names)),
-        seed=seed,
-    )
-    save_model(mechanism, target)
+    with advising(lambda: f"Of an unfinished fit nothing is kept: there is no {target}. Run the command again."):
+        mechanism = fitted_on(
+            spec,
+            public=[] if public is None or isinstance(spec, NEEDS_NO_TEXT) else list(read_records(public, names)),
+            private=[] if private is None else list(read_records(private, names)),
+            pool=None if pool is None else list(read_records(pool, names)),
+            seed=seed,
+        )
+        save_model(mechanism, target)
     promised = [spec.guarantee(unit) for unit in spec.units]
     if private is not None:
         if isinstance(spec, AdeptDpSgd):

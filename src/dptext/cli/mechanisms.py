@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import MISSING, fields
 
-from rich.console import Console
 from rich.table import Table
 
+from dptext.cli.terminal import plain_console
 from dptext.config import SPECS, AnySpec
 
 
@@ -50,4 +50,4 @@ def show(as_json: bool) -> None:
             name if name in _required(cls) else f"{name} ({value})" for name, value in _settings(cls).items()
         )
         table.add_row(f"{kind}\n{_summary(cls)}", listed, _guarantee(cls))
-    Console().print(table, markup=False)
+    plain_console().print(table, markup=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import stat
 from pathlib import Path
 from typing import Annotated
 
@@ -9,11 +11,70 @@ import typer
 
 from dptext.files import Target
 
+
+def _checked(text: str, *, file: bool, folder: bool, special: bool) -> Path:
+    """The path, if what is there can be what is wanted; that it exists is not asked. No message shows the text."""
+    if not text:
+        raise typer.BadParameter("the path is empty.")
+    path = Path(text)
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return path
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no path can hold one of its characters"
+        raise typer.BadParameter(f"the path cannot be used: {reason}.") from None
+    if stat.S_ISDIR(mode) and not folder:
+        raise typer.BadParameter("it is a folder; name a file.")
+    if not stat.S_ISDIR(mode) and not file:
+        raise typer.BadParameter("it is a file; name a folder.")
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode) and not special:
+        raise typer.BadParameter("it is neither a file nor a folder, but a device or a pipe.")
+    return path
+
+
+def file_path(text: str) -> Path:
+    """Where a file is read."""
+    return _checked(text, file=True, folder=False, special=True)
+
+
+def output_path(text: str) -> Path:
+    """Where a file is written: a device would be replaced by it."""
+    return _checked(text, file=True, folder=False, special=False)
+
+
+def folder_path(text: str) -> Path:
+    """Where a folder is read or written."""
+    return _checked(text, file=False, folder=True, special=False)
+
+
+def any_path(text: str) -> Path:
+    """Where a file or a folder is read."""
+    return _checked(text, file=True, folder=True, special=True)
+
+
+def ledger_location(text: str) -> str:
+    """Where the books are: a file, or a URL, which is looked at by those who know of secrets in it."""
+    if "://" not in text:
+        output_path(text)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise typer.BadParameter("the path is not in UTF-8, which the database wants.") from None
+    return text
+
+
+#: Options and arguments that name a file that is read, or a file or folder that is written.
+file_option = functools.partial(typer.Option, parser=file_path)
+file_argument = functools.partial(typer.Argument, parser=file_path)
+output_option = functools.partial(typer.Option, parser=output_path)
+folder_option = functools.partial(typer.Option, parser=folder_path)
+
 MechanismOption = Annotated[str | None, typer.Option("--mechanism", "-m", help="Mechanism; see `dptext mechanisms`.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", "-s", help="KEY=VALUE, a setting. Repeatable.")]
-SpecOption = Annotated[Path | None, typer.Option("--spec", help="TOML file with the settings, `kind` among them.")]
-ModelOption = Annotated[Path | None, typer.Option("--model", help="Folder of a model that `dptext fit` wrote.")]
-PublicOption = Annotated[Path | None, typer.Option("--public", help="Public records, none of them private.")]
+SpecOption = Annotated[Path | None, file_option("--spec", help="TOML file with the settings, `kind` among them.")]
+ModelOption = Annotated[Path | None, folder_option("--model", help="Folder of a model that `dptext fit` wrote.")]
+PublicOption = Annotated[Path | None, file_option("--public", help="Public records, none of them private.")]
 TextFieldOption = Annotated[str, typer.Option("--text-field", help="Field of the text.")]
 LabelFieldOption = Annotated[str | None, typer.Option("--label-field", help="Field of the label.")]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Makes the run repeatable.")]
@@ -27,6 +88,7 @@ LedgerOption = Annotated[
     str,
     typer.Option(
         "--ledger",
+        parser=ledger_location,
         envvar="DPTEXT_LEDGER",
         show_envvar=True,
         help="The books: a file, or postgresql+psycopg://USER@HOST/DATABASE.",
@@ -34,7 +96,7 @@ LedgerOption = Annotated[
 ]
 SubjectKeyOption = Annotated[
     Path | None,
-    typer.Option(
+    output_option(
         "--subject-key",
         envvar="DPTEXT_SUBJECT_KEY",
         show_envvar=True,

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING
 
 from dptext.certificate import certificate_path
 from dptext.cli.fit import NEEDS_NO_TEXT, check_label_field
+from dptext.cli.stopping import advising
+from dptext.cli.terminal import bars
 from dptext.config import AnySpec, load_model, parse_setting, read_spec, spec_from_settings
 from dptext.errors import ConfigError, LedgerError
 from dptext.file_runs import Plan, privatize_file
 from dptext.files import refuse_inputs
-from dptext.formats import Format, detect_format, is_compressed
+from dptext.formats import Format, detect_format, file_format, is_compressed
 from dptext.guarantee import Json, format_epsilon
 from dptext.mechanism import Mechanism, reads_labels
 from dptext.randomness import secure, seeded
 from dptext.records import Fields, OnError
+from dptext.releases import APPENDABLE
+from dptext.resume import state_path
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
     from dptext.payment import Payment
@@ -182,7 +186,10 @@ def run(
     def skipped(number: int, reason: str) -> None:
         print(f"skipped record {number}: {reason}", file=sys.stderr)
 
-    with _progress(source, plan.input_format) as advance:
+    with (
+        advising(lambda: _left_there(target, plan, paid=payment is not None)),
+        _progress(source, plan.input_format) as advance,
+    ):
         certificate = privatize_file(
             source,
             target,
@@ -212,6 +219,16 @@ def _refuse_inputs(target: Path, inputs: Sequence[Path | None], payment: Payment
         refuse_inputs(path, read)
 
 
+def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
+    """What a run that was stopped has left beside its output, and how to go on."""
+    if not state_path(target).exists():
+        return f"No unfinished run lies beside {target}."
+    charge = " What was charged stays charged: --resume finds the charge, --force charges anew." if paid else ""
+    if file_format(target, plan.output_format) not in APPENDABLE:
+        return f"The unfinished run beside {target} cannot be gone on with in this format: --force begins anew.{charge}"
+    return f"What is done lies unpublished beside {target}: --resume goes on, --force begins anew.{charge}"
+
+
 def _left(payment: Payment) -> str:
     """Where the account stands; the release is out, so that a ledger that cannot be read now is no failure."""
     from dptext.ledger.entries import format_left
@@ -232,7 +249,6 @@ def _progress(source: Path, named: Format | None) -> Iterator[Callable[[int], No
     if not sys.stderr.isatty():
         yield _lines()
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -251,7 +267,7 @@ def _progress(source: Path, named: Format | None) -> Iterator[Callable[[int], No
         TimeRemainingColumn(),
     )
     began = time.monotonic()
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=bars()) as bar:
         task = bar.add_task("", total=_count(source, named), rate="")
         first: list[int] = []
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dptext.cli.terminal import bars, escaped
 from dptext.neural.sentence_encoder import SentenceEncoder
 
 #: Called with what is done, what there is to do, and in what: "texts", "epochs, loss 2.31".
@@ -30,18 +31,17 @@ def counted(title: str, *, every: float = LINE_EVERY_SECONDS) -> Iterator[Told]:
     if not sys.stderr.isatty():
         yield _lines(title, every)
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn(title),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[what]}"),
+        TextColumn("{task.fields[what]}", markup=False),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=None, what="")
+    with Progress(*columns, console=bars()) as bar:
+        task = bar.add_task(escaped(title), total=None, what="")
         yield lambda done, total, what: bar.update(task, completed=done, total=total, what=what)
 
 

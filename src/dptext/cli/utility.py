@@ -18,6 +18,7 @@ from rich.table import Table
 from dptext.certificate import Certificate, certificate_path
 from dptext.cli.fit import chosen_seed
 from dptext.cli.progress import WatchedEncoder, counted, say
+from dptext.cli.terminal import plain_console
 from dptext.config import load_model, on_device, spec_from_settings
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError, MissingExtraError
@@ -230,7 +231,7 @@ def compare(task: Task, *, test: Path | None, classifier: str, as_json: bool) ->
 
 def wide_console() -> Console:
     """Of the width of the terminal; in a file or a pipe nothing is wrapped."""
-    return Console() if sys.stdout.isatty() else Console(width=_WIDE)
+    return plain_console(width=None if sys.stdout.isatty() else _WIDE)
 
 
 def show_table(found: UtilityTable, console: Console, *, columns: Sequence[str] = ()) -> None:

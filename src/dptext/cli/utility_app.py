@@ -14,6 +14,8 @@ from dptext.cli.options import (
     ModelOption,
     SeedOption,
     TextFieldOption,
+    file_argument,
+    file_option,
 )
 
 utility = typer.Typer(
@@ -23,11 +25,12 @@ utility = typer.Typer(
     rich_markup_mode=None,
 )
 
-OriginalsArgument = Annotated[Path, typer.Argument(metavar="ORIGINALS", help="The private records.")]
+OriginalsArgument = Annotated[Path, file_argument(metavar="ORIGINALS", help="The private records.")]
 ReleasedArgument = Annotated[
-    Path, typer.Argument(metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read.")
+    Path,
+    file_argument(metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read."),
 ]
-PublicFileOption = Annotated[Path, typer.Option("--public", help="Public records, for the baselines.")]
+PublicFileOption = Annotated[Path, file_option("--public", help="Public records, for the baselines.")]
 IdFieldOption = Annotated[
     str | None, typer.Option("--id-field", help="Field of the ids, as when ORIGINALS were privatized.")
 ]
@@ -37,7 +40,10 @@ LabelOption = Annotated[
 ]
 HeldOutOption = Annotated[
     Path | None,
-    typer.Option("--held-out", help="Public records that --model was not fitted on, to correct by; default: --public."),
+    file_option(
+        "--held-out",
+        help="Public records that --model was not fitted on, to correct by; default: --public.",
+    ),
 ]
 EpsilonOption = Annotated[
     float | None,
@@ -80,7 +86,7 @@ def classification(
     originals: OriginalsArgument,
     released: ReleasedArgument,
     public: PublicFileOption,
-    test: Annotated[Path, typer.Option("--test", help="Real records that neither file holds.")],
+    test: Annotated[Path, file_option("--test", help="Real records that neither file holds.")],
     text_field: TextFieldOption = "text",
     label_field: LabelFieldOption = None,
     id_field: IdFieldOption = None,

@@ -1,0 +1,304 @@
+"""Every option of every command that names a path, with every path that cannot be used: exit code 2 and a message.
+
+One process runs the whole table, without the power of root to read what it may not.
+"""
+
+import ctypes
+import inspect
+import itertools
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer.main
+
+from compared import as_toml, experiment, write_texts
+from dptext.cli import options
+from dptext.cli.app import app
+from vectors import sentences
+
+#: Runs `dptext` with each list of arguments, and prints exit code and stderr of each as a line of JSON.
+DRIVER = """
+import contextlib, functools, io, json, sys
+import typer.main
+from dptext.cli.app import main
+typer.main.get_command = functools.cache(typer.main.get_command)  # built anew it takes more time than most runs
+for arguments in json.load(sys.stdin):
+    sys.argv, said, code = ["dptext", *arguments], io.StringIO(), 0
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        except BaseException as error:
+            code = f"70: {error!r}"
+    print(json.dumps([code, said.getvalue()]), flush=True)
+"""
+_DROP_CAPABILITY, _READ_AND_WRITE_ANYTHING = 24, (1, 2)
+
+
+def powerless() -> None:
+    """Root, too, may then read and write only what its user and group may."""
+    for capability in _READ_AND_WRITE_ANYTHING:
+        ctypes.CDLL(None).prctl(_DROP_CAPABILITY, capability, 0, 0, 0)
+
+
+def run(arguments: list[list[str]], folder: Path) -> list[tuple[object, str]]:
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER],
+        check=False,
+        input=json.dumps(arguments),
+        capture_output=True,
+        text=True,
+        timeout=500,
+        cwd=folder,
+        preexec_fn=powerless,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory, vectors: Path) -> Iterator[Path]:
+    """Files that all commands can use, and what none can."""
+    room = tmp_path_factory.mktemp("room")
+    rows = [{"text": text, "label": "ab"[i % 2], "who": f"w{i % 3}"} for i, text in enumerate(sentences(40))]
+    for name, own in (("in.jsonl", rows), ("public.jsonl", rows[::-1]), ("unreadable.jsonl", rows)):
+        (room / name).write_text("".join(json.dumps(row) + "\n" for row in own), "utf-8")
+    others = [{"text": text} for text in sentences(40, seed=2)]
+    (room / "other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in others), "utf-8")
+    labelled = [{"id": str(i), **row} for i, row in enumerate(rows)]
+    (room / "labelled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labelled), "utf-8")
+    spec = f'kind = "word_metric"\nepsilon = 4.0\nvectors = "{vectors}"\nn_words = 300\n'
+    (room / "spec.toml").write_text(spec, "utf-8")
+    texts = write_texts(room / "texts.jsonl")
+    (room / "e.toml").write_text(as_toml(experiment(texts, vectors)), "utf-8")
+    np.save(room / "latents.npy", np.zeros((20, 8)))
+    (room / "new").mkdir()
+    for name in ("folder.jsonl", "folder.toml", "folder.npy", "closed", "readonly"):
+        (room / name).mkdir()
+    (room / "closed" / "a.jsonl").write_text("{}", "utf-8")
+    os.symlink("loop.jsonl", room / "loop.jsonl")
+    os.mkfifo(room / "pipe.jsonl")
+    made = run(
+        [
+            ["privatize", "in.jsonl", "out.jsonl", "--spec", "spec.toml"],
+            ["fit", "--spec", "spec.toml", "--out", "model"],
+            ["budget", "open", "books", "--epsilon", "100", "--unit", "document", "--ledger", "books.db"],
+            ["compare", "e.toml", "--out", "grid", "--workers", "1"],
+        ],
+        room,
+    )
+    assert [code for code, _ in made] == [0] * 4, made
+    for name, mode in (("unreadable.jsonl", 0), ("closed", 0), ("readonly", 0o500)):
+        (room / name).chmod(mode)
+    yield room
+    for name in ("closed", "readonly"):
+        (room / name).chmod(0o700)
+
+
+#: Paths that cannot be read, written or looked at, whatever they are to be.
+BAD = {
+    "empty": "",
+    "name too long": "x" * 256 + ".jsonl",
+    "path too long": "a/" * 2500 + "x.jsonl",
+    "loop": "loop.jsonl",
+    "through a loop": "loop.jsonl/x.jsonl",
+    "through a file": "in.jsonl/x.jsonl",
+    "in a closed folder": "closed/a.jsonl",
+}
+BAD_FILES = {"a folder": "folder.jsonl", "this folder": ".", "the folder above": "..", "the root": "/"}
+BAD_INPUTS = {**BAD, **BAD_FILES, "unreadable": "unreadable.jsonl", "absent": "absent/x.jsonl"}
+BAD_OUTPUTS = {
+    **BAD,
+    **BAD_FILES,
+    "in a read-only folder": "readonly/x.jsonl",
+    "in no folder": "absent/x.jsonl",
+    "a pipe": "pipe.jsonl",
+}
+BAD_FOLDERS = {**BAD, "a file": "in.jsonl", "in a read-only folder": "readonly/x"}
+
+#: Of options that several commands share one after the other.
+FEW_INPUTS = {said: BAD_INPUTS[said] for said in ("empty", "in a closed folder", "a folder", "unreadable")}
+FEW_FOLDERS = {said: BAD_FOLDERS[said] for said in ("empty", "in a closed folder", "a file", "in a read-only folder")}
+
+SPEC = ["--spec", "spec.toml"]
+NEAREST = ["-m", "candidates", "-s", "epsilon=5", "-s", "ranker=tfidf"]
+LEDGER = ["--ledger", "books.db", "--account", "books"]
+LABELLED = ["--label-field", "label", "--label", "a", "--label", "b", "--epsilon", "3", "--public", "public.jsonl"]
+RELEASES = ["in.jsonl", "labelled.jsonl", *LABELLED]
+SETS = ["in.jsonl", "other.jsonl"]
+FEW_TEXTS = ["--training", "5", "--attacked", "5"]
+AUTHORS = ["--author-field", "who", "--train-texts", "5", "--attacked-texts", "3"]
+TFIDF = ["--embedding", "tfidf", "--components", "2"]
+#: Command and parameter, the paths that are bad there, and arguments that are good but for `@`.
+TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
+    ("explain", "certificate", BAD, ["@"]),
+    ("explain", "spec", BAD_INPUTS, ["--spec", "@"]),
+    ("explain", "ledger", BAD | BAD_FILES, ["out.jsonl", "--ledger", "@"]),
+    ("fit", "target", BAD_FOLDERS, [*SPEC, "--out", "@"]),
+    ("fit", "spec", BAD_INPUTS, ["--spec", "@", "--out", "new/1"]),
+    ("fit", "public", BAD_INPUTS, [*NEAREST, "--public", "@", "--out", "new/2"]),
+    ("fit", "pool", BAD_INPUTS,
+        ["-m", "deep_candidate", "-s", "epsilon=5", "--public", "public.jsonl", "--pool", "@", "--out", "new/3"]),
+    ("fit", "private", BAD_INPUTS,
+        ["-m", "adept_dpsgd", "-s", "epsilon=5", "--public", "public.jsonl", "--private", "@", "--out", "new/4"]),
+    ("privatize", "source", BAD_INPUTS, ["@", "new/5.jsonl", "--format", "jsonl", *SPEC]),
+    ("privatize", "target", BAD_OUTPUTS, ["in.jsonl", "@", "--output-format", "jsonl", *SPEC]),
+    ("privatize", "target", BAD_OUTPUTS, ["in.jsonl", "@", "--output-format", "parquet", "--force", *SPEC]),
+    ("privatize", "target", BAD_OUTPUTS, ["in.jsonl", "@", "--output-format", "csv", "--resume", *SPEC]),
+    ("privatize", "spec", BAD_INPUTS, ["in.jsonl", "new/6.jsonl", "--spec", "@"]),
+    ("privatize", "model", BAD_FOLDERS, ["in.jsonl", "new/7.jsonl", "--model", "@"]),
+    ("privatize", "ledger", BAD_OUTPUTS, ["in.jsonl", "new/8.jsonl", *SPEC, "--ledger", "@", "--account", "books"]),
+    ("privatize", "subject_key", BAD_INPUTS,
+        ["in.jsonl", "new/9.jsonl", *SPEC, *LEDGER, "--subject-field", "who", "--subject-key", "@"]),
+    ("compare", "experiment", BAD_INPUTS, ["@", "--out", "new/10"]),
+    ("compare", "out", BAD_FOLDERS, ["e.toml", "--out", "@"]),
+    ("recommend", "table", BAD | {"absent": "absent/x.json"}, ["--table", "@"]),
+    ("recommend", "reduce", BAD_OUTPUTS, ["--table", "grid", "--reduce", "@"]),
+    ("report", "folder", BAD_FOLDERS, ["@"]),
+    ("report", "folder", BAD_FOLDERS, ["@", "--markdown"]),
+    ("report", "target", BAD_OUTPUTS, ["grid", "--out", "@"]),
+    ("audit distinguish", "spec", BAD_INPUTS, ["--spec", "@"]),
+    ("audit distinguish", "model", BAD_FOLDERS, ["--model", "@"]),
+    ("audit distinguish", "figure", BAD_OUTPUTS, ["--noise", "laplace", "--trials", "250", "--figure", "@"]),
+    ("audit whitebox", "spec", FEW_INPUTS, ["--spec", "@"]),
+    ("audit whitebox", "model", FEW_FOLDERS, ["--model", "@"]),
+    ("audit exact", "spec", FEW_INPUTS, ["--spec", "@"]),
+    ("audit exact", "model", FEW_FOLDERS, ["--model", "@"]),
+    ("audit sensitivity", "latents", BAD_INPUTS, ["--clip-norm", "1", "--latents", "@"]),
+    ("audit sensitivity", "figure", BAD_OUTPUTS, ["--dims", "1:2", "--pairs", "10", "--figure", "@"]),
+    ("audit reconstruction", "spec", FEW_INPUTS, ["--spec", "@", "--pool", "public.jsonl"]),
+    ("audit reconstruction", "model", FEW_FOLDERS, ["--model", "@", "--pool", "public.jsonl"]),
+    ("audit reconstruction", "pool", BAD_INPUTS, [*SPEC, "--pool", "@"]),
+    ("audit membership", "records", BAD_INPUTS, ["@", "--label-field", "label"]),
+    ("audit membership", "spec", FEW_INPUTS, ["in.jsonl", "--label-field", "label", "--spec", "@"]),
+    ("audit membership", "model", FEW_FOLDERS, ["in.jsonl", "--label-field", "label", "--model", "@"]),
+    ("audit membership", "public", BAD_INPUTS, ["in.jsonl", "--label-field", "label", *NEAREST, "--public", "@"]),
+    ("audit membership", "others", BAD,
+        ["in.jsonl", "--model", "model", "--attack", "reconstruction", "--others", "@"]),
+    ("audit membership", "figure", BAD_OUTPUTS, ["in.jsonl", "--label-field", "label", "--figure", "@"]),
+    ("audit authorship", "records", BAD_INPUTS, ["@", *AUTHORS, *SPEC]),
+    ("audit authorship", "spec", FEW_INPUTS, ["in.jsonl", *AUTHORS, "--spec", "@"]),
+    ("audit authorship", "model", FEW_FOLDERS, ["in.jsonl", *AUTHORS, "--model", "@"]),
+    ("audit authorship", "public", BAD_INPUTS, ["in.jsonl", *AUTHORS, *NEAREST, "--public", "@"]),
+    ("audit authorship", "released", BAD_INPUTS, ["in.jsonl", *AUTHORS, "--released", "@"]),
+    ("audit trait", "first", BAD_INPUTS, ["@", "other.jsonl", *SPEC, *FEW_TEXTS]),
+    ("audit trait", "second", BAD_INPUTS, ["in.jsonl", "@", *SPEC, *FEW_TEXTS]),
+    ("audit trait", "spec", FEW_INPUTS, [*SETS, "--spec", "@"]),
+    ("audit trait", "model", FEW_FOLDERS, [*SETS, "--model", "@"]),
+    ("audit trait", "public", BAD_INPUTS, [*SETS, *NEAREST, "--public", "@", *FEW_TEXTS]),
+    ("audit trait", "released_a", BAD_INPUTS, [*SETS, "--released-a", "@", "--released-b", "other.jsonl", *FEW_TEXTS]),
+    ("audit trait", "released_b", BAD_INPUTS, [*SETS, "--released-a", "out.jsonl", "--released-b", "@", *FEW_TEXTS]),
+    ("audit trait", "out", BAD_OUTPUTS, [*SETS, *SPEC, "--attacker", "tfidf", *FEW_TEXTS, "--out", "@"]),
+    ("audit divergence", "first", BAD_INPUTS, ["@", "public.jsonl", "--public", "in.jsonl", *TFIDF]),
+    ("audit divergence", "second", BAD_INPUTS, ["in.jsonl", "@", "--public", "in.jsonl", *TFIDF]),
+    ("audit divergence", "public", BAD_INPUTS, [*SETS, "--public", "@", *TFIDF]),
+    ("audit divergence", "out", BAD_FOLDERS, [*SETS, "--public", "in.jsonl", *TFIDF, "--out", "@"]),
+    ("audit divergence", "embedding", BAD, [*SETS, "--public", "in.jsonl", "--embedding", "@"]),
+    ("budget open", "ledger", BAD_OUTPUTS, ["new", "--epsilon", "1", "--unit", "document", "--ledger", "@"]),
+    ("budget open", "subject_key", BAD_OUTPUTS,
+        ["new", "--epsilon", "1", "--unit", "document", "--by-subject", "--ledger", "new/l.db", "--subject-key", "@"]),
+    ("budget show", "ledger", BAD_INPUTS, ["--ledger", "@"]),
+    ("budget log", "ledger", BAD_INPUTS, ["books", "--ledger", "@"]),
+    ("budget verify", "ledger", BAD_INPUTS, ["--ledger", "@"]),
+    ("budget upgrade", "ledger", BAD_INPUTS, ["--ledger", "@"]),
+    ("utility fidelity", "originals", BAD_INPUTS, ["@", "out.jsonl", "--public", "public.jsonl"]),
+    ("utility fidelity", "released", BAD_INPUTS, ["in.jsonl", "@", "--public", "public.jsonl"]),
+    ("utility fidelity", "public", BAD_INPUTS, ["in.jsonl", "out.jsonl", "--public", "@"]),
+    ("utility classification", "originals", FEW_INPUTS, ["@", "labelled.jsonl", *LABELLED, "--test", "in.jsonl"]),
+    ("utility classification", "released", FEW_INPUTS, ["in.jsonl", "@", *LABELLED, "--test", "in.jsonl"]),
+    ("utility classification", "public", FEW_INPUTS, [*RELEASES, "--public", "@", "--test", "in.jsonl"]),
+    ("utility classification", "test", BAD_INPUTS, [*RELEASES, "--test", "@"]),
+    ("utility balance", "originals", FEW_INPUTS, ["@", "labelled.jsonl", *LABELLED]),
+    ("utility balance", "released", FEW_INPUTS, ["in.jsonl", "@", *LABELLED]),
+    ("utility balance", "public", FEW_INPUTS, [*RELEASES, "--public", "@"]),
+    ("utility balance", "model", FEW_FOLDERS, [*RELEASES, "--model", "@"]),
+    ("utility balance", "held_out", BAD_INPUTS, [*RELEASES, "--model", "model", "--held-out", "@"]),
+]  # fmt: skip
+
+
+def commands(group: object, *path: str) -> Iterator[tuple[str, object]]:
+    for name, command in group.commands.items():  # type: ignore[attr-defined]
+        if hasattr(command, "commands"):
+            yield from commands(command, *path, name)
+        else:
+            yield " ".join((*path, name)), command
+
+
+def test_the_table_has_every_path_of_every_command() -> None:
+    """By the annotations: an option that is added is missed here, and one that no door checks."""
+    known = {(command, name) for command, name, _, _ in TABLE}
+    doors = {options.file_path, options.output_path, options.folder_path, options.any_path, options.ledger_location}
+    found = set()
+    for path, command in commands(typer.main.get_command(app)):
+        hints = inspect.get_annotations(command.callback, eval_str=True)  # type: ignore[attr-defined]
+        for name, hint in hints.items():
+            if "Path" in str(hint) or name == "ledger":
+                found.add((path, name))
+                assert {getattr(item, "parser", None) for item in hint.__metadata__} & doors, (path, name)
+    assert found == known - {("audit divergence", "embedding")}
+
+
+def test_paths_that_cannot_be_used_end_with_2(room: Path) -> None:
+    powerful = os.geteuid() == 0 and run([["explain", "--spec", "unreadable.jsonl"]], room)[0][1].count("TOML")
+    cases = [
+        (command, name, said, path, [*command.split(), *(path if item == "@" else item for item in arguments)])
+        for command, name, bad, arguments in TABLE
+        for said, path in bad.items()
+        if not (powerful and path.startswith(("unreadable", "closed", "readonly")))
+    ]
+    before = {path: path.lstat().st_mtime_ns for path in room.iterdir() if path.name != "new"}
+    faults = []
+    for (command, name, said, path, _), (code, message) in zip(
+        cases, run([case[-1] for case in cases], room), strict=True
+    ):
+        told = "Invalid value for" in message or Path(path).name[-30:] in message
+        if code != 2 or not told or "Traceback" in message:
+            faults.append((command, name, said, code, message[-200:]))
+    assert not faults, "\n".join(map(str, faults))
+    assert {path: path.lstat().st_mtime_ns for path in room.iterdir() if path.name != "new"} == before
+    assert len(cases) > 600
+
+
+def test_a_path_says_what_is_wrong_with_it(room: Path) -> None:
+    said = [
+        (["privatize", "", "new/a.jsonl", *SPEC], "'IN': the path is empty"),
+        (["privatize", "in.jsonl", "pipe.jsonl", "--force", *SPEC], "'OUT': it is neither a file nor a folder"),
+        (["report", "in.jsonl"], "'DIR': it is a file; name a folder"),
+        (["fit", *SPEC, "--out", "loop.jsonl"], "'--out': the path cannot be used: Too many levels of symbolic links"),
+        (["privatize", "in.jsonl", "y" * 244 + ".jsonl", *SPEC], "shorter name"),
+        (["report", "grid", "--out", "y" * 244 + ".jsonl"], "File name too long"),
+    ]
+    for (_, message), (code, found) in zip(said, run([arguments for arguments, _ in said], room), strict=True):
+        assert code == 2
+        assert message in found
+    assert stat.S_ISFIFO((room / "pipe.jsonl").stat().st_mode)
+
+
+@pytest.mark.parametrize("option", ["spec", "experiment"])
+def test_a_path_in_a_file_of_settings_that_cannot_be_used(room: Path, option: str) -> None:
+    bad = [*BAD_INPUTS.values(), "a\0b.txt", "a\0b.npy", "a\0b.txt.gz", "\u00e4\0"]
+    runs = []
+    for number, path in enumerate(bad):
+        file = room / "new" / f"{option}{number}.toml"
+        if option == "spec":
+            file.write_text(
+                f'kind = "word_metric"\nepsilon = 1.0\nn_words = 9\nvectors = {json.dumps(path)}\n', "utf-8"
+            )
+            runs.append(["privatize", "in.jsonl", "new/x.jsonl", "--spec", str(file)])
+        else:
+            corpus = f"[corpora.a]\npath = {json.dumps(path)}\n"
+            file.write_text(f'name = "a"\n{corpus}[[mechanisms]]\nname = "a"\nkind = "label_only"\n', "utf-8")
+            runs.append(["compare", str(file), "--out", "new/grid"])
+    for path, (code, message) in zip(bad, run(runs, room), strict=True):
+        assert code == 2, (path, code, message)
+        assert message.strip()
+    assert not list(itertools.chain(room.glob("new/x*"), room.glob("new/.x*")))
