@@ -34,7 +34,7 @@ from dptext.mechanism import Mechanism, releases_labels, releases_text, releases
 from dptext.pipeline import BATCH_SIZE, guarantees, limited, released, require_guarantee
 from dptext.randomness import Randomness, secure
 from dptext.records import Fields, OnError, Record, read_records
-from dptext.releases import APPENDABLE, blocks, open_writer, release_columns
+from dptext.releases import APPENDABLE, blocks, open_writer, release_columns, require_csv
 from dptext.resume import State, draft_path, fingerprint, state_path
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
@@ -58,6 +58,7 @@ class Plan:
         without_guarantee: see `privatize`.
         force: overwrite an output that is there, throw away an unfinished run.
         resume: go on with an unfinished run.
+        safe_csv: put an apostrophe before every text of a CSV output that a spreadsheet would take for a formula.
     """
 
     fields: Fields = field(default_factory=Fields)
@@ -70,6 +71,7 @@ class Plan:
     without_guarantee: bool = False
     force: bool = False
     resume: bool = False
+    safe_csv: bool = False
 
     def __post_init__(self) -> None:
         _validate.count(batch_size=self.batch_size)
@@ -104,6 +106,8 @@ def _run_digest(
         "randomness": randomness.fingerprint,
         "account": None if payment is None else payment.account,
     }
+    if plan.safe_csv:  # only then, so that runs that an older version began can be resumed
+        fixed["safe_csv"] = True
     return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
 
 
@@ -155,6 +159,7 @@ def privatize_file(
         raise ConfigError("Expected a ledger with the field of the subjects: their names are used for charging only.")
     require_guarantee(mechanism.spec, plan.without_guarantee)
     kind = file_format(target, plan.output_format)
+    require_csv(kind, safe_csv=plan.safe_csv)
     release_columns(
         kind,
         text=releases_text(mechanism.spec),
@@ -397,6 +402,7 @@ class _Run:
             dim=state.dim,
             label=releases_labels(self.mechanism.spec),
             keep=self.plan.fields.keep,
+            safe_csv=self.plan.safe_csv,
         )
         digest = None
         if charge is not None and charge.subjects_digest is not None and self.due is not None:

@@ -43,6 +43,8 @@ _BLOCK_RELEASES: Final = 1024
 _BLOCK_CHARACTERS: Final = 8_000_000
 _CHARACTERS_PER_NUMBER: Final = 32  # a float of a tuple takes as many bytes
 
+_BEGINS_A_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
 APPENDABLE: Final = frozenset({Format.JSONL, Format.CSV, Format.TEXT})
 """Formats whose files may be cut after any batch and continued; a Parquet file is unreadable until it is closed."""
 
@@ -111,13 +113,17 @@ def release_columns(
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """What of a release is written. `dim` is the length of the vectors, 0 as long as none is known."""
+    """What of a release is written, and how.
+
+    `dim` is the length of the vectors, 0 as long as none is known; `safe_csv` keeps spreadsheets from computing.
+    """
 
     text: bool
     vector: bool
     label: bool
     keep: tuple[str, ...]
     dim: int = 0
+    safe_csv: bool = False
 
     def names(self, format: Format) -> tuple[str, ...]:
         return release_columns(format, text=self.text, vector=self.vector, label=self.label, keep=self.keep)
@@ -208,7 +214,8 @@ def encode_batch(
     are valid gzip, and the same batches give the same bytes.
 
     - JSON Lines: one object a line; a vector is a list of the shortest decimals that tell its numbers in float32.
-    - CSV: RFC 4180 (``\r\n``); kept values that are not strings as JSON writes them, null as an empty field.
+    - CSV: RFC 4180 (``\r\n``); kept values that are not strings as JSON writes them, null as an empty field. A text
+      that begins with ``=``, ``+``, ``-`` or ``@`` is a formula to a spreadsheet; see ``open_writer(safe_csv=True)``.
     - Plain text: the texts alone, in order. Line ends within a text (``\n``, ``\r``) become spaces, as one line is one
       document. Ids are not written.
 
@@ -251,7 +258,8 @@ def _encoded(
             writer = csv.writer(buffer, lineterminator="\r\n")
             if header:
                 writer.writerow(names)
-            writer.writerows([["" if value is None else as_string(value) for value in row] for row in rows])
+            cell = _harmless if columns.safe_csv else as_string
+            writer.writerows([["" if value is None else cell(value) for value in row] for row in rows])
             text = buffer.getvalue()
         case Format.TEXT:
             texts = (release.output for release in releases)
@@ -262,6 +270,12 @@ def _encoded(
             assert_never(format)
     data = text.encode()
     return gzip.compress(data, mtime=0) if compressed else data
+
+
+def _harmless(value: object) -> str:
+    """A cell that no spreadsheet takes for a formula; numbers are none."""
+    text = as_string(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(_BEGINS_A_FORMULA) else text
 
 
 class _AppendingWriter:
@@ -322,6 +336,14 @@ def _cell(value: Scalar | Vector) -> str | Vector | None:
     return value if value is None or isinstance(value, np.ndarray) else as_string(value)
 
 
+def require_csv(format: Format, *, safe_csv: bool) -> None:
+    """Raise ConfigError if cells are to be kept from spreadsheets in a format that has none."""
+    if safe_csv and format is not Format.CSV:
+        raise ConfigError(
+            f"Expected safe_csv with format 'csv', found {str(format)!r}: other formats have no formulas."
+        )
+
+
 def open_writer(
     file: BinaryIO,
     format: Format,
@@ -333,6 +355,7 @@ def open_writer(
     dim: int = 0,
     label: bool = False,
     keep: tuple[str, ...] = (),
+    safe_csv: bool = False,
 ) -> ReleaseWriter:
     """A writer of releases on an open binary file.
 
@@ -349,12 +372,15 @@ def open_writer(
         dim: Length of the vectors that the file holds already, 0 where it holds none.
         label: Whether labels are written.
         keep: The kept fields, in the order of the columns.
+        safe_csv: Whether texts that a spreadsheet would take for formulas get an apostrophe before them; CSV only.
 
     Raises:
-        ConfigError: If the columns are impossible, or Parquet is to be gzipped or continued.
+        ConfigError: If the columns are impossible, Parquet is to be gzipped or continued, or `safe_csv` is set for
+            another format than CSV.
         MissingExtraError: If Parquet is to be written and pyarrow is not installed.
     """
-    columns = _Columns(text=text, vector=vector, dim=dim, label=label, keep=keep)
+    require_csv(format, safe_csv=safe_csv)
+    columns = _Columns(text=text, vector=vector, dim=dim, label=label, keep=keep, safe_csv=safe_csv)
     if format is not Format.PARQUET:
         return _AppendingWriter(file, format, columns, compressed=compressed, header=header)
     if compressed or not header:
