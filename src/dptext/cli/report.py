@@ -26,7 +26,7 @@ def run(folder: Path, target: Path | None, *, show_private: bool, as_json: bool)
         )
         print(told, file=sys.stderr, flush=True)
     if as_json:
-        print(json.dumps({"path": str(path), **asdict(written)}, indent=2, ensure_ascii=False))
+        print(json.dumps({"path": str(path), **asdict(written)}, indent=2))
         return
     print(_line(path, written))
 
