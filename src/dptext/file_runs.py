@@ -56,6 +56,7 @@ class Plan:
         without_guarantee: see `privatize`.
         force: overwrite an output that is there, throw away an unfinished run.
         resume: go on with an unfinished run.
+        safe_csv: mark texts in CSV that a spreadsheet would compute; see `dptext.releases.encode_batch`.
     """
 
     fields: Fields = field(default_factory=Fields)
@@ -68,6 +69,7 @@ class Plan:
     without_guarantee: bool = False
     force: bool = False
     resume: bool = False
+    safe_csv: bool = False
 
     def __post_init__(self) -> None:
         _validate.count(batch_size=self.batch_size)
@@ -99,6 +101,7 @@ def _run_digest(
         "on_error": str(plan.on_error),
         "delta": plan.delta,
         "max_per_author": plan.max_per_author,
+        "safe_csv": plan.safe_csv,
         "randomness": randomness.fingerprint,
         "account": None if payment is None else payment.account,
     }
@@ -157,6 +160,7 @@ def privatize_file(
         vector=releases_vectors(mechanism.spec),
         label=releases_labels(mechanism.spec),
         keep=plan.fields.keep,
+        safe_csv=plan.safe_csv,
     )
     promised = guarantees(
         mechanism.spec,
@@ -399,6 +403,7 @@ class _Run:
             dim=state.dim,
             label=releases_labels(self.mechanism.spec),
             keep=self.plan.fields.keep,
+            safe_csv=self.plan.safe_csv,
         )
         digest = None
         if charge is not None and charge.subjects_digest is not None and self.due is not None:

@@ -32,6 +32,7 @@ from dptext.formats import (
     is_compressed,
     is_scalar,
     load_pyarrow,
+    safe_cell,
     string_fault,
 )
 from dptext.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Release, batches
@@ -59,14 +60,22 @@ class ReleaseWriter(Protocol):
 
 
 def release_columns(
-    format: Format, *, text: bool = True, vector: bool = False, label: bool = False, keep: tuple[str, ...] = ()
+    format: Format,
+    *,
+    text: bool = True,
+    vector: bool = False,
+    label: bool = False,
+    keep: tuple[str, ...] = (),
+    safe_csv: bool = False,
 ) -> tuple[str, ...]:
     """Names of the output columns: ``id``, ``text``, ``embedding``, ``label``, as far as released, and the kept fields.
 
     Raises:
         ConfigError: If two columns would have one name, neither text nor vectors are released, vectors are to go into
-            CSV or plain text, or plain text is to hold more than texts.
+            CSV or plain text, plain text is to hold more than texts, or cells are to be safe that are not of CSV.
     """
+    if safe_csv and format is not Format.CSV:
+        raise ConfigError(f"Expected format={str(format)!r} without safe_csv: a spreadsheet takes only CSV for cells.")
     if not text and not vector:
         raise ConfigError("Expected text=True or vector=True: a release without both is not worth a file.")
     if vector and format in (Format.CSV, Format.TEXT):
@@ -99,9 +108,11 @@ class _Columns:
     label: bool
     keep: tuple[str, ...]
     dim: int = 0
+    safe_csv: bool = False
 
     def names(self, format: Format) -> tuple[str, ...]:
-        return release_columns(format, text=self.text, vector=self.vector, label=self.label, keep=self.keep)
+        released = {"text": self.text, "vector": self.vector, "label": self.label}
+        return release_columns(format, **released, keep=self.keep, safe_csv=self.safe_csv)
 
     def after(self, releases: Sequence[Release[str]]) -> _Columns:
         """The same where these releases, which were written, are in the file."""
@@ -182,6 +193,7 @@ def encode_batch(
     vector: bool = False,
     label: bool = False,
     keep: tuple[str, ...] = (),
+    safe_csv: bool = False,
 ) -> bytes:
     r"""Write a batch as bytes that may stand alone or follow those of another batch.
 
@@ -189,7 +201,8 @@ def encode_batch(
     are valid gzip, and the same batches give the same bytes.
 
     - JSON Lines: one object a line; a vector is a list of the shortest decimals that tell its numbers in float32.
-    - CSV: RFC 4180 (``\r\n``); kept values that are not strings as JSON writes them, null as an empty field.
+    - CSV: RFC 4180 (``\r\n``); kept values that are not strings as JSON writes them, null as an empty field. To a
+      spreadsheet a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or ``\r`` is a formula, which it computes.
     - Plain text: the texts alone, in order. Line ends within a text (``\n``, ``\r``) become spaces, as one line is one
       document. Ids are not written.
 
@@ -202,6 +215,8 @@ def encode_batch(
         vector: Whether vectors are written.
         label: Whether labels are written.
         keep: The kept fields, in the order of the columns.
+        safe_csv: Whether such texts get an apostrophe before them, also ids, labels, kept texts and names of columns.
+            CSV only.
 
     Returns:
         The bytes; none for no releases, except for the header and the gzip frame.
@@ -210,7 +225,7 @@ def encode_batch(
         ConfigError: If the format is Parquet, or the columns are impossible or not those of the releases.
         DataError: If a value cannot be written as UTF-8, or a vector is not finite or not as long as the first.
     """
-    columns = _Columns(text=text, vector=vector, label=label, keep=keep)
+    columns = _Columns(text=text, vector=vector, label=label, keep=keep, safe_csv=safe_csv)
     return _encoded(releases, format, columns, compressed=compressed, header=header)
 
 
@@ -230,9 +245,10 @@ def _encoded(
             buffer = io.StringIO(newline="")
             # "\r\n", because in Python 3.11 the csv module quotes only what is part of its own line end.
             writer = csv.writer(buffer, lineterminator="\r\n")
+            cell = safe_cell if columns.safe_csv else as_string
             if header:
-                writer.writerow(names)
-            writer.writerows([["" if value is None else as_string(value) for value in row] for row in rows])
+                writer.writerow(map(cell, names))
+            writer.writerows([["" if value is None else cell(value) for value in row] for row in rows])
             text = buffer.getvalue()
         case Format.TEXT:
             texts = (release.output for release in releases)
@@ -314,6 +330,7 @@ def open_writer(
     dim: int = 0,
     label: bool = False,
     keep: tuple[str, ...] = (),
+    safe_csv: bool = False,
 ) -> ReleaseWriter:
     """A writer of releases on an open binary file.
 
@@ -330,12 +347,13 @@ def open_writer(
         dim: Length of the vectors that the file holds already, 0 where it holds none.
         label: Whether labels are written.
         keep: The kept fields, in the order of the columns.
+        safe_csv: See ``encode_batch``.
 
     Raises:
         ConfigError: If the columns are impossible, or Parquet is to be gzipped or continued.
         MissingExtraError: If Parquet is to be written and pyarrow is not installed.
     """
-    columns = _Columns(text=text, vector=vector, dim=dim, label=label, keep=keep)
+    columns = _Columns(text=text, vector=vector, dim=dim, label=label, keep=keep, safe_csv=safe_csv)
     if format is not Format.PARQUET:
         return _AppendingWriter(file, format, columns, compressed=compressed, header=header)
     if compressed or not header:

@@ -208,6 +208,13 @@ def privatize(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT; throw away an unfinished run.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
+    safe_csv: Annotated[
+        bool,
+        typer.Option(
+            "--safe-csv",
+            help="In CSV, an apostrophe before texts that a spreadsheet computes: they begin with = + - @ tab CR.",
+        ),
+    ] = False,
     device: Annotated[
         str | None, typer.Option("--device", help="With --model: where its network computes, if not as it was fitted.")
     ] = None,
@@ -236,6 +243,7 @@ def privatize(
             without_guarantee=without_guarantee,
             force=force,
             resume=resume,
+            safe_csv=safe_csv,
         ),
         payment=command.payment(ledger, account, charge_key, subject_key=subject_key, named=subject_field is not None),
         seed=seed,

@@ -111,6 +111,7 @@ def plan(
     without_guarantee: bool,
     force: bool,
     resume: bool,
+    safe_csv: bool = False,
 ) -> Plan:
     """The options as a plan.
 
@@ -139,6 +140,7 @@ def plan(
         without_guarantee=without_guarantee,
         force=force,
         resume=resume,
+        safe_csv=safe_csv,
     )
 
 
