@@ -22,6 +22,7 @@ SCHEMA = 3
 READABLE = (1, 2, SCHEMA)
 ONE_RELEASE = "one release; each repetition adds"
 _HEX = 64
+_LONGEST_NAME = 255  # bytes of a file's name
 
 Kind = TypeVar("Kind")
 
@@ -96,8 +97,8 @@ class Certificate:
 
     def __post_init__(self) -> None:
         _validate.probability(delta=self.delta)
-        if self.records < 0:
-            raise ConfigError(f"Expected records={self.records!r} >= 0.")
+        if not 0 <= self.records < 2**63:
+            raise ConfigError("Expected records to be at least 0, and fewer than a file can hold.")
         if self.max_per_author is not None:
             _validate.count(max_per_author=self.max_per_author)
         if not self.events or not self.guarantees:
@@ -204,7 +205,7 @@ def _read(data: Mapping[str, Json]) -> Certificate:
             by_subject=_typed(paid["by_subject"], bool),
         )
     output = _typed(data["output"], str)
-    if Path(output).name != output:
+    if Path(output).name != output or not 0 < len(output.encode()) <= _LONGEST_NAME or "\0" in output:
         raise ValueError("Expected the name of a file, without a folder.")
     delta, most = data["delta"], data["max_per_author"]
     return Certificate(

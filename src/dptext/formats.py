@@ -32,7 +32,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 _PARQUET_BATCH: Final = 256
 _MAX_INTEGER_BITS: Final = 1024
 #: How a cell begins that a spreadsheet computes.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 #: Bytes of the largest file that is read as a whole: no certificate or model comes near, and a device never ends.
 _MAX_WHOLE: Final = 2**28
 
@@ -123,9 +123,12 @@ def as_string(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def safe_cell(value: str) -> str:
-    """A cell of CSV that no spreadsheet takes for a formula: one that begins like a formula gets an apostrophe."""
-    return f"'{value}" if value.startswith(_FORMULA) else value
+def safe_cell(value: object) -> str:
+    """A cell of CSV that no spreadsheet computes: a text that begins like a formula gets an apostrophe.
+
+    Numbers are none, as JSON writes them.
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else as_string(value)
 
 
 def string_fault(value: str) -> str | None:

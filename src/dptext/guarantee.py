@@ -397,19 +397,21 @@ class Guarantee:
         """
         try:
             return cls(
-                epsilon=float(data["epsilon"]),  # type: ignore[arg-type]
-                delta=float(data["delta"]),  # type: ignore[arg-type]
-                unit=Unit(str(data["unit"])),
-                relation=Relation(str(data["relation"])),
-                metric=None if data["metric"] is None else str(data["metric"]),
-                trust=Trust(str(data["trust"])),
-                basis=Basis(str(data["basis"])),
+                epsilon=math.inf if data["epsilon"] == "inf" else _number(data["epsilon"]),
+                delta=_number(data["delta"]),
+                unit=Unit(_text(data["unit"])),
+                relation=Relation(_text(data["relation"])),
+                metric=None if data["metric"] is None else _text(data["metric"]),
+                trust=Trust(_text(data["trust"])),
+                basis=Basis(_text(data["basis"])),
                 assumptions=_texts(data["assumptions"]),
                 reveals=_texts(data["reveals"]),
-                reason=str(data["reason"]),
+                reason=_text(data["reason"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError(f"This is not a guarantee that dptext wrote: {error}.") from error
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError("This is not a guarantee that dptext wrote.") from None
 
     def explain(self) -> str:
         """The guarantee in plain words."""
@@ -419,7 +421,19 @@ class Guarantee:
 def _texts(value: Json) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise TypeError("a list of texts was expected")
-    return tuple(str(item) for item in value)
+    return tuple(map(_text, value))
+
+
+def _text(value: Json) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text was expected")
+    return value
+
+
+def _number(value: Json) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("a number was expected")
+    return float(value)
 
 
 def _meaning(guarantee: Guarantee) -> str:

@@ -31,6 +31,7 @@ from dptext.formats import (
     is_compressed,
     is_scalar,
     load_pyarrow,
+    safe_cell,
     string_fault,
 )
 from dptext.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Release, batches
@@ -42,8 +43,6 @@ VECTOR_FIELD: Final = "embedding"
 _BLOCK_RELEASES: Final = 1024
 _BLOCK_CHARACTERS: Final = 8_000_000
 _CHARACTERS_PER_NUMBER: Final = 32  # a float of a tuple takes as many bytes
-
-_BEGINS_A_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 APPENDABLE: Final = frozenset({Format.JSONL, Format.CSV, Format.TEXT})
 """Formats whose files may be cut after any batch and continued; a Parquet file is unreadable until it is closed."""
@@ -256,9 +255,9 @@ def _encoded(
             buffer = io.StringIO(newline="")
             # "\r\n", because in Python 3.11 the csv module quotes only what is part of its own line end.
             writer = csv.writer(buffer, lineterminator="\r\n")
+            cell = safe_cell if columns.safe_csv else as_string
             if header:
-                writer.writerow(names)
-            cell = _harmless if columns.safe_csv else as_string
+                writer.writerow(map(cell, names))
             writer.writerows([["" if value is None else cell(value) for value in row] for row in rows])
             text = buffer.getvalue()
         case Format.TEXT:
@@ -270,12 +269,6 @@ def _encoded(
             assert_never(format)
     data = text.encode()
     return gzip.compress(data, mtime=0) if compressed else data
-
-
-def _harmless(value: object) -> str:
-    """A cell that no spreadsheet takes for a formula; numbers are none."""
-    text = as_string(value)
-    return f"'{text}" if isinstance(value, str) and text.startswith(_BEGINS_A_FORMULA) else text
 
 
 class _AppendingWriter:

@@ -15,7 +15,6 @@ from dptext import accounting, audits, latent
 from dptext.errors import ConfigError, IncomparableError
 from dptext.guarantee import Basis, Guarantee, Relation, SampledGaussianEvent, Trust, Unit
 from dptext.mechanism import settings
-from dptext.mechanisms import adept_dpsgd
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
 from dptext.neural import private_training
 from dptext.neural.autoencoder import Architecture, AutoEncoder, encode, shifted
@@ -102,10 +101,8 @@ def test_replace_one_costs_more_than_opacus_would_say():
     assert training.epsilon == pytest.approx(2.84, abs=0.01)
     opacus = accounting.epsilon([spec.training_event], 1e-5, relation=Relation.ADD_OR_REMOVE_ONE)
     assert opacus == pytest.approx(1.83, abs=0.01)
-    assert both.epsilon == pytest.approx(
-        3.0 + training.epsilon, abs=1e-3
-    )  # the release's slack takes a little of delta
-    assert both.epsilon >= 3.0 + training.epsilon
+    # The two compose a little better than they add up: the loss of the release is 3 or -3.
+    assert 2.95 + training.epsilon < both.epsilon < 3.0 + training.epsilon
 
 
 def test_what_the_guarantee_says():
@@ -130,11 +127,9 @@ def test_what_the_guarantee_says():
 
 
 def test_without_noise_nothing_is_guaranteed(monkeypatch):
-    adept_dpsgd._composed.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(adept_dpsgd.accounting, "epsilon", lambda *_, **__: math.inf)
+        patch.setattr(accounting, "_epsilon", lambda *_, **__: math.inf)
         assert TINY.guarantee().basis is Basis.NONE
-    adept_dpsgd._composed.cache_clear()
     assert TINY.guarantee().basis is Basis.CONDITIONAL
 
 

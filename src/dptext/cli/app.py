@@ -213,7 +213,10 @@ def privatize(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
     safe_csv: Annotated[
         bool,
-        typer.Option("--safe-csv", help="CSV: an apostrophe before texts that a spreadsheet takes for formulas."),
+        typer.Option(
+            "--safe-csv",
+            help="In CSV, an apostrophe before texts that a spreadsheet computes: they begin with = + - @ tab CR.",
+        ),
     ] = False,
     device: Annotated[
         str | None, typer.Option("--device", help="With --model: where its network computes, if not as it was fitted.")

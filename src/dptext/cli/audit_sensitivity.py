@@ -124,7 +124,7 @@ def run(
         from dptext.report import violations_figure
 
         violations_figure(rows, figure)
-        print(f"Written: {figure.path}", file=sys.stderr)
+        print(f"Written: {Target.at(figure).path}", file=sys.stderr)
     return _simulated(rows, settings, stated, as_json=as_json)
 
 

@@ -55,7 +55,7 @@ def show(as_json: bool) -> None:
     """Run the demo and print it."""
     found = run()
     if as_json:
-        print(json.dumps(_data(found), indent=2, ensure_ascii=False))
+        print(json.dumps(_data(found), indent=2))
         return
     console = plain_console()
     samples = Table("original (generated, public)", f"released at epsilon {EPSILON:g}", box=SIMPLE, pad_edge=False)

@@ -15,6 +15,7 @@ from dptext.cli.progress import say
 from dptext.config import MODEL_FILE, AnySpec, model_spec, spec_from_settings
 from dptext.embeddings import HIDDEN
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
+from dptext.formats import read_whole
 from dptext.guarantee import (
     ONE_RECORD,
     ONE_SPELLING,
@@ -48,13 +49,11 @@ def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
 
     Raises:
         ConfigError: there is no certificate, neither here nor beside a released file.
-        DataError: the certificate does not hold.
+        DataError: the certificate does not hold, or its names could pass for what is said of it.
     """
     given, path = path, _beside(path)
     try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise ConfigError(f"Cannot read the certificate {path}: {error.strerror}.") from error
+        text = read_whole(path).decode()
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a certificate that dptext wrote.{_wanted(path)}") from error
     try:
@@ -71,6 +70,8 @@ def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"verified": True, **json.loads(certificate.to_json())}, indent=2))
         return
+    if _breaks_lines(json.loads(certificate.to_json())):
+        raise DataError(f"{path} has names with line breaks, which could pass for lines of ours: read it with --json.")
     print(certificate.explain())
     if certificate.schema < SCHEMA:
         print(_OLDER)
@@ -83,6 +84,13 @@ def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
         "\nVerified: the file has the bytes and the number of records that were certified, and the guarantees follow "
         f"from the settings in the certificate{paid}. It is not signed: whoever can edit both files can forge both."
     )
+
+
+def _breaks_lines(value: Json) -> bool:
+    if isinstance(value, str):
+        return "\n" in value
+    parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    return any(map(_breaks_lines, parts))
 
 
 def _beside(path: Path) -> Path:

@@ -21,8 +21,8 @@ LINE_EVERY_SECONDS = 10.0
 
 
 def say(line: str) -> None:
-    """One line on stderr."""
-    print(line, file=sys.stderr, flush=True)
+    """One line on stderr, whatever names are in it."""
+    print(line.replace("\n", "\\n"), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ def run(folder: Path, target: Path | None, *, show_private: bool, force: bool, a
         )
         print(told, file=sys.stderr, flush=True)
     if as_json:
-        print(json.dumps({"path": str(path), **asdict(written)}, indent=2, ensure_ascii=False))
+        print(json.dumps({"path": str(path), **asdict(written)}, indent=2))
         return
     print(_line(path, written))
 

@@ -23,7 +23,7 @@ from dptext.config import load_model, on_device, spec_from_settings
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
-from dptext.formats import Format, detect_format
+from dptext.formats import Format, detect_format, read_whole
 from dptext.guarantee import Json, Unit
 from dptext.mechanism import releases_labels, settings
 from dptext.mechanisms.candidates import Candidates
@@ -140,9 +140,7 @@ def _certificate(released: Path) -> Certificate | None:
     if not path.exists():
         return None
     try:
-        certificate = Certificate.from_json(path.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"Cannot read the certificate {path}: {error.strerror}.") from error
+        certificate = Certificate.from_json(read_whole(path).decode())
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
     certificate.verify(path.parent)
@@ -221,7 +219,7 @@ def compare(task: Task, *, test: Path | None, classifier: str, as_json: bool) ->
     found = table(task, test=real, classifier=name)
     if as_json:
         shown: dict[str, Json] = {"note": NOT_PRIVATE, "epsilon": task.epsilon, "labels": list(task.labels)}
-        print(json.dumps({**shown, **found.to_dict()}, indent=2, ensure_ascii=False))
+        print(json.dumps({**shown, **found.to_dict()}, indent=2))
         return
     show_table(found, wide_console())
     print(_legend(found, classifier if real else None))
@@ -304,7 +302,7 @@ def balance(task: Task, *, model: Path | None, held_out: Path | None, as_json: b
             "seed": task.seed,
             "l1_error": {name: {**found.to_dict()} for name, found in errors.items()},
         }
-        print(json.dumps(data, indent=2, ensure_ascii=False))
+        print(json.dumps(data, indent=2))
         return
     drawn = Table("class balance recovered from", "L1 error (0 to 2)", box=SIMPLE, pad_edge=False)
     for name, found in errors.items():

@@ -45,6 +45,15 @@ def gone(pid: int) -> bool:
     return not stat.exists() or stat.read_text("ascii", "replace").rpartition(")")[2].split()[0] == "Z"
 
 
+def waits(pid: int) -> bool:
+    """Whether a process does nothing for a while."""
+    for _ in range(15):
+        if Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0] != "S":
+            return False
+        time.sleep(0.02)
+    return True
+
+
 def everything(folder: Path) -> str:
     return "".join(path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
 
@@ -164,6 +173,33 @@ def test_a_killed_run_takes_its_workers_with_it_and_goes_on(
     texts.write_text(texts.read_text("utf-8").replace('"body": "', '"body": "other ', 1), "utf-8")
     with pytest.raises(ConfigError, match="a file of 'made' changed"):
         run_experiment(parse_experiment(data), Folder(out), Options(), command="")
+
+
+def test_a_worker_that_dies_between_two_cells_fails_the_next_one(texts: Path, vectors: Path, tmp_path: Path) -> None:
+    """The run stands still while its worker answers and dies: then it writes to a pipe that nobody reads."""
+    toml, out = tmp_path / "e.toml", tmp_path / "out"
+    toml.write_text(as_toml(experiment(texts, vectors)), "utf-8")
+    run = [sys.executable, "-c", "from dptext.cli.app import main; main()"]
+    line = [*run, "compare", str(toml), "--out", str(out), "--workers", "1"]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        assert within(100, lambda: process.poll() is not None or bool(children.read_text("ascii")))
+        worker = int(children.read_text("ascii"))
+        assert within(100, lambda: waits(process.pid))  # it has handed out the first cell
+        process.send_signal(signal.SIGSTOP)
+        before = len(list((out / "cells").glob("*.json")))
+        assert within(100, lambda: len(list((out / "cells").glob("*.json"))) > before)
+        assert within(100, lambda: waits(worker))  # it has answered
+        os.kill(worker, signal.SIGKILL)
+    finally:
+        process.send_signal(signal.SIGCONT)
+        shown, said = process.communicate(timeout=100)
+    assert process.returncode == 5, said
+    assert "3 of 4 cells done, 1 failed, 4 run now" in shown
+    errors = [row["error"] for row in json.loads((out / "table.json").read_text("utf-8")) if row["error"]]
+    assert len(errors) == 1
+    assert errors[0].startswith("WorkerDied: its process was ended by SIGKILL")
 
 
 def test_a_folder_that_was_killed_before_it_knew_its_experiment_goes_on(

@@ -9,9 +9,10 @@ from typing import ClassVar
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool, QueuePool
 
+from dptext import accounting
 from dptext.guarantee import Event, Guarantee, PureEvent, Relation, Unit
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import Request, Terms
+from dptext.ledger.entries import Request, Terms, in_order
 from dptext.ledger.subjects import SubjectKey
 
 KEY = SubjectKey(bytes(range(32)))
@@ -20,6 +21,12 @@ WRITTEN_ONCE = ("accounts", "requests", "charges", "charged_subjects", "settleme
 DERIVED = ("balances", "subject_balances", "tallies")
 
 _numbers = itertools.count(1)
+
+
+def charged_epsilon(events: Iterable[Event], delta: float) -> float:
+    """What the ledger counts: the quick bound, in an order of its own."""
+    ordered = in_order(events)
+    return accounting.quick_epsilon(ordered, delta) if ordered else 0.0
 
 
 def fresh(prefix: str = "account") -> str:

@@ -2,14 +2,13 @@
 
 import itertools
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger_tools import Raw, exact, opened, request
+from ledger_tools import Raw, charged_epsilon, exact, opened, request
 
 from dptext import accounting
 from dptext.errors import (
@@ -36,7 +35,7 @@ from dptext.guarantee import (
     ZcdpEvent,
 )
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import PLANNED, TOLERANCE, Request, Terms, in_order
+from dptext.ledger.entries import PLANNED, TOLERANCE, Request, Terms
 
 
 def refusal(ledger: Ledger, name: str, *events: Event | float) -> BudgetExceededError | None:
@@ -158,12 +157,6 @@ sequences = st.one_of(
     st.tuples(st.just(1e-5), st.lists(st.lists(pure_kinds | noise_kinds, min_size=1, max_size=3), max_size=6)),
     st.tuples(st.just(1e-5), st.lists(st.lists(pure_kinds | top_k_kinds, min_size=1, max_size=3), max_size=6)),
 )
-
-
-def charged_epsilon(events: Iterable[Event], delta: float) -> float:
-    """What the ledger counts: the quick bound, in an order of its own."""
-    ordered = in_order(events)
-    return accounting.quick_epsilon(ordered, delta) if ordered else 0.0
 
 
 @given(sequences)

@@ -15,9 +15,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger_tools import DERIVED, KEY, WRITTEN_ONCE, Raw, limit, request
+from ledger_tools import DERIVED, KEY, WRITTEN_ONCE, Raw, charged_epsilon, limit, request
 
-from dptext import accounting
 from dptext.errors import BudgetExceededError, LedgerError, PrivacyError
 from dptext.guarantee import Basis, Event, ExponentialEvent, PureEvent, Trust
 from dptext.ledger import schema
@@ -118,12 +117,12 @@ class FirstBooks:
             delta = ledger.account(name).limit.delta
             whole = [[*everyone, *own] for own in ([], *self.own[name].values())]
             balance = ledger.balance(name)
-            assert balance.spent.epsilon == max(accounting.epsilon(events, delta) for events in whole)
+            assert balance.spent.epsilon == max(charged_epsilon(events, delta) for events in whole)
             assert (balance.charges, balance.subjects) == (self.charges[name], len(self.own[name]))
             assert set(balance.spent.assumptions) >= set(self.terms[name].assumptions)
             assert (balance.spent.trust, balance.spent.reveals) == (self.terms[name].trust, self.terms[name].reveals)
             for subject, own in self.own[name].items():
-                expected = accounting.epsilon([*everyone, *own], delta)
+                expected = charged_epsilon([*everyone, *own], delta)
                 assert ledger.balance(name, subject=subject).spent.epsilon == expected
             assert ledger.verify(name) == Verification(name, self.charges[name], len(self.own[name]), ())
             assert len(list(ledger.log(name))) == self.charges[name]
