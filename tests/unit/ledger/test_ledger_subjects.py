@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from ledger_tools import KEY, OTHER_KEY, Raw, opened, request
+from ledger_tools import KEY, OTHER_KEY, Raw, charged_epsilon, opened, request
 
 from dptext import accounting
 from dptext.errors import BudgetExceededError, ConfigError, DataError, PrivacyError
@@ -116,7 +116,7 @@ class Model:
     charges: int = 0
 
     def cost(self, subject: str, *more: Event) -> float:
-        return accounting.epsilon([*self.everyone, *self.own.get(subject, []), *more], self.delta)
+        return charged_epsilon([*self.everyone, *self.own.get(subject, []), *more], self.delta)
 
     def charge(self, events: list[Event], subjects: list[str] | None) -> bool:
         charged = [*self.own, "somebody else"] if subjects is None else subjects
