@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from dptext.compare.experiment import Experiment
-from dptext.compare.table import JSON_FILE, PARQUET, read_json, write_json, write_table
+from dptext.compare.table import JSON_FILE, PARQUET, is_row, read_json, write_json, write_table
 from dptext.compare.worker import CELLS
 from dptext.errors import ConfigError
 from dptext.files import refuse_inputs
@@ -113,7 +113,10 @@ class Folder:
             found = read_json(path)
         except ConfigError:
             return None  # cut short by something else than a run: it is made again
-        return found if isinstance(found, dict) and found.get("signature") == signature else None
+        if not isinstance(found, dict) or found.get("signature") != signature:
+            return None
+        rows = found.get("rows")
+        return found if isinstance(rows, list) and all(map(is_row, rows)) else None
 
     def write(self, signature: str, data: Mapping[str, Json]) -> None:
         """Keep a finished cell."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 from dptext.compare.rows import COLUMNS
 from dptext.errors import ConfigError
 from dptext.files import Target, writing
-from dptext.formats import load_pyarrow, parse_json, read_whole
+from dptext.formats import load_pyarrow, parse_json, read_whole, string_fault
 from dptext.guarantee import Json
 
 PARQUET: Final = "table.parquet"
@@ -20,6 +21,8 @@ _WHOLE: Final = ("trial",)
 _NUMBERS: Final = (
     "epsilon", "delta", "document_epsilon", "value", "low", "high", "confidence", "seconds", "peak_mib",
 )  # fmt: skip
+
+_LARGEST_WHOLE: Final = 2**53
 
 Row = Mapping[str, Json]
 
@@ -51,6 +54,26 @@ def read_json(path: Path) -> Json:
     except ValueError:
         raise ConfigError(f"{path} is not a JSON file: it was cut short or edited. Remove it and run again.") from None
     return found
+
+
+def is_row(found: Json) -> bool:
+    """Whether it is a row that `write_table` can write: every column is there, with a value of its type."""
+    if not isinstance(found, dict) or not found.keys() >= set(COLUMNS):
+        return False
+    return all(_fits(name, found[name]) for name in COLUMNS)
+
+
+def _fits(name: str, value: Json) -> bool:
+    if isinstance(value, bool):
+        return False
+    if name in _WHOLE:
+        return isinstance(value, int) and abs(value) <= _LARGEST_WHOLE
+    if value is None:
+        return True
+    if name in _NUMBERS:
+        whole = isinstance(value, int) and abs(value) <= _LARGEST_WHOLE  # Parquet holds it exactly, too
+        return whole or (isinstance(value, float) and math.isfinite(value))
+    return isinstance(value, str) and string_fault(value) is None
 
 
 def write_table(folder: Path, rows: Sequence[Row]) -> None:

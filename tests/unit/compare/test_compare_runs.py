@@ -232,6 +232,27 @@ def test_a_corpus_is_never_written_over(texts: Path, vectors: Path, tmp_path: Pa
     assert texts.read_bytes() == before
 
 
+def test_a_cell_that_was_edited_is_made_again(texts: Path, vectors: Path, tmp_path: Path) -> None:
+    data, out = parse_experiment(experiment(texts, vectors)), tmp_path / "out"
+    assert run_experiment(data, Folder(out), Options(workers=1), command="").run == 4
+    table = (out / "table.json").read_text("utf-8")
+    cell = min((out / "cells").iterdir())
+    whole = json.loads(cell.read_text("utf-8"))
+    row = whole["rows"][0]
+    edits = [("value", "x"), ("value", 10**400), ("trial", True), ("trial", None), ("corpus", 1), ("error", "\udcff")]
+    for column, value in edits:
+        cell.write_text(json.dumps({**whole, "rows": [{**row, column: value}]}), "utf-8")
+        assert Folder(out).finished(cell.stem) is None, (column, value)
+    for rows in (None, {}, [None], [{}], [{key: value for key, value in row.items() if key != "basis"}]):
+        cell.write_text(json.dumps({**whole, "rows": rows}), "utf-8")
+        assert Folder(out).finished(cell.stem) is None, rows
+    again = run_experiment(data, Folder(out), Options(workers=1), command="")
+    assert (again.run, again.done, again.failed) == (1, 4, 0)
+    assert {row["signature"] for row in json.loads(table)} == {
+        row["signature"] for row in json.loads((out / "table.json").read_text("utf-8"))
+    }
+
+
 @pytest.mark.usefixtures("faults")
 def test_a_claim_that_an_audit_refutes_ends_the_command_with_1(
     texts: Path, vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
