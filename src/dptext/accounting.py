@@ -92,7 +92,7 @@ def compose(events: Iterable[Event]) -> tuple[Event, ...]:
 def repeat(events: Iterable[Event], times: int) -> tuple[Event, ...]:
     """The same events, each run `times` times (adaptive sequential composition)."""
     _validate.count(times=times)
-    return compose(replace(event, count=event.count * times) for event in events)
+    return compose(replace(event, count=event.count * times) for event in _some(events))
 
 
 def _pure_epsilon(event: Event) -> float | None:
@@ -247,9 +247,10 @@ def epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation =
 
 
 def quick_epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:
-    """A bound that is never below `epsilon`, in milliseconds: what a ledger charges by.
+    """A bound that is never below `epsilon`, in milliseconds but for trainings: what a ledger charges by.
 
-    It takes the formulas alone. Runs of several kinds may cost less than it says.
+    It takes the formulas alone, where there are any: a training has none. Runs of several kinds may cost less than it
+    says.
 
     Raises:
         IncomparableError: an event has a metric.
@@ -396,7 +397,7 @@ def bounded_metric(events: Iterable[Event], *, diameter: float) -> tuple[Event, 
         epsilon = up(event.epsilon * diameter)
         return ApproximateEvent(epsilon, event.delta, event.count) if event.delta else PureEvent(epsilon, event.count)
 
-    return tuple(map(read, events))
+    return tuple(map(read, _some(events)))
 
 
 def lift(events: Iterable[Event], *, runs: int = 1, parts: int = 1) -> tuple[Event, ...]:

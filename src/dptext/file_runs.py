@@ -93,7 +93,13 @@ class Plan:
 
 
 def _run_digest(
-    mechanism: Mechanism[str], plan: Plan, randomness: Randomness, kind: Format, payment: Payment | None
+    mechanism: Mechanism[str],
+    plan: Plan,
+    randomness: Randomness,
+    kind: Format,
+    payment: Payment | None,
+    *,
+    compressed: bool = False,
 ) -> str:
     fixed: dict[str, Json] = {
         "spec": settings(mechanism.spec),
@@ -106,6 +112,9 @@ def _run_digest(
         "randomness": randomness.fingerprint,
         "account": None if payment is None else payment.account,
     }
+    # Older versions cut these by private lengths: what they began, or have ready, is not gone on with.
+    if kind is Format.PARQUET or compressed:
+        fixed["blocks"] = "by releases"
     if plan.safe_csv:  # only then, so that runs that an older version began can be resumed
         fixed["safe_csv"] = True
     return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
@@ -252,7 +261,8 @@ class _Run:
         self._check_paths()
         records = self._records(on_skip)
         payment = None if self.due is None else self.due.payment
-        digest = _run_digest(self.mechanism, self.plan, self.randomness, self.kind, payment)
+        compressed = is_compressed(self.target)
+        digest = _run_digest(self.mechanism, self.plan, self.randomness, self.kind, payment, compressed=compressed)
         state = self._unfinished(digest) if self.plan.resume else self._begin(digest)
         if state.certificate:
             with self._opened() if self._part.exists() else contextlib.nullcontext():

@@ -243,7 +243,7 @@ class MetricEvent:
         _validate.probability(delta=self.delta)
         _validate.count(count=self.count)
         # Without a name it would read like a guarantee that holds at any distance.
-        if not isinstance(self.metric, str) or not self.metric.strip():
+        if not isinstance(self.metric, str) or not _names(self.metric):
             raise ConfigError(f"Expected metric={self.metric!r} to name the distance that epsilon is multiplied with.")
 
 
@@ -338,7 +338,7 @@ class Guarantee:
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise ConfigError(f"Expected epsilon={self.epsilon!r} >= 0.")
         _validate.probability(delta=self.delta)
-        if self.metric is not None and not self.metric.strip():
+        if self.metric is not None and not _names(self.metric):
             raise ConfigError(f"Expected metric={self.metric!r} to be None, or to name a distance.")
         if (self.basis is Basis.NONE) != bool(self.reason):
             raise ConfigError("Expected a reason exactly when the basis is NONE.")
@@ -422,6 +422,11 @@ def _texts(value: Json) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise TypeError("a list of texts was expected")
     return tuple(map(_text, value))
+
+
+def _names(metric: str) -> bool:
+    """Whether anything of it can be seen."""
+    return any(letter.isprintable() and not letter.isspace() for letter in metric)
 
 
 def _text(value: Json) -> str:

@@ -23,9 +23,12 @@ Mixable = TopKEvent | GaussianEvent | SampledGaussianEvent
 
 _FINEST = 1e-4  # of the grid of losses, as dp-accounting has it
 _WIDE = 50.0  # from here on a run has some 10^5 losses on a coarser grid, a tenth of a second each
+_LARGEST_GRID = 1.5e8
+_COARSEST = 1.0
+_MOST_SPREAD = 3e5
 _MOST_KINDS = 32
 _LARGEST_LOSS = 500.0  # e^-loss must be a float
-#: Below this multiplier a sampled Gaussian protects nobody, and its loss distribution has no useful grid.
+#: Below this multiplier, or beyond this range of losses, a training protects nobody, and has no useful grid.
 _LEAST_MULTIPLIER = 0.02
 
 
@@ -50,7 +53,9 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
     precision = sum_up((inverse_square(e.noise_multiplier), e.count) for e in events if isinstance(e, GaussianEvent))
     # Sampling never harms: each output is a mixture, with public weights, of those with and without the record, and
     # divergences are jointly convex. So very little noise is counted as if every step took every record.
-    bare = [event for event in sampled if event.noise_multiplier < _LEAST_MULTIPLIER]
+    bare = [
+        event for event in sampled if event.noise_multiplier < _LEAST_MULTIPLIER or _spread(event, moved) > _MOST_SPREAD
+    ]
     if bare:
         steps = ((inverse_square(e.noise_multiplier / moved), e.steps * e.count) for e in bare)
         precision = sum_up([(precision, 1), *steps])
@@ -60,7 +65,14 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
     widths = [_width(moved / e.noise_multiplier) for e in sampled] + [2 * e.epsilon for e in choices]
     if precision:
         widths.append(_width(math.sqrt(precision)))
-    interval = _FINEST if max(widths) <= _WIDE else max(widths) / 1e5
+    interval = max(
+        _FINEST if max(widths) <= _WIDE else max(widths) / 1e5,
+        # All runs together, which takes the memory.
+        sum(2 * event.epsilon * event.count for event in choices) / 5e6,
+        sum(_spread(event, moved) for event in sampled) / _LARGEST_GRID,
+    )
+    if interval > _COARSEST:
+        return math.inf  # a grid so coarse says nothing; the formulas do
     theirs = NeighboringRelation[relation.name]
     total: PrivacyLossDistribution = pld.identity(interval)
     for event in sampled:
@@ -91,6 +103,12 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
 def inverse_square(noise_multiplier: float) -> float:
     """1 / noise_multiplier^2, rounded up: what Gaussians add up in."""
     return up(1 / noise_multiplier / noise_multiplier)
+
+
+def _spread(event: SampledGaussianEvent, moved: float) -> float:
+    """About the range of losses of all steps together, of which the tails are cut."""
+    steps = event.steps * event.count
+    return _width(moved / event.noise_multiplier) * min(steps, 12 * math.sqrt(steps))
 
 
 def _width(mu: float) -> float:

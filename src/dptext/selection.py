@@ -143,8 +143,7 @@ class Exponential:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon, sensitivity=self.sensitivity)
-        if self.score_range is not None:
-            _validate.positive(score_range=self.score_range)
+        _require_range(self.score_range, self.sensitivity)
 
     @property
     def event(self) -> PureEvent:
@@ -169,6 +168,14 @@ class Exponential:
     def choose(self, scores: Scores, source: Randomness) -> Indices:
         """One option a row, `(rows,)`."""
         return _draw_by_weight(self._log_weights(scores), source)
+
+
+def _require_range(score_range: float | None, sensitivity: float) -> None:
+    if score_range is None:
+        return
+    _validate.positive(score_range=score_range)
+    if score_range < sensitivity:  # what rounding adds is paid for by a share of the sensitivity
+        raise ConfigError(f"Expected score_range={score_range!r} >= sensitivity={sensitivity!r}.")
 
 
 def _enforced(score_range: float | None) -> float:
@@ -317,8 +324,7 @@ class PermuteAndFlip:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon, sensitivity=self.sensitivity)
-        if self.score_range is not None:
-            _validate.positive(score_range=self.score_range)
+        _require_range(self.score_range, self.sensitivity)
 
     @property
     def event(self) -> PureEvent:

@@ -88,7 +88,7 @@ FORGERIES = [
     (("guarantees", 0, "epsilon"), 0.5),
     (("guarantees", 0, "basis"), "proven"),
     (("guarantees", 0, "metric"), None),
-    (("event", "epsilon"), 1.0),
+    (("events", 0, "epsilon"), 1.0),
     (("settings", "epsilon"), 5.0),
     (("randomness",), "seeded"),
     (("guarantees", 0, "reveals"), []),

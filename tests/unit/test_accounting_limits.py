@@ -88,10 +88,14 @@ def test_no_events_are_no_epsilon() -> None:
     with pytest.raises(ConfigError, match="at least one event"):
         accounting.lift(iter(()), runs=2)
     with pytest.raises(ConfigError, match="at least one event"):
+        accounting.repeat(once, 2)
+    with pytest.raises(ConfigError, match="at least one event"):
+        accounting.bounded_metric(once, diameter=1.0)
+    with pytest.raises(ConfigError, match="at least one event"):
         accounting.calibrate(PureEvent(1.0), 2.0, lifted=lambda event: ())
 
 
-@pytest.mark.parametrize("metric", ["", "  ", None, 3])
+@pytest.mark.parametrize("metric", ["", "  ", "\u200b", None, 3])
 def test_a_metric_has_a_name(metric: object) -> None:
     with pytest.raises(ConfigError, match="name the distance"):
         MetricEvent(0.5, metric)  # type: ignore[arg-type]
@@ -166,6 +170,8 @@ def test_the_range_that_is_stated_is_enforced(kind) -> None:
     assert 0.75 * accounting.epsilon([event]) < worst <= accounting.epsilon([event])
     with pytest.raises(ConfigError, match="score_range"):
         kind(2.0).range_event(3) if kind is Exponential else kind(2.0).range_event()
+    with pytest.raises(ConfigError, match=r"score_range=0\.5 >= sensitivity=1\.0"):  # which rounding would be beyond
+        kind(2.0, score_range=0.5)
 
 
 # ---------------------------------------------------------------------------------------------------- rounding
@@ -261,8 +267,17 @@ def weights_of(tem: TruncatedExponential, distances: np.ndarray) -> list[int]:
         [SampledGaussianEvent(0.05, 0.05, 300), PureEvent(3.0)],
         [PureEvent(0.001 + i * 1e-6) for i in range(500)],
         [ZcdpEvent(0.5), TopKEvent(3.0, 1, 4), PureEvent(700.0)],
+        [PureEvent(0.1, 10**6)],
+        [TopKEvent(5.0, 1, 2, 10**5), TopKEvent(4.0, 1, 9, 10**5)],
+        [PureEvent(1e-3, 10**6), PureEvent(2.0, 10**4)],
+        [GaussianEvent(1e-6), PureEvent(1.0)],
+        [SampledGaussianEvent(0.021, 0.5, 10**6)],
+        [SampledGaussianEvent(1.0, 0.01, 10**9)],
     ],
-    ids=["beyond exp", "large", "little noise", "no noise", "noise and a choice", "many kinds", "with zcdp"],
+    ids=[
+        *("beyond exp", "large", "little noise", "no noise", "noise and a choice", "many kinds", "with zcdp"),
+        *("a million", "many of two kinds", "small and large", "hardly any noise", "a long training", "an endless one"),
+    ],
 )
 def test_whatever_is_asked_an_answer_comes(events: list[Event]) -> None:
     began = time.process_time()

@@ -257,7 +257,7 @@ def test_without_the_extra_fit_and_load_say_what_to_install(
     for act in (lambda: spec().fit(public=PUBLIC), lambda: spec().load(tmp_path), lambda: spec().model_settings):
         with pytest.raises(MissingExtraError, match=r"ADePT needs the package torch. Run: pip install torch"):
             act()
-    assert spec("gaussian").guarantee().epsilon == 2.0  # what needs no network works
+    assert 2.0 * (1 - 1e-9) < spec("gaussian").guarantee().epsilon <= 2.0  # what needs no network works
 
 
 def test_progress_is_reported() -> None:

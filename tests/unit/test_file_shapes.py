@@ -15,10 +15,12 @@ from dptext import file_runs, pipeline, releases
 from dptext.certificate import certificate_path
 from dptext.errors import ConfigError
 from dptext.file_runs import Plan, privatize_file
+from dptext.formats import Format
+from dptext.mechanisms.redaction import RandomRedaction
 from dptext.mechanisms.syntf import SynTf
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.pipeline import privatize
-from dptext.randomness import seeded
+from dptext.randomness import secure, seeded
 from dptext.records import Record, Release
 from dptext.releases import blocks
 from dptext.resume import State, draft_path, state_path
@@ -301,3 +303,15 @@ def test_an_input_that_lies_where_the_run_writes_is_kept(tmp_path: Path, mechani
         privatize_file(source, target, mechanism, plan=Plan(input_format=file_runs.Format.JSONL, force=force))
     assert [path.name for path in tmp_path.iterdir()] == [source.name]
     assert source.read_bytes() == before
+
+
+def test_what_an_older_version_began_is_gone_on_with_only_where_no_length_shows() -> None:
+    """Its marks followed private lengths: members and row groups would keep them, plain lines do not show them."""
+    plan, mechanism = file_runs.Plan(), RandomRedaction(0.5).fit()
+
+    def digest(kind: Format, *, compressed: bool) -> str:
+        return file_runs._run_digest(mechanism, plan, secure(), kind, None, compressed=compressed)
+
+    older = digest(Format.JSONL, compressed=False)  # without a word on blocks, as before
+    assert digest(Format.JSONL, compressed=True) != older
+    assert digest(Format.CSV, compressed=True) != digest(Format.CSV, compressed=False)

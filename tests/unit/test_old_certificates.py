@@ -11,7 +11,9 @@ import pytest
 from dptext.certificate import SCHEMA, Certificate, certificate_path
 from dptext.cli.explain import explain_certificate
 from dptext.errors import DataError
-from dptext.guarantee import ONE_RECORD
+from dptext.file_runs import Plan, privatize_file
+from dptext.guarantee import ONE_RECORD, RECORD_COUNT
+from dptext.mechanisms.redaction import RandomRedaction
 
 FIXTURES = json.loads((Path(__file__).parent.parent / "fixtures" / "certificates_schema_2.json").read_text("utf-8"))
 NAMES = [each["certificate"]["output"] for each in FIXTURES]
@@ -82,3 +84,27 @@ def test_another_event_does_not_verify(tmp_path: Path) -> None:
     event = {**fixture["certificate"]["event"], "epsilon": 0.001}
     with pytest.raises(DataError, match="does not follow from its settings"):
         explain_certificate(placed(tmp_path, fixture, event=event), None, as_json=False)
+
+
+def test_as_json_an_old_certificate_keeps_its_schema_and_says_what_it_left_out(tmp_path: Path, capsys) -> None:
+    fixture = next(each for each in FIXTURES if each["certificate"]["output"].startswith("label_only"))
+    explain_certificate(placed(tmp_path, fixture), None, as_json=True)
+    said = json.loads(capsys.readouterr().out)
+    assert said["schema"] == 2
+    assert ONE_RECORD in said["also_assumed"]
+
+
+def test_the_number_of_records_cannot_be_left_out(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    source.write_text("a\nb\n", "utf-8")
+    mechanism = RandomRedaction(0.999_999).fit()
+    privatize_file(source, target, mechanism, plan=Plan(without_guarantee=True))
+    path = certificate_path(target)
+    explain_certificate(path, None, as_json=True)
+    data = json.loads(path.read_text("utf-8"))
+    data["also_reveals"] = []
+    for stated in data["guarantees"]:
+        stated["reveals"].remove(RECORD_COUNT)
+    path.write_text(json.dumps(data), "utf-8")
+    with pytest.raises(DataError, match="does not follow from its settings"):
+        explain_certificate(path, None, as_json=True)

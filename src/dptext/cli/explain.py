@@ -19,6 +19,7 @@ from dptext.formats import read_whole
 from dptext.guarantee import (
     ONE_RECORD,
     ONE_SPELLING,
+    RECORD_COUNT,
     Basis,
     Guarantee,
     Json,
@@ -68,7 +69,9 @@ def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
     if ledger is not None:
         _look_up(certificate, ledger)
     if as_json:
-        print(json.dumps({"verified": True, **json.loads(certificate.to_json())}, indent=2))
+        older = {"also_assumed": [ONE_RECORD, ONE_SPELLING]} if certificate.schema < SCHEMA else {}
+        said = {**json.loads(certificate.to_json()), "schema": certificate.schema, **older}
+        print(json.dumps({"verified": True, **said}, indent=2))
         return
     if _breaks_lines(json.loads(certificate.to_json())):
         raise DataError(f"{path} has names with line breaks, which could pass for lines of ours: read it with --json.")
@@ -166,7 +169,8 @@ def _recompute(certificate: Certificate) -> AnySpec:
         and stated.delta >= ours.delta
         for stated, ours in zip(certificate.guarantees, derived, strict=True)
     )
-    if not follows or not _happened(spec, certificate):
+    counted = certificate.schema < SCHEMA or RECORD_COUNT in certificate.also_reveals
+    if not follows or not counted or not _happened(spec, certificate):
         raise DataError(
             "What this certificate guarantees does not follow from its settings (it names dptext "
             f"{certificate.version}): nothing is verified."

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dptext import _validate, accounting
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError, IncomparableError
-from dptext.frozen import Frozen
+from dptext.frozen import Frozen, read_only
 from dptext.guarantee import Basis, ExponentialEvent, Guarantee, Relation, Unit
 from dptext.likeness import GRID, STEPS, on_grid
 from dptext.randomness import Randomness, uniform_below
@@ -157,7 +157,7 @@ class SynTfMechanism(Frozen):
         self.spec = spec
         self._vectors = vectors
         self._choice = spec.choice
-        self._directions = on_grid(vectors.vectors.astype(np.float64))  # a zero vector is like no other
+        self._directions = read_only(on_grid(vectors.vectors.astype(np.float64)))  # a zero vector is like no other
 
     def __repr__(self) -> str:
         return f"SynTfMechanism({self.spec!r})"
