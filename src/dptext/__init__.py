@@ -1,7 +1,7 @@
 """Text under differential privacy: rewrite, redact and embed it, and say exactly what was guaranteed.
 
     >>> import dptext as dp
-    >>> spec = dp.WordMetric(epsilon=10.0, noise="tem")
+    >>> spec = dp.WordMetric(epsilon=10.0)
     >>> spec.guarantee().epsilon, spec.guarantee().metric
     (10.0, 'Euclidean distance of word vectors (glove, first 50000 words)')
 

@@ -22,6 +22,7 @@ from dptext.mechanisms.redaction import RandomRedaction, RandomRedactionMechanis
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.randomness import Randomness, seeded
 from dptext.records import Record, Release
+from dptext.resume import State
 from dptext.testing import CHECKS, ContractError, _paired, check_mechanism
 from vectored import VectorMechanism, VectorWords, vector_of
 from vectors import WORDS
@@ -445,8 +446,19 @@ def _old_batching(patch: pytest.MonkeyPatch) -> None:
 
 def _telling_state(patch: pytest.MonkeyPatch) -> None:
     """The state of resuming is as long as the number of digits of the input's size."""
-    whole = file_runs.fingerprint
-    patch.setattr(file_runs, "fingerprint", lambda path, key: whole(path, key) + "0" * len(str(path.stat().st_size)))
+    whole, sizes, save = file_runs.fingerprint, [], State.save
+
+    def seen(path: Path, key: str) -> str:
+        sizes.append(path.stat().st_size)
+        return whole(path, key)
+
+    def longer(state: State, path: Path) -> None:
+        save(state, path)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(" " * len(str(sizes[-1])))
+
+    patch.setattr(file_runs, "fingerprint", seen)
+    patch.setattr(State, "save", longer)
 
 
 def _telling_certificate(patch: pytest.MonkeyPatch) -> None:

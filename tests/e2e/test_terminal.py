@@ -241,7 +241,8 @@ def read_all(number: int) -> str:
 
 def test_a_bar_moves_and_what_is_printed_meanwhile_is_escaped(tmp_path: Path) -> None:
     code = (
-        "import sys, time\nfrom dptext.cli import terminal\nterminal.open_streams()\n"
+        "import os, sys, time\nos.environ['COLUMNS'] = '200'\n"  # a narrow terminal cuts the numbers off
+        "from dptext.cli import terminal\nterminal.open_streams()\n"
         "from dptext.cli.progress import counted, say\n"
         f"with counted({HOSTILE!r} + ' {{task.nothing}} [red]') as tell:\n"
         f"    tell(3, 9, 'texts'); say({HOSTILE!r}); time.sleep(.3); tell(9, 9, 'texts')\n"

@@ -133,7 +133,7 @@ def test_settings_make_the_same_spec_again() -> None:
 @pytest.mark.parametrize(
     ("inner", "told"),
     [
-        ("word_metric", "settings of a mechanism"),
+        ("word_metric", "settings of another"),
         ({"kind": "word_metrc", "epsilon": 1.0}, "did you mean 'word_metric'"),
         ({"kind": "word_metric", "epsilon": -1.0}, "epsilon=-1.0"),
         ({"kind": "truncation", "epsilon": 1.0}, "release text"),
