@@ -30,6 +30,7 @@ from dptext.guarantee import (
     weakest,
 )
 
+names = st.text(max_size=9).map("d{}".format)  # of distances, something of which can be seen
 counts = st.integers(1, 10**6)
 epsilons = st.floats(0, 1e6)
 small = st.floats(0, 1)
@@ -45,7 +46,7 @@ events = st.one_of(
         TwoSetEvent, epsilons, st.integers(1, 3), st.integers(6, 99), st.sampled_from(["top_k", "sampled"]), counts
     ),
     st.builds(ExponentialEvent, epsilons, counts, counts),
-    st.builds(MetricEvent, positive, st.text(min_size=1, max_size=20), small, counts),
+    st.builds(MetricEvent, positive, names, small, counts),
     st.builds(NoEvent, st.text(min_size=1, max_size=20), counts),
 )
 guarantees = st.builds(
@@ -54,7 +55,7 @@ guarantees = st.builds(
     small,
     st.sampled_from(Unit),
     st.sampled_from(Relation),
-    st.none() | st.text(min_size=1, max_size=9),
+    st.none() | names,
     st.sampled_from(Trust),
     st.sampled_from([Basis.PROVEN, Basis.CONDITIONAL, Basis.CLAIMED]),
     st.lists(st.text(max_size=9), max_size=3).map(tuple),
