@@ -2,6 +2,9 @@
 
 The tightest bound there is for runs of several kinds, by the pessimistic distributions of dp-accounting. It takes from
 a tenth of a second to seconds, which is why `dptext.accounting` offers a quicker one beside it.
+
+Losses are convolved by Fourier transforms, whose rounding is absolute: some 1e-16 of probability. So 1e-12 is taken off
+delta, and nothing is said at deltas below 1e-11.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ _FINEST = 1e-4  # of the grid of losses, as dp-accounting has it
 _WIDE = 50.0  # from here on a run has some 10^5 losses on a coarser grid, a tenth of a second each
 _LARGEST_GRID = 1.5e8
 _COARSEST = 1.0
+_LEAST_DELTA = 1e-11
+_TRANSFORMED = 1e-12  # far above what Fourier transforms round
 _MOST_SPREAD = 3e5
 _MOST_KINDS = 32
 _LARGEST_LOSS = 500.0  # e^-loss must be a float
@@ -41,7 +46,7 @@ def is_mixable(event: object) -> bool:
 
 @lru_cache(maxsize=256)  # who plans, calibrates and then states asks three times
 def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation) -> float:
-    """Epsilon at delta > 0 of (sampled) Gaussian and top-k events together, rounded up."""
+    """Epsilon at delta > 0 of (sampled) Gaussian and top-k events together, rounded up; infinite if none is known."""
     # dp-accounting takes most of a second to import, and few releases need it.
     from dp_accounting import NeighboringRelation  # noqa: PLC0415
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415
@@ -53,15 +58,13 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
     precision = sum_up((inverse_square(e.noise_multiplier), e.count) for e in events if isinstance(e, GaussianEvent))
     # Sampling never harms: each output is a mixture, with public weights, of those with and without the record, and
     # divergences are jointly convex. So very little noise is counted as if every step took every record.
-    bare = [
-        event for event in sampled if event.noise_multiplier < _LEAST_MULTIPLIER or _spread(event, moved) > _MOST_SPREAD
-    ]
-    if bare:
-        steps = ((inverse_square(e.noise_multiplier / moved), e.steps * e.count) for e in bare)
-        precision = sum_up([(precision, 1), *steps])
-        sampled = [event for event in sampled if event not in bare]
-    if not choices and not sampled:
-        return gaussian_epsilon(1 / math.sqrt(precision), delta)
+    bare = [e for e in sampled if e.noise_multiplier < _LEAST_MULTIPLIER or _spread(e, moved) > _MOST_SPREAD]
+    every = sum_up([(precision, 1), *(_unsampled(event, moved) for event in sampled)])
+    precision = sum_up([(precision, 1), *(_unsampled(event, moved) for event in bare)])
+    sampled = [event for event in sampled if event not in bare]
+    formula = math.inf if choices else gaussian_epsilon(1 / math.sqrt(every), delta)
+    if delta < _LEAST_DELTA or not (choices or sampled):
+        return formula
     widths = [_width(moved / e.noise_multiplier) for e in sampled] + [2 * e.epsilon for e in choices]
     if precision:
         widths.append(_width(math.sqrt(precision)))
@@ -72,7 +75,7 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
         sum(_spread(event, moved) for event in sampled) / _LARGEST_GRID,
     )
     if interval > _COARSEST:
-        return math.inf  # a grid so coarse says nothing; the formulas do
+        return formula  # a grid so coarse says nothing
     theirs = NeighboringRelation[relation.name]
     total: PrivacyLossDistribution = pld.identity(interval)
     for event in sampled:
@@ -94,15 +97,19 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
             moved / math.sqrt(precision), neighboring_relation=theirs, value_discretization_interval=interval
         )
         total = total.compose(noise)
-    with np.errstate(
-        over="ignore"
-    ):  # losses beyond 700, where e^-loss is no float: infinite, and another bound is less
-        return up(float(total.get_epsilon_for_delta(delta)))
+    with np.errstate(over="ignore"):  # where e^-loss is no float, it is infinite
+        found = up(float(total.get_epsilon_for_delta(delta - _TRANSFORMED)))
+    return min(found, formula)
 
 
 def inverse_square(noise_multiplier: float) -> float:
     """1 / noise_multiplier^2, rounded up: what Gaussians add up in."""
     return up(1 / noise_multiplier / noise_multiplier)
+
+
+def _unsampled(event: SampledGaussianEvent, moved: float) -> tuple[float, int]:
+    """1 / noise_multiplier^2 of a step that takes every record, and how many steps there are."""
+    return inverse_square(event.noise_multiplier / moved), event.steps * event.count
 
 
 def _spread(event: SampledGaussianEvent, moved: float) -> float:

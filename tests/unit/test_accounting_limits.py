@@ -286,6 +286,16 @@ def test_whatever_is_asked_an_answer_comes(events: list[Event]) -> None:
     assert 0 < tight <= quick
 
 
+def test_numerical_distributions_speak_of_deltas_that_their_rounding_cannot_reach() -> None:
+    """Fourier transforms round absolutely: at tiny deltas the formulas alone are left, which are never below."""
+    events = [TopKEvent(2.0, 2, 50, 6), PureEvent(0.5, 8)]
+    assert accounting.epsilon(events, 1e-10) < accounting.quick_epsilon(events, 1e-10)
+    assert accounting.epsilon(events, 1e-12) == accounting.quick_epsilon(events, 1e-12)
+    every = accounting.epsilon([GaussianEvent(0.5, 300)], 1e-12)
+    assert accounting.epsilon([TRAINING], 1e-12) == pytest.approx(every, rel=1e-9)
+    assert accounting.epsilon([TRAINING], 1e-10) < every / 5
+
+
 def test_a_calibration_beyond_reason_returns() -> None:
     began = time.process_time()
     found = accounting.calibrate(TRAINING, 2000, delta=1e-5)

@@ -65,7 +65,7 @@ events = st.one_of(
     st.builds(TopKEvent, amounts, st.integers(1, 10), sizes, counts),
     st.builds(TwoSetEvent, amounts, st.integers(1, 5), sizes, st.sampled_from(["top_k", "sampled"]), counts),
     st.builds(ExponentialEvent, amounts, sizes, counts),
-    st.builds(MetricEvent, strengths, st.text(min_size=1), deltas, counts),
+    st.builds(MetricEvent, strengths, st.text().map("d{}".format), deltas, counts),
     st.builds(NoEvent, st.text(min_size=1), counts),
 )
 texts = st.lists(st.text(), max_size=3).map(tuple)
