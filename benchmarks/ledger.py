@@ -23,10 +23,10 @@ import psycopg
 import sqlalchemy as sa
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from dptext.guarantee import Event, GaussianEvent, Guarantee, PureEvent, Relation, TopKEvent, Unit
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Request, events_to_text
 from dptext.ledger.subjects import SubjectKey
+from dptext.privacy.guarantee import Event, GaussianEvent, Guarantee, PureEvent, Relation, TopKEvent, Unit
 from postgres import find_binaries, running
 
 CHARGES = 1000

@@ -4,7 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from dptext.guarantee import Basis, Guarantee, Relation, Trust, Unit
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
 
 CORPORA = ("weather", "cooking")
 METRICS = ("classification.accuracy", "fidelity.cosine", "fidelity.own_first", "authorship.adaptive")

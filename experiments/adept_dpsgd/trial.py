@@ -26,16 +26,17 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from dptext import Candidates, Fields, LabelOnly, Record, Release, accounting, privatize, read_records
+from dptext import Candidates, Fields, LabelOnly, Record, Release, privatize, read_records
 from dptext.audits.membership import from_scores
 from dptext.estimates import clopper_pearson
-from dptext.guarantee import Guarantee, Json
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd, AdeptDpSgdMechanism
 from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMechanism
 from dptext.neural.annotated import AnnotatedModel
 from dptext.neural.sentence_encoder import load_sentence_encoder
 from dptext.neural.training import Progress, Schedule, train
 from dptext.noise import clip
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Guarantee, Json
 from dptext.randomness import seeded
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY, baselines, utility_table
 

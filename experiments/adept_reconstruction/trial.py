@@ -23,11 +23,11 @@ import numpy as np
 from language_model import Trigrams, generate_distinct
 from scipy.spatial.distance import cdist
 
-from dptext import accounting
 from dptext.bounds import reconstruction_bound
 from dptext.estimates import clopper_pearson
-from dptext.guarantee import Unit
 from dptext.mechanisms.adept import Adept, AdeptCodebook, AdeptNoise
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Unit
 from dptext.randomness import seeded
 from dptext.records import Record
 

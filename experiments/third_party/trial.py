@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dptext import accounting, audits
-from dptext.guarantee import Basis, Guarantee, MetricEvent, Unit
+from dptext import audits
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Guarantee, MetricEvent, Unit
 from dptext.randomness import Randomness
 from dptext.text import TOKEN_COUNT
 

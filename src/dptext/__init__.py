@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from dptext import (
-        accounting,
         audits,
         bounds,
-        curves,
         errors,
         noise,
         privunit,
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from dptext.embeddings import WordVectors, load_word_vectors
     from dptext.estimates import Estimate
     from dptext.file_runs import Plan, privatize_file
-    from dptext.guarantee import Basis, Guarantee, Relation, Trust, Unit
     from dptext.ledger.books import Ledger
     from dptext.mechanisms.adept import Adept
     from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
@@ -56,6 +53,8 @@ if TYPE_CHECKING:
     from dptext.mechanisms.word_metric import WordMetric
     from dptext.payment import Payment
     from dptext.pipeline import privatize
+    from dptext.privacy import accounting, curves
+    from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
     from dptext.records import Fields, Record, Release, read_records
     from dptext.releases import write_releases
     from dptext.samples import sample_records

@@ -15,7 +15,7 @@ from typing import TypeVar
 from dptext import _validate
 from dptext.errors import ConfigError, DataError
 from dptext.files import sha256_of
-from dptext.guarantee import Event, Guarantee, Json, Unit, event_from_dict, event_to_dict
+from dptext.privacy.guarantee import Event, Guarantee, Json, Unit, event_from_dict, event_to_dict
 
 SCHEMA = 3
 #: The first had no charge; the second named one event, and assumed without a word that no text stands in two records.

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.frozen import Frozen
-from dptext.guarantee import Event, Guarantee, Trust, Unit
 from dptext.likeness import mean_by_document
 from dptext.mechanism import HasMetric, Mechanism, Spec, learns_labels, reads_labels, releases_text, releases_vectors
 from dptext.mechanisms.word_metric import WordMetric
+from dptext.privacy.guarantee import Event, Guarantee, Trust, Unit
 from dptext.randomness import Randomness
 from dptext.records import Record, Release
 from dptext.text import sentences

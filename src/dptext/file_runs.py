@@ -29,9 +29,9 @@ from dptext.errors import (
 )
 from dptext.files import create_private, open_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
 from dptext.formats import Format, file_format, is_compressed
-from dptext.guarantee import Guarantee, Json, Unit
 from dptext.mechanism import Mechanism, releases_labels, releases_text, releases_vectors, settings
 from dptext.pipeline import BATCH_SIZE, guarantees, limited, released, require_guarantee
+from dptext.privacy.guarantee import Guarantee, Json, Unit
 from dptext.randomness import Randomness, secure
 from dptext.records import Fields, OnError, Record, read_records
 from dptext.releases import APPENDABLE, blocks, open_writer, release_columns, require_csv

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.guarantee import TopKEvent
+from dptext.privacy.guarantee import TopKEvent
 from dptext.randomness import Randomness, uniform_below
 from dptext.selection import require_finite
 

@@ -19,7 +19,7 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.guarantee import Event, Guarantee, Json, Unit
+from dptext.privacy.guarantee import Event, Guarantee, Json, Unit
 from dptext.randomness import Randomness
 from dptext.records import Output_co, Record, Release
 

@@ -31,9 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.curves import gaussian_delta
 from dptext.errors import ConfigError
-from dptext.guarantee import ApproximateEvent, GaussianEvent, MetricEvent, PureEvent, ZcdpEvent
+from dptext.privacy.curves import gaussian_delta
+from dptext.privacy.guarantee import ApproximateEvent, GaussianEvent, MetricEvent, PureEvent, ZcdpEvent
 from dptext.randomness import (
     Randomness,
     discrete_gaussian,
@@ -399,7 +399,7 @@ class Gaussian:
 def analytic_multiplier(epsilon: float, delta: float) -> float:
     """The least sigma / sensitivity of continuous Gaussian noise for (epsilon, delta), rounded up.
 
-    Balle and Wang 2018, theorem 8 and algorithm 1; by bisection of `dptext.curves.gaussian_delta`.
+    Balle and Wang 2018, theorem 8 and algorithm 1; by bisection of `dptext.privacy.curves.gaussian_delta`.
     """
     low, high = 0.0, 1.0
     while gaussian_delta(high, epsilon) > delta:

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dptext import accounting
 from dptext.errors import ConfigError, IncomparableError, NoGuaranteeError
-from dptext.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Trust, Unit
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Account, Charge, Request, Terms
 from dptext.mechanism import Spec, settings
-from dptext.names import COMPARED
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Trust, Unit
+from dptext.privacy.names import COMPARED
 from dptext.randomness import Randomness
 
 

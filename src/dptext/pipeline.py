@@ -10,16 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from dptext import _validate, accounting
+from dptext import _validate
 from dptext.errors import (
     DataError,
     IncomparableError,
     NoGuaranteeError,
     PrivacyError,
 )
-from dptext.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.mechanism import Mechanism, Spec, output_fault
-from dptext.names import normal_form
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
+from dptext.privacy.names import normal_form
 from dptext.randomness import Randomness, secure
 from dptext.records import Record, Release, batches
 

@@ -20,8 +20,8 @@ from scipy.special import betainc, betaincinv, betaln, gammaln, hyp2f1, ndtr
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.guarantee import ApproximateEvent, TopKEvent
 from dptext.noise import ETA, Floats, Vectors, clip, directions, finite, normals, paired, rounded, slack, unit
+from dptext.privacy.guarantee import ApproximateEvent, TopKEvent
 from dptext.randomness import Randomness, bernoulli_exp_minus, uniform_open
 from dptext.selection import TopKRandomizedResponse
 

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dptext import _validate
-from dptext.curves import gaussian_epsilon
-from dptext.guarantee import ApproximateEvent, NoEvent, PureEvent
 from dptext.noise import (
     Floats,
     Norm,
@@ -34,6 +32,8 @@ from dptext.noise import (
     rounded,
     sensitivity,
 )
+from dptext.privacy.curves import gaussian_epsilon
+from dptext.privacy.guarantee import ApproximateEvent, NoEvent, PureEvent
 from dptext.randomness import Randomness
 
 _LARGEST_EPSILON = 1e6

@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.curves import round_up
 from dptext.errors import ConfigError, PrivacyError
-from dptext.guarantee import ExponentialEvent, MetricEvent, PureEvent, TopKEvent, TwoSetEvent
+from dptext.privacy.curves import round_up
+from dptext.privacy.guarantee import ExponentialEvent, MetricEvent, PureEvent, TopKEvent, TwoSetEvent
 from dptext.randomness import (
     LIMB_BITS,
     LIMBS,

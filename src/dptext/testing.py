@@ -28,13 +28,14 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import accounting, audits
+from dptext import audits
 from dptext.audits.distinguishing import separation
 from dptext.audits.enumeration import enumerable
 from dptext.errors import ConfigError, DPTextError
 from dptext.file_checks import left_behind, told_by_shapes
-from dptext.guarantee import Basis, Guarantee, event_from_dict, event_to_dict
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Mechanism, compared, output_fault, seen, settings
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Guarantee, event_from_dict, event_to_dict
 from dptext.randomness import secure, seeded
 from dptext.records import Record, Release
 

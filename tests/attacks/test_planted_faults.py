@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptext import accounting, audits
+from dptext import audits
 from dptext.audits.provenance import broken_assumptions, records_digest
 from dptext.errors import IncomparableError
-from dptext.guarantee import Basis, PureEvent, Relation, Unit
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.noise import Gaussian, GridLaplace
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, PureEvent, Relation, Unit
 from dptext.published import ClassicalGaussian, PublishedLaplace
 from dptext.randomness import Randomness, seeded, uniform_below
 from dptext.records import Record, Release

@@ -23,11 +23,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from dptext.guarantee import Guarantee, PureEvent, Relation, Unit
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Request
 from dptext.ledger.subjects import SubjectKey
 from dptext.mechanisms.word_metric import WordMetric
+from dptext.privacy.guarantee import Guarantee, PureEvent, Relation, Unit
 from vectors import sentences
 
 SUBJECT_KEY = SubjectKey(b"a key that every test may know!!")

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dptext import accounting, selection
+from dptext import selection
 from dptext.errors import ConfigError
+from dptext.privacy import accounting
 from dptext.randomness import seeded
 
 N = 40_000

@@ -10,9 +10,9 @@ from scipy import stats
 
 from dptext.embeddings import load_word_vectors
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import Basis, Unit
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import WordMetric
+from dptext.privacy.guarantee import Basis, Unit
 from dptext.randomness import secure, seeded
 from dptext.records import Record
 from dptext.selection import TruncatedExponential
@@ -161,7 +161,7 @@ def test_calibrating_a_document_refuses_what_the_slack_forbids(vectors: Path) ->
 
 
 def test_metrics_of_other_vectors_do_not_mix() -> None:
-    from dptext import accounting
+    from dptext.privacy import accounting
 
     one = WordMetric(epsilon=1.0, noise="mahalanobis", n_words=100).guarantee()
     for other in ({"n_words": 101}, {"mahalanobis_lambda": 0.20000001}, {"vectors": "x.txt"}):

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from dptext import accounting, curves
-from dptext.accounting import calibrate, epsilon, guarantee, lift
-from dptext.curves import dominating, top_k_probabilities
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import (
+from dptext.privacy import accounting, curves
+from dptext.privacy.accounting import calibrate, epsilon, guarantee, lift
+from dptext.privacy.curves import dominating, top_k_probabilities
+from dptext.privacy.guarantee import (
     ApproximateEvent,
     Basis,
     ExponentialEvent,

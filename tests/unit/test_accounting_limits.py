@@ -8,9 +8,12 @@ import mpmath
 import numpy as np
 import pytest
 
-from dptext import accounting, curves
 from dptext.errors import ConfigError, IncomparableError, PrivacyError
-from dptext.guarantee import (
+from dptext.hub import Hub
+from dptext.likeness import Evidence, on_grid
+from dptext.noise import Gaussian
+from dptext.privacy import accounting, curves
+from dptext.privacy.guarantee import (
     RECORD_COUNT,
     ApproximateEvent,
     Basis,
@@ -28,9 +31,6 @@ from dptext.guarantee import (
     Unit,
     ZcdpEvent,
 )
-from dptext.hub import Hub
-from dptext.likeness import Evidence, on_grid
-from dptext.noise import Gaussian
 from dptext.randomness import secure
 from dptext.selection import (
     LEAST_DISTANCE,

@@ -11,15 +11,16 @@ from opacus import GradSampleModule
 from opacus.layers import DPLSTM
 from scipy.stats import binom, chi2
 
-from dptext import accounting, audits, latent
+from dptext import audits, latent
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import Basis, Guarantee, Relation, SampledGaussianEvent, Trust, Unit
 from dptext.mechanism import settings
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
 from dptext.neural import private_training
 from dptext.neural.autoencoder import Architecture, AutoEncoder, encode, shifted
 from dptext.neural.private_training import ClippedGradients, PrivateSchedule, RecordLstm, sampled, train_privately
 from dptext.neural.tokens import PAD, UNKNOWN
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, SampledGaussianEvent, Trust, Unit
 from dptext.privunit import PrivUnit
 from dptext.randomness import seeded
 from dptext.records import Record

@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from dptext import accounting, audits
+from dptext import audits
 from dptext.audits.fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
 from dptext.mechanism import HasDistribution, seen, settings
 from dptext.mechanisms.candidates import Candidates, CandidatesMechanism, Pool
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
 from dptext.randomness import secure, seeded
 from dptext.ranking import PUBLIC_CANDIDATES, Ranker, words_ranker
 from dptext.records import Record

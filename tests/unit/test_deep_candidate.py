@@ -16,10 +16,10 @@ from dptext.config import load_model, save_model
 from dptext.depth import ProjectedCandidates
 from dptext.embeddings import load_glove
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
 from dptext.likeness import GRID, STEPS, Evidence, Space
 from dptext.mechanisms import deep_candidate
 from dptext.mechanisms.deep_candidate import DEPTH_UTILITIES, UTILITIES, DeepCandidate, DeepCandidateMechanism
+from dptext.privacy.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
 from dptext.randomness import secure, seeded
 from dptext.records import Record, records_digest
 from dptext.samples import sample_records

@@ -7,10 +7,10 @@ import pytest
 from numpy.typing import NDArray
 
 from dptext import noise, privunit, published
-from dptext.curves import gaussian_delta
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
 from dptext.noise import Norm
+from dptext.privacy.curves import gaussian_delta
 from dptext.randomness import seeded
 
 Floats = NDArray[np.float64]

@@ -13,10 +13,10 @@ import torch
 
 from dptext.config import load_model, save_model
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import Basis, Unit
 from dptext.hub import LARGEST_EPSILON
 from dptext.mechanisms.erae import ErAe, ErAeMechanism
 from dptext.neural import erae, erae_model
+from dptext.privacy.guarantee import Basis, Unit
 from dptext.randomness import secure, seeded
 from dptext.records import Record
 from dptext.samples import sample_records

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import (
+from dptext.privacy.guarantee import (
     ApproximateEvent,
     Basis,
     ExponentialEvent,

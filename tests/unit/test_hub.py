@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dptext import accounting
 from dptext.errors import ConfigError
-from dptext.guarantee import Basis, Relation, TopKEvent, Unit
 from dptext.hub import PARTS, Hub
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Relation, TopKEvent, Unit
 from dptext.randomness import secure
 
 

@@ -15,9 +15,9 @@ from pydantic import TypeAdapter
 from dptext import audits
 from dptext.audits.fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import Basis, Relation, Unit
 from dptext.mechanism import settings
 from dptext.mechanisms.label_only import LabelOnly, medoid, tfidf_vectors
+from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.randomness import secure, seeded
 from dptext.records import Record
 from dptext.samples import sample_records

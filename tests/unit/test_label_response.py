@@ -7,8 +7,8 @@ import pytest
 
 from dptext.audits.fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError
-from dptext.guarantee import TopKEvent
 from dptext.label_response import LabelResponse
+from dptext.privacy.guarantee import TopKEvent
 from dptext.randomness import secure
 
 LABELS = ("health", "travel", "money", "leisure")

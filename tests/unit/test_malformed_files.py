@@ -25,12 +25,12 @@ from dptext.config import MODEL_FILE, load_model, model_spec, parse_setting, par
 from dptext.embeddings import load_vectors, read_array
 from dptext.errors import ConfigError, DataError
 from dptext.file_runs import Plan, privatize_file
-from dptext.guarantee import Unit
 from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.truncation import Truncation
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.pages import read_results
+from dptext.privacy.guarantee import Unit
 from dptext.records import Fields, OnError, Record, read_records
 from dptext.samples import sample_records
 

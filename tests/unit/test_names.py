@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dptext.names import normal_form
+from dptext.privacy.names import normal_form
 
 
 def test_spellings_of_one_name_are_one() -> None:

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dptext import accounting, noise, privunit
-from dptext.curves import gaussian_delta
+from dptext import noise, privunit
 from dptext.errors import ConfigError
-from dptext.guarantee import GaussianEvent, MetricEvent, PureEvent, TopKEvent, ZcdpEvent
 from dptext.noise import Norm
+from dptext.privacy import accounting
+from dptext.privacy.curves import gaussian_delta
+from dptext.privacy.guarantee import GaussianEvent, MetricEvent, PureEvent, TopKEvent, ZcdpEvent
 from dptext.randomness import seeded
 
 vectors = arrays(

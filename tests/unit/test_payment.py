@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dptext import accounting, file_runs
+from dptext import file_runs
 from dptext.certificate import Certificate, Charged, certificate_path
 from dptext.errors import (
     BudgetExceededError,
@@ -18,14 +18,15 @@ from dptext.errors import (
     PrivacyError,
 )
 from dptext.file_runs import Plan, privatize_file
-from dptext.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.ledger.books import Ledger
 from dptext.ledger.subjects import AS_SPELLED, SubjectKey
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.names import COMPARED
 from dptext.payment import ONE_RECORD, Payment, request_for
 from dptext.pipeline import privatize
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.privacy.names import COMPARED
 from dptext.randomness import secure, seeded
 from dptext.records import Fields, OnError, Record
 from vectors import sentences

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from dptext.config import load_model, save_model
 from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
-from dptext.guarantee import Basis, NoEvent, Unit
 from dptext.mechanisms.pii_redaction import PiiRedaction, PiiRedactionMechanism, _overlaps, model_version
 from dptext.pipeline import privatize
+from dptext.privacy.guarantee import Basis, NoEvent, Unit
 from dptext.randomness import secure, seeded
 from dptext.records import Record
 from dptext.testing import CHECKS, check_mechanism

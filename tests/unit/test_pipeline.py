@@ -12,11 +12,11 @@ from dptext import file_runs, pipeline
 from dptext.certificate import Certificate, certificate_path
 from dptext.errors import ConfigError, DataError, IncomparableError, NoGuaranteeError, PrivacyError
 from dptext.file_runs import Plan, privatize_file
-from dptext.guarantee import Basis, Unit
 from dptext.mechanism import compared, releases_text, releases_vectors, seen
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.pipeline import guarantees, privatize
+from dptext.privacy.guarantee import Basis, Unit
 from dptext.randomness import secure, seeded
 from dptext.records import Fields, Record, Release
 from dptext.releases import write_releases

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dptext.errors import ConfigError, NoGuaranteeError
-from dptext.guarantee import Basis, NoEvent, Unit
 from dptext.mechanisms.random_replacement import RandomReplacement
 from dptext.pipeline import privatize
+from dptext.privacy.guarantee import Basis, NoEvent, Unit
 from dptext.randomness import secure, seeded
 from dptext.records import Record
 from dptext.text import tokenize

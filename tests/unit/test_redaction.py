@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dptext import accounting, audits
+from dptext import audits
 from dptext.audits.enumeration import exact_delta, exact_epsilon
 from dptext.audits.pairs import Pair
 from dptext.errors import ConfigError, IncomparableError, NoGuaranteeError
-from dptext.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.masking import Mask, largest, masked, share, tokenized
 from dptext.mechanisms.redaction import (
     CountRedaction,
@@ -23,6 +22,8 @@ from dptext.mechanisms.redaction import (
     RandomRedactionMechanism,
 )
 from dptext.pipeline import privatize
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.randomness import Randomness, secure, seeded
 from dptext.records import Record
 from dptext.text import tokenize
@@ -395,7 +396,7 @@ def test_a_wrong_mode_is_refused() -> None:
 
 
 def test_the_event_survives_json() -> None:
-    from dptext.guarantee import event_from_dict, event_to_dict
+    from dptext.privacy.guarantee import event_from_dict, event_to_dict
 
     event = RandomRedaction(0.25).event
     assert event == ApproximateEvent(0.0, 0.75)

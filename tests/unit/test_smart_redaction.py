@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
-from dptext.guarantee import Basis, NoEvent, Unit
 from dptext.mechanisms import smart_redaction
 from dptext.mechanisms.smart_redaction import SmartRedaction
 from dptext.pipeline import privatize
+from dptext.privacy.guarantee import Basis, NoEvent, Unit
 from dptext.randomness import secure, seeded
 from dptext.records import Record
 from dptext.samples import sample_records

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dptext import accounting, audits, selection
+from dptext import audits, selection
 from dptext.audits.enumeration import exact_delta, exact_epsilon
 from dptext.audits.fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import Basis, ExponentialEvent, Relation, Unit
 from dptext.mechanisms.syntf import SynTf, SynTfMechanism
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, ExponentialEvent, Relation, Unit
 from dptext.randomness import secure, seeded
 from dptext.records import Record
 from dptext.selection import Exponential

@@ -17,9 +17,9 @@ from pydantic import TypeAdapter
 from scipy.stats import kstest, laplace
 
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import Basis, PureEvent, Relation, Unit
 from dptext.mechanism import HasLatent, settings
 from dptext.mechanisms.truncation import PUBLIC_BOX, SCALE, Box, Truncation, TruncationMechanism
+from dptext.privacy.guarantee import Basis, PureEvent, Relation, Unit
 from dptext.randomness import secure, seeded
 from dptext.records import Record
 from dptext.samples import sample_records

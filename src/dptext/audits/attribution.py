@@ -38,7 +38,7 @@ from dptext.estimates import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
-from dptext.guarantee import Json, Relation, Unit
+from dptext.privacy.guarantee import Json, Relation, Unit
 from dptext.randomness import seeded
 
 Floats = NDArray[np.float64]

@@ -42,8 +42,8 @@ from dptext.audits.report import Report
 from dptext.audits.subjects import Progress
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
-from dptext.guarantee import Json
 from dptext.mechanism import Mechanism, releases_text
+from dptext.privacy.guarantee import Json
 from dptext.randomness import Randomness, seeded
 from dptext.records import Record, Release
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 from dptext import _validate
 from dptext.audits.sensitivity import Claim
-from dptext.curves import gaussian_delta, gaussian_epsilon, up
 from dptext.errors import ConfigError
 from dptext.noise import Norm
+from dptext.privacy.curves import gaussian_delta, gaussian_epsilon, up
 
 #: The variances of the noise in ADePT's experiments (Krishna et al. 2021, figure 1).
 ADEPT_VARIANCES = (0.25, 0.5, 0.6, 0.75, 0.85, 1.0)

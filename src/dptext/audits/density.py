@@ -21,8 +21,8 @@ from dptext.audits.report import Report
 from dptext.audits.subjects import Progress, Subject, Value, as_record, as_vector, claim_of, sample
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
-from dptext.guarantee import Basis, Guarantee
 from dptext.mechanism import HasLatent, VectorNoise
+from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.randomness import Randomness, secure
 from dptext.records import Record
 

@@ -36,7 +36,7 @@ from dptext.audits.renyi import check_alphas, check_samples
 from dptext.bounds import epsilon_from_rates, renyi_from_rates
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
-from dptext.guarantee import Json
+from dptext.privacy.guarantee import Json
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting
+from dptext import _validate
 from dptext.audits.features import Score, learned_scores
 from dptext.audits.pairs import Pair, checked_pair, worst_latents, worst_pairs
 from dptext.audits.report import Report
@@ -22,8 +22,9 @@ from dptext.audits.subjects import Outputs, Privatizer, Progress, Subject, Value
 from dptext.bounds import EpsilonLowerBound, epsilon_ceiling, epsilon_from_rates
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson
-from dptext.guarantee import Basis, Guarantee, Json, NoEvent, Unit
 from dptext.mechanism import VectorNoise
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Guarantee, Json, NoEvent, Unit
 from dptext.randomness import Randomness, secure
 from dptext.records import Record
 

@@ -78,7 +78,7 @@ from dptext.bounds import accuracy_implies
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
-from dptext.guarantee import Json
+from dptext.privacy.guarantee import Json
 from dptext.records import Record
 
 __all__ = ["DivergenceReport", "DivergenceSettings", "measure", "measure_vectors"]

@@ -28,7 +28,7 @@ from dptext import _validate
 from dptext.audits.renyi import check_alphas
 from dptext.bounds import accuracy_implies
 from dptext.errors import ConfigError
-from dptext.guarantee import Json
+from dptext.privacy.guarantee import Json
 
 Floats = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dptext.audits.density_ratio import CertifiedBound
 from dptext.audits.divergence_epsilon import CLAIMS, Direct, Line
 from dptext.estimates import Estimate
-from dptext.guarantee import Json
+from dptext.privacy.guarantee import Json
 
 Floats = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from dptext.audits.report import Report
 from dptext.audits.subjects import Choice, Progress, Subject, Value, as_record, as_vector, claim_of, sample
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.guarantee import Basis, Guarantee
 from dptext.mechanism import HasDistribution
+from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.randomness import Randomness, secure
 
 Floats = NDArray[np.float64]

@@ -27,7 +27,7 @@ from dptext.audits.members import (
 from dptext.audits.membership import PROXY, Measure, MembershipResult, Scores, seeded_measure
 from dptext.audits.subjects import Progress
 from dptext.errors import ConfigError
-from dptext.guarantee import Json
+from dptext.privacy.guarantee import Json
 from dptext.records import Record
 
 Floats = NDArray[np.float64]

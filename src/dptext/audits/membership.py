@@ -46,7 +46,7 @@ from dptext.audits.subjects import Progress
 from dptext.bounds import EpsilonLowerBound
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.guarantee import Json, Relation, format_delta
+from dptext.privacy.guarantee import Json, Relation, format_delta
 from dptext.records import Record
 
 Floats = NDArray[np.float64]

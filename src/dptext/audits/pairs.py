@@ -16,8 +16,8 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.subjects import Subject, Value, as_record
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import Guarantee, Relation, Unit
 from dptext.mechanism import HasMetric
+from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.records import Record
 from dptext.text import REVEALED, sentences, tokenize
 

@@ -16,8 +16,8 @@ from dptext.audits.subjects import as_record
 from dptext.bounds import reconstruction_bound
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import bonferroni, clopper_pearson_lower
-from dptext.guarantee import Guarantee, Relation, Unit
 from dptext.noise import directions
+from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.randomness import Randomness, secure
 from dptext.records import Record
 

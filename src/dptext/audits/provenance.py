@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from dptext.guarantee import Guarantee
+from dptext.privacy.guarantee import Guarantee
 from dptext.records import Record, records_digest
 
 __all__ = ["HasDigests", "broken_assumptions", "records_digest"]

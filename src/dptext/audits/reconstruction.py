@@ -35,8 +35,8 @@ from dptext.audits.surrogate import Score, learn_surrogate
 from dptext.bounds import reconstruction_bound
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
-from dptext.guarantee import Basis, Guarantee, Json
 from dptext.mechanism import HasLatent, VectorNoise
+from dptext.privacy.guarantee import Basis, Guarantee, Json
 from dptext.randomness import Randomness, secure, uniform_below
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate
-from dptext.guarantee import Basis, Guarantee, Json, Relation, Unit, format_delta, format_epsilon
+from dptext.privacy.guarantee import Basis, Guarantee, Json, Relation, Unit, format_delta, format_epsilon
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from dptext import _validate
 from dptext.bounds import EpsilonLowerBound, epsilon_from_rates
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
-from dptext.guarantee import Json
+from dptext.privacy.guarantee import Json
 
 Floats = NDArray[np.float64]
 

@@ -26,10 +26,10 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from dptext import _validate
-from dptext.curves import up
 from dptext.errors import ConfigError
 from dptext.estimates import MAX_TRIALS, Estimate, clopper_pearson
 from dptext.noise import Floats, Norm, Vectors, clip, finite, sensitivity
+from dptext.privacy.curves import up
 
 #: The published simulation: authors' code of Habernal 2021 (habernal/emnlp2021-differential-privacy-nlp).
 PUBLISHED_SEED = 123456

@@ -21,7 +21,7 @@ from dptext.audits.authors import embed_distinct
 from dptext.audits.features import load_sklearn
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
-from dptext.names import normal_form
+from dptext.privacy.names import normal_form
 from dptext.records import Record
 from dptext.text import tokenize
 

@@ -17,10 +17,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import accounting
 from dptext.errors import ConfigError, PrivacyError
-from dptext.guarantee import Basis, Event, Guarantee, MetricEvent, Unit
 from dptext.mechanism import HasDistribution, VectorNoise, compared, seen
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Event, Guarantee, MetricEvent, Unit
 from dptext.randomness import Randomness
 from dptext.records import Record, Release
 

@@ -42,8 +42,8 @@ from dptext.bounds import EpsilonLowerBound, accuracy_implies, bootstrap
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
-from dptext.guarantee import Json
 from dptext.mechanism import Mechanism
+from dptext.privacy.guarantee import Json
 from dptext.randomness import Randomness, seeded
 from dptext.records import Record, Release
 

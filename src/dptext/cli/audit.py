@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dptext import accounting
 from dptext.audits.density import whitebox
 from dptext.audits.distinguishing import distinguish, unclaimed
 from dptext.audits.enumeration import exact
@@ -19,9 +18,10 @@ from dptext.cli.privatize import chosen, fitted
 from dptext.cli.terminal import bars
 from dptext.errors import ConfigError
 from dptext.files import Target
-from dptext.guarantee import ApproximateEvent, Basis, Guarantee, Json, MetricEvent, PureEvent, Unit
 from dptext.mechanism import VectorNoise
 from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, Json, MetricEvent, PureEvent, Unit
 from dptext.privunit import PrivUnit, PrivUnitSphere
 from dptext.published import ClassicalGaussian, PublishedLaplace
 from dptext.randomness import secure, seeded

@@ -17,9 +17,9 @@ from dptext.cli.progress import WatchedEncoder, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.config import AnySpec
 from dptext.errors import ConfigError
-from dptext.guarantee import Basis, Guarantee, Json, Trust, Unit
 from dptext.mechanism import Mechanism, reads_labels
 from dptext.pipeline import require_guarantee
+from dptext.privacy.guarantee import Basis, Guarantee, Json, Trust, Unit
 from dptext.randomness import seeded
 from dptext.records import Fields, Record, Release, read_records
 

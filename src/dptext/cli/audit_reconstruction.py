@@ -10,7 +10,7 @@ from dptext.audits.reconstruction import Attack, reconstruct
 from dptext.audits.subjects import Subject, claim_of
 from dptext.cli.audit import progress
 from dptext.errors import ConfigError
-from dptext.guarantee import Guarantee, Json
+from dptext.privacy.guarantee import Guarantee, Json
 from dptext.randomness import secure, seeded
 from dptext.records import Record
 

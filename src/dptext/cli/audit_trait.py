@@ -20,9 +20,9 @@ from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.config import AnySpec
 from dptext.errors import ConfigError
 from dptext.files import Target
-from dptext.guarantee import Json
 from dptext.mechanism import Mechanism, Spec, learns_labels, reads_labels
 from dptext.pipeline import require_guarantee
+from dptext.privacy.guarantee import Json
 from dptext.randomness import seeded
 from dptext.records import Fields, Record, read_records
 

@@ -9,10 +9,13 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from dptext import accounting
 from dptext.cli.terminal import plain_console
 from dptext.errors import ConfigError, DataError
-from dptext.guarantee import (
+from dptext.ledger.books import Ledger, require_openable
+from dptext.ledger.entries import Balance, Charge, format_left
+from dptext.ledger.subjects import create_subject_key, read_subject_key
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import (
     MAX_MEANINGFUL_DELTA,
     Event,
     Guarantee,
@@ -23,9 +26,6 @@ from dptext.guarantee import (
     format_delta,
     format_epsilon,
 )
-from dptext.ledger.books import Ledger, require_openable
-from dptext.ledger.entries import Balance, Charge, format_left
-from dptext.ledger.subjects import create_subject_key, read_subject_key
 
 
 def opened(location: str, subject_key: Path | None, *, named: bool) -> Ledger:

@@ -22,9 +22,9 @@ from dptext.cli.progress import counted, say
 from dptext.cli.terminal import plain_console
 from dptext.cli.utility import Task, read_back, show_table, table
 from dptext.file_runs import Plan, privatize_file
-from dptext.guarantee import Json
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept import Adept
+from dptext.privacy.guarantee import Json
 from dptext.records import LABEL_FIELD, Fields, Record, Release
 from dptext.releases import write_releases
 from dptext.samples import SAMPLE_LABELS, sample_records

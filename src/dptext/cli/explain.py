@@ -8,7 +8,6 @@ from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Final
 
-from dptext import accounting
 from dptext.certificate import SCHEMA, Certificate, certificate_path
 from dptext.cli.privatize import chosen_spec
 from dptext.cli.progress import say
@@ -16,7 +15,12 @@ from dptext.config import MODEL_FILE, AnySpec, model_spec, spec_from_settings
 from dptext.embeddings import HIDDEN
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
 from dptext.formats import read_whole
-from dptext.guarantee import (
+from dptext.mechanism import releases_text, settings
+from dptext.mechanisms.erae import ErAe
+from dptext.mechanisms.word_metric import WordMetric
+from dptext.pipeline import guarantees
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import (
     ONE_RECORD,
     ONE_SPELLING,
     RECORD_COUNT,
@@ -28,11 +32,7 @@ from dptext.guarantee import (
     event_to_dict,
     format_epsilon,
 )
-from dptext.mechanism import releases_text, settings
-from dptext.mechanisms.erae import ErAe
-from dptext.mechanisms.word_metric import WordMetric
-from dptext.names import COMPARED
-from dptext.pipeline import guarantees
+from dptext.privacy.names import COMPARED
 from dptext.randomness import secure, seeded
 from dptext.records import ID_FIELD, TEXT_FIELD, Fields, read_records
 from dptext.selection import TruncatedExponential

@@ -15,7 +15,6 @@ from dptext.cli.progress import counted, say
 from dptext.cli.stopping import advising
 from dptext.config import SPECS, AnySpec, save_model
 from dptext.errors import ConfigError
-from dptext.guarantee import Basis, Json, format_delta, format_epsilon
 from dptext.mechanism import Mechanism, Spec, learns_labels, releases_labels, settings
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
 from dptext.mechanisms.pii_redaction import PiiRedaction
@@ -24,6 +23,7 @@ from dptext.mechanisms.random_replacement import RandomReplacement
 from dptext.mechanisms.redaction import CountRedaction, RandomRedaction
 from dptext.mechanisms.syntf import SynTf
 from dptext.mechanisms.word_metric import WordMetric
+from dptext.privacy.guarantee import Basis, Json, format_delta, format_epsilon
 from dptext.records import Fields, Record, read_records
 
 if TYPE_CHECKING:  # torch is slow to load

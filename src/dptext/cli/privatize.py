@@ -20,8 +20,8 @@ from dptext.errors import ConfigError, LedgerError
 from dptext.file_runs import Plan, privatize_file
 from dptext.files import refuse_inputs
 from dptext.formats import Format, detect_format, file_format, is_compressed
-from dptext.guarantee import Json, format_epsilon
 from dptext.mechanism import Mechanism, reads_labels
+from dptext.privacy.guarantee import Json, format_epsilon
 from dptext.randomness import secure, seeded
 from dptext.records import Fields, OnError
 from dptext.releases import APPENDABLE

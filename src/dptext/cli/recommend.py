@@ -24,7 +24,7 @@ from dptext.compare.recommend import (
 from dptext.compare.table import json_bytes
 from dptext.errors import ConfigError
 from dptext.files import Target
-from dptext.guarantee import Json, Unit
+from dptext.privacy.guarantee import Json, Unit
 
 _SHOWN: Final = 5
 _SCOPE: Final = (

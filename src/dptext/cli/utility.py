@@ -24,10 +24,10 @@ from dptext.embeddings import Embedder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
 from dptext.formats import Format, detect_format, read_whole
-from dptext.guarantee import Json, Unit
 from dptext.mechanism import releases_labels, settings
 from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.label_only import LabelOnly
+from dptext.privacy.guarantee import Json, Unit
 from dptext.randomness import seeded
 from dptext.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release, read_records
 from dptext.utility.balance import balance_error, confusion_matrix

@@ -23,8 +23,8 @@ from dptext.embedded import Embedded
 from dptext.errors import ConfigError, IncomparableError
 from dptext.files import sha256_of
 from dptext.formats import file_error
-from dptext.guarantee import Basis, Guarantee, Json, Unit
 from dptext.mechanism import settings
+from dptext.privacy.guarantee import Basis, Guarantee, Json, Unit
 
 LABEL_ONLY: Final = "label_only"
 MEDOID: Final = "label_only (medoid)"

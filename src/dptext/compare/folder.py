@@ -22,7 +22,7 @@ from dptext.compare.worker import CELLS
 from dptext.errors import ConfigError
 from dptext.files import refuse_inputs
 from dptext.formats import file_error
-from dptext.guarantee import Json
+from dptext.privacy.guarantee import Json
 
 EXPERIMENT: Final = "experiment.json"
 

@@ -38,8 +38,8 @@ from dptext.compare.experiment import Measures
 from dptext.embeddings import Embedder, load_vectors, load_word_vectors
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
-from dptext.guarantee import Basis, Guarantee, Trust
 from dptext.mechanism import Mechanism
+from dptext.privacy.guarantee import Basis, Guarantee, Trust
 from dptext.records import Record, Release
 from dptext.utility.balance import balance_error
 from dptext.utility.classification import Classifier, evaluate, train_named

@@ -19,10 +19,10 @@ from dptext.compare.corpora import Corpus
 from dptext.compare.experiment import Experiment
 from dptext.compare.measure import Lens, Number, Released, measured
 from dptext.config import AnySpec, spec_from_settings
-from dptext.guarantee import Guarantee, Json, Unit
 from dptext.mechanism import Mechanism, releases_labels, releases_text
 from dptext.mechanisms.published_adept import PublishedAdept
 from dptext.pipeline import SEEDED, privatize
+from dptext.privacy.guarantee import Guarantee, Json, Unit
 from dptext.randomness import Randomness, secure, seeded
 from dptext.records import Record, Release
 from dptext.utility.tables import ORIGINAL, baselines

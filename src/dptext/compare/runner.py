@@ -27,7 +27,7 @@ from dptext.compare.rows import cell_data
 from dptext.compare.worker import Opening, peak_mib
 from dptext.errors import ConfigError
 from dptext.formats import load_pyarrow
-from dptext.guarantee import Json
+from dptext.privacy.guarantee import Json
 
 #: Called with cells that are finished, cells in all, and a few words.
 Progress = Callable[[int, int, str], None]

@@ -12,7 +12,7 @@ from dptext.compare.rows import COLUMNS
 from dptext.errors import ConfigError
 from dptext.files import Target, writing
 from dptext.formats import load_pyarrow, parse_json, read_whole, string_fault
-from dptext.guarantee import Json
+from dptext.privacy.guarantee import Json
 
 PARQUET: Final = "table.parquet"
 JSON_FILE: Final = "table.json"

@@ -1,7 +1,7 @@
 """The ledger: accounts are opened, charged, shown and checked, each in one transaction.
 
     >>> from tempfile import TemporaryDirectory
-    >>> from dptext.guarantee import Guarantee, PureEvent, Relation, Unit
+    >>> from dptext.privacy.guarantee import Guarantee, PureEvent, Relation, Unit
     >>> from dptext.ledger.entries import Request
     >>> with TemporaryDirectory() as folder:
     ...     ledger = Ledger.create(f"{folder}/budget.db")
@@ -29,7 +29,6 @@ import sqlalchemy as sa
 
 from dptext import _validate
 from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
-from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, Guarantee
 from dptext.ledger import rows, verification
 from dptext.ledger.database import WAIT_SECONDS, Database
 from dptext.ledger.entries import (
@@ -49,7 +48,8 @@ from dptext.ledger.entries import (
 from dptext.ledger.schema import accounts, balances, charges, settlements, subject_balances, tallies
 from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDigest
 from dptext.ledger.verification import Verification
-from dptext.names import COMPARED, normal_form
+from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Guarantee
+from dptext.privacy.names import COMPARED, normal_form
 
 _ROWS_AT_ONCE = 1000
 _LONGEST_NAME = 200

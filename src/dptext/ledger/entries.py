@@ -1,7 +1,7 @@
 """What is asked of a ledger and what it says: plain data, without a database.
 
 A `Request` is what one run does to one subject, as events. An account adds up the events of its charges; every epsilon
-is derived from them by `dptext.accounting`, now and when the books are read again.
+is derived from them by `dptext.privacy.accounting`, now and when the books are read again.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 
-from dptext import _validate, accounting
-from dptext.curves import sum_up
+from dptext import _validate
 from dptext.errors import BudgetExceededError, ConfigError, IncomparableError, LedgerError, NoGuaranteeError
-from dptext.guarantee import (
+from dptext.privacy import accounting
+from dptext.privacy.curves import sum_up
+from dptext.privacy.guarantee import (
     Basis,
     Event,
     Guarantee,

@@ -18,7 +18,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateTable
 
 from dptext.errors import ConfigError, DataError, LedgerError, PrivacyError
-from dptext.guarantee import Event, Guarantee, Relation, Unit
 from dptext.ledger.entries import (
     UNITS,
     Account,
@@ -43,6 +42,7 @@ from dptext.ledger.schema import (
     subject_balances,
     tallies,
 )
+from dptext.privacy.guarantee import Event, Guarantee, Relation, Unit
 
 AnyRow = sa.Row[Any]  # columns are checked by the tests against both databases
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from dptext.errors import ConfigError
-from dptext.names import COMPARED, normal_form
+from dptext.privacy.names import COMPARED, normal_form
 
 _BYTES = 32
 HASH_BYTES = 32

@@ -8,9 +8,7 @@ from itertools import groupby
 
 import sqlalchemy as sa
 
-from dptext import accounting
 from dptext.errors import ConfigError, IncomparableError, LedgerError
-from dptext.guarantee import Event, format_epsilon
 from dptext.ledger import rows
 from dptext.ledger.entries import (
     Account,
@@ -23,6 +21,8 @@ from dptext.ledger.entries import (
     spent_epsilon,
 )
 from dptext.ledger.schema import charged_subjects, charges, requests, subject_balances, tallies
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Event, format_epsilon
 
 _ROWS_AT_ONCE = 1000
 

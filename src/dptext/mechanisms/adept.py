@@ -22,21 +22,14 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting, latent
+from dptext import _validate, latent
 from dptext.embeddings import read_array
 from dptext.errors import ConfigError, IncomparableError
 from dptext.files import create_private
-from dptext.guarantee import (
-    MAX_MEANINGFUL_DELTA,
-    Basis,
-    Event,
-    Guarantee,
-    PureEvent,
-    Relation,
-    Unit,
-)
 from dptext.latent import ClippedRewriter, Fitted
 from dptext.noise import Gaussian, GridLaplace, L2Laplace, clip
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, PureEvent, Relation, Unit
 from dptext.privunit import PrivUnit
 from dptext.randomness import Randomness, seeded
 from dptext.records import Record, Release, require_labels

@@ -18,19 +18,12 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting, latent
+from dptext import _validate, latent
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
-from dptext.guarantee import (
-    Basis,
-    Event,
-    Guarantee,
-    Relation,
-    SampledGaussianEvent,
-    Trust,
-    Unit,
-)
 from dptext.latent import ClippedRewriter
 from dptext.noise import Gaussian, GridLaplace, L2Laplace, clip
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Event, Guarantee, Relation, SampledGaussianEvent, Trust, Unit
 from dptext.privunit import PrivUnit
 from dptext.randomness import Randomness, secure, seeded
 from dptext.records import Record, require_labels

@@ -29,15 +29,16 @@ from typing import Literal, Self, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting, ranking
+from dptext import _validate, ranking
 from dptext.embeddings import ALONE, read_array
 from dptext.errors import ConfigError, IncomparableError
 from dptext.files import create_private
 from dptext.formats import string_fault
 from dptext.frozen import Frozen
-from dptext.guarantee import Basis, Event, ExponentialEvent, Guarantee, PureEvent, Relation, Unit
 from dptext.label_response import LabelResponse
 from dptext.likeness import GRID, STEPS
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Event, ExponentialEvent, Guarantee, PureEvent, Relation, Unit
 from dptext.randomness import Randomness
 from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Ranks, Saved
 from dptext.records import Record, Release, records_digest, require_labels

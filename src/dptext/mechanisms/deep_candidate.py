@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting
+from dptext import _validate
 from dptext.embeddings import ALONE
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.frozen import Frozen
-from dptext.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
 from dptext.mechanism import seen
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
 from dptext.randomness import Randomness
 from dptext.ranking import PUBLIC_CANDIDATES
 from dptext.records import Record, Release

@@ -22,21 +22,13 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting
+from dptext import _validate
 from dptext.embeddings import HIDDEN
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.frozen import Frozen
-from dptext.guarantee import (
-    Basis,
-    Event,
-    ExponentialEvent,
-    Guarantee,
-    Relation,
-    TopKEvent,
-    TwoSetEvent,
-    Unit,
-)
 from dptext.hub import LARGEST_EPSILON, Hub
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Event, ExponentialEvent, Guarantee, Relation, TopKEvent, TwoSetEvent, Unit
 from dptext.randomness import Randomness
 from dptext.records import Record, Release
 from dptext.selection import ClippedExponential, TopKRandomizedResponse, TwoSet

@@ -23,13 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dptext import _validate, accounting
+from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError
 from dptext.files import create_private
 from dptext.formats import string_fault
 from dptext.frozen import Frozen
-from dptext.guarantee import Basis, Guarantee, Relation, TopKEvent, Unit
 from dptext.label_response import LabelResponse
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, TopKEvent, Unit
 from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release, records_digest
 from dptext.text import tokenize

@@ -13,11 +13,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
-from dptext import _validate, accounting, text
+from dptext import _validate, text
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.frozen import Frozen
-from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.randomness import Randomness
 from dptext.records import Record, Release
 

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting, latent
+from dptext import _validate, latent
 from dptext.errors import ConfigError, NoGuaranteeError
-from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Trust, Unit
 from dptext.latent import Rewriter
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Trust, Unit
 from dptext.published import ClassicalGaussian, PublishedLaplace
 from dptext.records import Record
 

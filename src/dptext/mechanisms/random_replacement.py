@@ -14,11 +14,12 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting, text
+from dptext import _validate, text
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release
 

@@ -19,12 +19,13 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting, text
-from dptext.curves import sum_up
+from dptext import _validate, text
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
-from dptext.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, tokenized
+from dptext.privacy import accounting
+from dptext.privacy.curves import sum_up
+from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release
 
@@ -86,7 +87,7 @@ class RandomRedaction:
         if unit is not Unit.TOKEN:
             raise IncomparableError(
                 f"Expected unit token, found {unit.value}: the length of a text has no public bound. For at most k "
-                "words lift the event with dptext.accounting.lift([event], runs=k)."
+                "words lift the event with dptext.privacy.accounting.lift([event], runs=k)."
             )
         return (self.event,)
 

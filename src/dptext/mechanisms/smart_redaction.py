@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from dptext import _validate, accounting, text
+from dptext import _validate, text
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.files import create_private
 from dptext.formats import string_fault
 from dptext.frozen import Frozen
-from dptext.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.randomness import Randomness
 from dptext.records import Record, Release, records_digest
 

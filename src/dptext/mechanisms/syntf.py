@@ -21,12 +21,13 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting
+from dptext import _validate
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen, read_only
-from dptext.guarantee import Basis, ExponentialEvent, Guarantee, Relation, Unit
 from dptext.likeness import GRID, STEPS, on_grid
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, ExponentialEvent, Guarantee, Relation, Unit
 from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release
 from dptext.selection import Exponential

@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting
+from dptext import _validate
 from dptext.embeddings import ALONE
 from dptext.errors import ConfigError, IncomparableError
 from dptext.files import create_private
 from dptext.frozen import Frozen, read_only
-from dptext.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
 from dptext.likeness import mean_by_document, sums_by_document
 from dptext.noise import coordinate_laplace, finite, paired
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
 from dptext.randomness import Randomness
 from dptext.records import Record, Release, records_digest
 from dptext.text import SENTENCE_COUNT, sentences

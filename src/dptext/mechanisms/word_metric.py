@@ -26,13 +26,14 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, accounting, text
+from dptext import _validate, text
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
-from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, MetricEvent, Relation, Unit
 from dptext.nearest import NearestWords
 from dptext.noise import MetricNoise
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, MetricEvent, Relation, Unit
 from dptext.randomness import Randomness, seeded, uniform_below
 from dptext.records import Record, Release
 from dptext.selection import LEAST_DISTANCE, TruncatedExponential

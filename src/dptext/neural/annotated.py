@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.files import create_private
 from dptext.frozen import Frozen
-from dptext.guarantee import Json
 from dptext.neural.autoencoder import Architecture, AutoEncoder, Decoder, Decoding, encode
 from dptext.neural.devices import require_device
 from dptext.neural.distilled import DistilledEncoder, distil
 from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.neural.tokens import Tokens
 from dptext.neural.training import Noise, Progress, Schedule, reconstruction_losses, train
+from dptext.privacy.guarantee import Json
 from dptext.records import Record, records_digest
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dptext.guarantee import MAX_MEANINGFUL_DELTA, Basis, Trust, Unit, format_delta, format_epsilon
 from dptext.pages.results import PUBLIC_ONLY, Results, Row
 from dptext.pages.summary import (
     REFUTED,
@@ -21,6 +20,7 @@ from dptext.pages.summary import (
     short,
     without_folders,
 )
+from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Trust, Unit, format_delta, format_epsilon
 
 #: How near an output is to its own original; the first that was measured decides.
 FIDELITY: Final = ("fidelity.cosine", "fidelity.own_first", "fidelity.tokens_kept")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from dptext.guarantee import format_epsilon
 from dptext.pages.frontier import Frontier, Panel, Series, in_words
 from dptext.pages.summary import without_folders
+from dptext.privacy.guarantee import format_epsilon
 
 COLORS: Final = 5
 _WIDTH, _HEIGHT = 360.0, 280.0

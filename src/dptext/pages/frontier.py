@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dptext.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.pages.results import ORIGINAL, PUBLIC_ONLY, RANDOM, Row
 from dptext.pages.summary import (
     Key,
@@ -25,6 +24,7 @@ from dptext.pages.summary import (
     series_name,
     without_folders,
 )
+from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 
 #: Metrics that are drawn, where there are; all are in the tables.
 DRAWN: Final = (

@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 
 from dptext.errors import ConfigError
 from dptext.formats import parse_json, read_whole
-from dptext.guarantee import Basis, Guarantee, Json
+from dptext.privacy.guarantee import Basis, Guarantee, Json
 
 TABLE: Final = "table.json"
 EXPERIMENT: Final = "experiment.json"
@@ -46,7 +46,7 @@ class Row:
         unit, relation: which inputs are neighbours; empty where nothing is private.
         epsilon, delta: None where nothing is guaranteed or none is asked.
         metric_privacy: the distance that epsilon is multiplied with, for metric privacy.
-        basis: a value of `dptext.guarantee.Basis`, or empty.
+        basis: a value of `dptext.privacy.guarantee.Basis`, or empty.
         document_epsilon: the guarantee lifted to one document, where it is finite.
         metric: what was measured; empty for a cell that failed.
         value, low, high, confidence: the estimate.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dptext.bounds import bootstrap
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate, clopper_pearson
-from dptext.guarantee import Json
+from dptext.privacy.guarantee import Json
 from dptext.randomness import seeded
 from dptext.records import Record
 

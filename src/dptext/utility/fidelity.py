@@ -20,7 +20,7 @@ from dptext.bounds import bootstrap
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
-from dptext.guarantee import Json
+from dptext.privacy.guarantee import Json
 from dptext.randomness import seeded
 from dptext.records import Record, Release
 from dptext.text import tokenize

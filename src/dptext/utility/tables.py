@@ -21,7 +21,7 @@ from dptext import text
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.guarantee import Json
+from dptext.privacy.guarantee import Json
 from dptext.records import Record, Release
 from dptext.utility.classification import Accuracy, ClassifierName, Trainer, evaluate, train_named
 from dptext.utility.fidelity import Fidelity, check_pairs, embed_distinct, fidelity

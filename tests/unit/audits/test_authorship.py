@@ -15,7 +15,6 @@ import pytest
 from scipy.stats import binom
 from sklearn.metrics import f1_score
 
-from dptext import accounting
 from dptext.audits import attribution
 from dptext.audits.attribution import Judge, bundles, epsilon_from_attribution, mean_chance
 from dptext.audits.authors import train_ngrams
@@ -30,8 +29,9 @@ from dptext.audits.authorship import (
 from dptext.bounds import reconstruction_bound
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson_lower
-from dptext.guarantee import Basis, PureEvent, Relation, Unit
 from dptext.mechanisms.label_only import LabelOnly
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Basis, PureEvent, Relation, Unit
 from dptext.randomness import Randomness, seeded, uniform_below
 from dptext.records import Record, Release
 

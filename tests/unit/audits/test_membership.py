@@ -28,7 +28,7 @@ from dptext.audits.membership import Measure, from_scores, shokri, top_scores
 from dptext.audits.roc import GRID, area, area_interval, curve, epsilon_measured, true_positives_at
 from dptext.bounds import epsilon_ceiling
 from dptext.errors import ConfigError
-from dptext.guarantee import Relation
+from dptext.privacy.guarantee import Relation
 from dptext.records import Record, Release
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import binomtest, chisquare
 
-from dptext import accounting
 from dptext.audits import pools, reconstruction
 from dptext.audits.pools import feasible, random_candidates
 from dptext.audits.reconstruction import reconstruct
@@ -22,9 +21,10 @@ from dptext.audits.subjects import claim_of
 from dptext.bounds import reconstruction_bound
 from dptext.cli.audit_reconstruction import run
 from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, PureEvent, Relation, Unit
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.noise import Gaussian, GridLaplace, L2Laplace
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, PureEvent, Relation, Unit
 from dptext.privunit import PrivUnit
 from dptext.published import ClassicalGaussian, PublishedLaplace
 from dptext.randomness import Randomness, seeded, uniform_below, uniform_open

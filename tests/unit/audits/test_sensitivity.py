@@ -21,9 +21,9 @@ from dptext.audits.sensitivity import (
     violating_pairs,
 )
 from dptext.cli import audit_sensitivity
-from dptext.curves import gaussian_delta
 from dptext.errors import ConfigError
 from dptext.noise import Norm
+from dptext.privacy.curves import gaussian_delta
 
 UNIFORM, PAPER, TIGHT = PUBLISHED_LAWS
 LITERAL = Normal(math.sqrt(0.1))  # "variance 0.1 C" read literally, at C = 1

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dptext import accounting, audits
+from dptext import audits
 from dptext.audits.density import _lower_mean
 from dptext.audits.distinguishing import separation
 from dptext.audits.fit import density_p_value, distribution_p_value
@@ -16,9 +16,10 @@ from dptext.audits.pairs import UNKNOWN, check_neighbours
 from dptext.audits.subjects import sample
 from dptext.errors import ConfigError, IncomparableError, PrivacyError
 from dptext.estimates import Estimate
-from dptext.guarantee import ApproximateEvent, Basis, MetricEvent, NoEvent, PureEvent, Relation, Unit
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.noise import Gaussian, GridGaussian, GridLaplace, L2Laplace, Norm
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import ApproximateEvent, Basis, MetricEvent, NoEvent, PureEvent, Relation, Unit
 from dptext.privunit import PrivUnit, PrivUnitSphere
 from dptext.published import PublishedLaplace
 from dptext.randomness import Randomness, seeded

@@ -8,7 +8,7 @@ import pytest
 
 from dptext.compare.recommend import TASKS, Asked, Recommendation, read_measured, recommend, reduced, unfinished
 from dptext.errors import ConfigError
-from dptext.guarantee import Unit
+from dptext.privacy.guarantee import Unit
 
 ASKED = Asked(Unit.DOCUMENT, 10.0, 1e-3, "classification")
 

@@ -9,11 +9,11 @@ from typing import ClassVar
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool, QueuePool
 
-from dptext import accounting
-from dptext.guarantee import Event, Guarantee, PureEvent, Relation, Unit
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Request, Terms, in_order
 from dptext.ledger.subjects import SubjectKey
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Event, Guarantee, PureEvent, Relation, Unit
 
 KEY = SubjectKey(bytes(range(32)))
 OTHER_KEY = SubjectKey(b"\xff" * 32)

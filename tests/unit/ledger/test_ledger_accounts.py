@@ -8,10 +8,10 @@ import pytest
 from ledger_tools import KEY, Raw, fresh, limit, opened, request
 
 from dptext.errors import ConfigError, DataError
-from dptext.guarantee import Basis, Guarantee, PureEvent, Relation, Trust, Unit
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Request
-from dptext.names import COMPARED
+from dptext.privacy.guarantee import Basis, Guarantee, PureEvent, Relation, Trust, Unit
+from dptext.privacy.names import COMPARED
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 

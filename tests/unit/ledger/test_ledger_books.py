@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_tools import Raw, charged_epsilon, exact, opened, request
 
-from dptext import accounting
 from dptext.errors import (
     BudgetExceededError,
     IncomparableError,
     NoGuaranteeError,
     PrivacyError,
 )
-from dptext.guarantee import (
+from dptext.ledger.books import Ledger
+from dptext.ledger.entries import PLANNED, TOLERANCE, Request, Terms
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import (
     ApproximateEvent,
     Basis,
     Event,
@@ -34,8 +36,6 @@ from dptext.guarantee import (
     Unit,
     ZcdpEvent,
 )
-from dptext.ledger.books import Ledger
-from dptext.ledger.entries import PLANNED, TOLERANCE, Request, Terms
 
 
 def refusal(ledger: Ledger, name: str, *events: Event | float) -> BudgetExceededError | None:

@@ -10,9 +10,26 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from ledger_tools import limit, request
 
-from dptext import accounting
 from dptext.errors import BudgetExceededError, ConfigError, IncomparableError, NoGuaranteeError
-from dptext.guarantee import (
+from dptext.ledger.entries import (
+    PLANNED,
+    Account,
+    Balance,
+    Charge,
+    Request,
+    Terms,
+    canonical,
+    digest_of,
+    events_from_text,
+    events_to_text,
+    format_left,
+    left_of,
+    require_within,
+    spent_epsilon,
+    spent_guarantee,
+)
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import (
     ApproximateEvent,
     Basis,
     Event,
@@ -30,23 +47,6 @@ from dptext.guarantee import (
     Unit,
     ZcdpEvent,
     format_epsilon,
-)
-from dptext.ledger.entries import (
-    PLANNED,
-    Account,
-    Balance,
-    Charge,
-    Request,
-    Terms,
-    canonical,
-    digest_of,
-    events_from_text,
-    events_to_text,
-    format_left,
-    left_of,
-    require_within,
-    spent_epsilon,
-    spent_guarantee,
 )
 
 TIME = "2026-01-01T00:00:00Z"

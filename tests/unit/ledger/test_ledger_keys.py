@@ -8,10 +8,10 @@ import pytest
 from ledger_tools import Raw, fresh, opened, request
 
 from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
-from dptext.guarantee import Basis, GaussianEvent, TopKEvent, Trust
 from dptext.ledger import rows
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Request, Terms
+from dptext.privacy.guarantee import Basis, GaussianEvent, TopKEvent, Trust
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from ledger_tools import DERIVED, KEY, WRITTEN_ONCE, Raw, charged_epsilon, limit, request
 
 from dptext.errors import BudgetExceededError, LedgerError, PrivacyError
-from dptext.guarantee import Basis, Event, ExponentialEvent, PureEvent, Trust
 from dptext.ledger import schema
 from dptext.ledger.books import Ledger
 from dptext.ledger.database import Database, _alembic
 from dptext.ledger.entries import Request, Terms, digest_of
 from dptext.ledger.verification import Verification
+from dptext.privacy.guarantee import Basis, Event, ExponentialEvent, PureEvent, Trust
 
 TIME = "2026-01-01T00:00:00Z"
 

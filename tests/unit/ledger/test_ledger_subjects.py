@@ -15,13 +15,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ledger_tools import KEY, OTHER_KEY, Raw, charged_epsilon, opened, request
 
-from dptext import accounting
 from dptext.errors import BudgetExceededError, ConfigError, DataError, PrivacyError
-from dptext.guarantee import ApproximateEvent, Event, ExponentialEvent, GaussianEvent, PureEvent, ZcdpEvent
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import TOLERANCE
 from dptext.ledger.subjects import AS_SPELLED, Naming, SubjectKey, create_subject_key, read_subject_key
-from dptext.names import COMPARED, normal_form
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import ApproximateEvent, Event, ExponentialEvent, GaussianEvent, PureEvent, ZcdpEvent
+from dptext.privacy.names import COMPARED, normal_form
 
 
 def spent(ledger: Ledger, account: str, *subjects: str | None) -> list[float]:

@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from ledger_tools import DERIVED, KEY, WRITTEN_ONCE, Raw, limit, opened, request
 
 from dptext.errors import BudgetExceededError, DPTextError
-from dptext.guarantee import PureEvent
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import digest_of, events_to_text
 from dptext.ledger.verification import Verification
+from dptext.privacy.guarantee import PureEvent
 
 _sizes = itertools.count(1)
 

@@ -1,7 +1,7 @@
 """The only maker of epsilons: composing, lifting, calibrating and reading events as guarantees.
 
-    >>> from dptext import accounting
-    >>> from dptext.guarantee import TopKEvent
+    >>> from dptext.privacy import accounting
+    >>> from dptext.privacy.guarantee import TopKEvent
     >>> accounting.epsilon([TopKEvent(epsilon=4, k=5, size=20_000, count=20)])
     80.0
     >>> accounting.epsilon([TopKEvent(epsilon=4, k=5, size=20_000, count=20)], delta=1e-5) < 16.1
@@ -31,7 +31,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dptext import _validate
-from dptext.curves import (
+from dptext.errors import ConfigError, IncomparableError
+from dptext.privacy.curves import (
     Floats,
     approximate_delta,
     dominating,
@@ -46,8 +47,7 @@ from dptext.curves import (
     up,
     zcdp_epsilon,
 )
-from dptext.errors import ConfigError, IncomparableError
-from dptext.guarantee import (
+from dptext.privacy.guarantee import (
     RECORD_COUNT,
     ApproximateEvent,
     Basis,
@@ -67,8 +67,8 @@ from dptext.guarantee import (
     ZcdpEvent,
     weakest,
 )
-from dptext.loss_distributions import Mixable, inverse_square, is_mixable, mixed_epsilon
-from dptext.names import COMPARED
+from dptext.privacy.loss_distributions import Mixable, inverse_square, is_mixable, mixed_epsilon
+from dptext.privacy.names import COMPARED
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
@@ -109,7 +109,7 @@ def _pure_epsilon(event: Event) -> float | None:
         case MetricEvent():
             raise IncomparableError(
                 f"Expected an epsilon without a metric, found epsilon per unit of {event.metric}: "
-                "give a public diameter (dptext.accounting.bounded_metric) first."
+                "give a public diameter (dptext.privacy.accounting.bounded_metric) first."
             )
         case _:
             assert_never(event)
@@ -456,7 +456,7 @@ def _group(event: Event, parts: int) -> Event:
         case MetricEvent():
             raise IncomparableError(
                 f"Expected events without a metric, found epsilon per unit of {event.metric}: the epsilon of a larger "
-                "unit is unbounded unless a public diameter is given (dptext.accounting.bounded_metric)."
+                "unit is unbounded unless a public diameter is given (dptext.privacy.accounting.bounded_metric)."
             )
         case PureEvent():
             return replace(event, epsilon=sum_up([(event.epsilon, parts)]))

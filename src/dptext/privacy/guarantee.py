@@ -1,12 +1,12 @@
 """What happened (events) and what it means (guarantees).
 
 An `Event` is frozen data: the facts about a release that accounting needs, nothing else.
-A `Guarantee` is the statement that `dptext.accounting` derives from events; it carries its
+A `Guarantee` is the statement that `dptext.privacy.accounting` derives from events; it carries its
 meaning with it, so that two guarantees of different meaning are never mixed up.
 
 Both are public: they can be printed, logged and stored, and both survive JSON exactly::
 
-    >>> from dptext.guarantee import PureEvent, event_from_dict, event_to_dict
+    >>> from dptext.privacy.guarantee import PureEvent, event_from_dict, event_to_dict
     >>> event_from_dict(event_to_dict(PureEvent(0.1, count=3)))
     PureEvent(epsilon=0.1, count=3)
 """
@@ -307,7 +307,7 @@ def event_from_dict(data: Mapping[str, Json]) -> Event:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What a release guarantees. Made by `dptext.accounting` only; derived, never stored as truth.
+    """What a release guarantees. Made by `dptext.privacy.accounting` only; derived, never stored as truth.
 
     Attributes:
         epsilon: bound on the log ratio of output probabilities (times the distance when `metric` is set);
@@ -360,7 +360,7 @@ class Guarantee:
         if self.meaning != other.meaning:
             raise IncomparableError(
                 f"Expected the same unit, relation and metric, found {_meaning(self)} and {_meaning(other)}. "
-                "Lift the smaller unit with dptext.accounting.lift, or convert the relation, first."
+                "Lift the smaller unit with dptext.privacy.accounting.lift, or convert the relation, first."
             )
 
     def __lt__(self, other: Guarantee) -> bool:

@@ -1,7 +1,7 @@
 """Numerical privacy loss distributions: how (sampled) Gaussian noise and randomized response add up at a delta.
 
 The tightest bound there is for runs of several kinds, by the pessimistic distributions of dp-accounting. It takes from
-a tenth of a second to seconds, which is why `dptext.accounting` offers a quicker one beside it.
+a tenth of a second to seconds, which is why `dptext.privacy.accounting` offers a quicker one beside it.
 
 Losses are convolved by Fourier transforms, whose rounding is absolute: some 1e-16 of probability. So 1e-12 is taken off
 delta, and nothing is said at deltas below 1e-11.
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dptext.curves import gaussian_epsilon, sum_up, top_k_probabilities, up
-from dptext.guarantee import GaussianEvent, Relation, SampledGaussianEvent, TopKEvent
+from dptext.privacy.curves import gaussian_epsilon, sum_up, top_k_probabilities, up
+from dptext.privacy.guarantee import GaussianEvent, Relation, SampledGaussianEvent, TopKEvent
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution

@@ -1,6 +1,6 @@
 """Privacy curves of single mechanisms: epsilon as a function of delta, or delta of epsilon, rounded up.
 
-The formulas that `dptext.accounting` composes; look there for what several runs cost.
+The formulas that `dptext.privacy.accounting` composes; look there for what several runs cost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr
 
 from dptext import _validate
-from dptext.guarantee import ApproximateEvent, Event, ExponentialEvent, TopKEvent, TwoSetEvent
+from dptext.privacy.guarantee import ApproximateEvent, Event, ExponentialEvent, TopKEvent, TwoSetEvent
 
 Floats = NDArray[np.float64]
 

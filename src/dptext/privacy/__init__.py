@@ -1,0 +1,1 @@
+"""What happened and what it means: events, guarantees, and the accounting between them."""
