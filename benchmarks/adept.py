@@ -25,8 +25,8 @@ from dptext.mechanisms.adept import AdeptCodebook, AdeptNoise
 from dptext.neural.annotated import AnnotatedModel
 from dptext.neural.autoencoder import AutoEncoder, Decoding, encode
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN
-from dptext.noise import clip
-from dptext.randomness import secure
+from dptext.sampling.noise import clip
+from dptext.sampling.randomness import secure
 
 ROUNDS = 5
 N = 1024

@@ -10,10 +10,10 @@ import time
 import numpy as np
 
 from dptext import audits
-from dptext.noise import Gaussian, GridGaussian, GridLaplace, L2Laplace
-from dptext.privunit import PrivUnit
-from dptext.published import PublishedLaplace
-from dptext.randomness import secure
+from dptext.sampling.noise import Gaussian, GridGaussian, GridLaplace, L2Laplace
+from dptext.sampling.privunit import PrivUnit
+from dptext.sampling.published import PublishedLaplace
+from dptext.sampling.randomness import secure
 
 TRIALS = 20_000
 REQUIRED = 20_000  # runs a minute on one core

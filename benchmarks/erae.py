@@ -21,7 +21,7 @@ import torch
 from dptext.mechanisms.erae import ErAe, choose
 from dptext.neural import erae
 from dptext.neural.erae import ErAeNetwork, Sizes, Writing
-from dptext.randomness import secure
+from dptext.sampling.randomness import secure
 
 MIN_RATIO = 5.0
 MAX_WORDS, MAX_TOKENS = 8000, 20

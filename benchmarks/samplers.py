@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import opendp.prelude as dp
 
-from dptext import noise, randomness, selection
+from dptext.sampling import noise, randomness, selection
 
 N = 100_000
 ROUNDS = 7

@@ -34,10 +34,10 @@ from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMech
 from dptext.neural.annotated import AnnotatedModel
 from dptext.neural.sentence_encoder import load_sentence_encoder
 from dptext.neural.training import Progress, Schedule, train
-from dptext.noise import clip
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Guarantee, Json
-from dptext.randomness import seeded
+from dptext.sampling.noise import clip
+from dptext.sampling.randomness import seeded
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY, baselines, utility_table
 
 SEED = 20250101

@@ -263,7 +263,7 @@ def show_samples(dataset: str, out: Path, data: Path, settings: Settings) -> Non
     columns["private_phrases, 9"] = [release.output for release in protocol.replacing(9.0)(some, 0)]
     for clip, noise, variance in ((5.0, "gaussian", 0.25), (5.0, "laplace", 1.0), (1.0, "laplace", 0.25)):
         mechanism = protocol.auto_encoder(protocol.spec(clip, noise, variance), "target")
-        from dptext.randomness import seeded
+        from dptext.sampling.randomness import seeded
 
         released = mechanism.privatize(some, seeded(0))
         columns[f"ADePT C={clip:g} {noise} {variance:g}"] = [f"@{r.label} {r.output}" for r in released]

@@ -18,8 +18,8 @@ from grid import SEED, load, remember_embeddings, split
 from dptext import Adept, Record, Release, privatize
 from dptext.mechanisms.adept import AdeptCodebook
 from dptext.neural.rewriting import AnnotatedModel, Codebook, best_k, write_codebook
-from dptext.randomness import secure
-from dptext.selection import TopKRandomizedResponse
+from dptext.sampling.randomness import secure
+from dptext.sampling.selection import TopKRandomizedResponse
 
 
 def real(model: AnnotatedModel, public: list[Record], size: int) -> Codebook:

@@ -16,7 +16,7 @@ from grid import ALL, CLASSIFIER, EPSILON_OF_SIZES, EPSILONS, SIZES, name_of, re
 
 from dptext.files import Target
 from dptext.report import drawing
-from dptext.selection import Exponential
+from dptext.sampling.selection import Exponential
 
 #: Row, name in the legend, colour (Okabe and Ito 2008), dashes, marker.
 LINES = (

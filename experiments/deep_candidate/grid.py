@@ -40,8 +40,8 @@ from dptext.mechanisms.word_metric import WordMetric
 from dptext.neural import candidates_fit, sentence_encoder
 from dptext.neural.candidate_scores import Utility
 from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder
-from dptext.randomness import secure
 from dptext.records import Record
+from dptext.sampling.randomness import secure
 from dptext.text import sentences, tokenize
 
 Floats = NDArray[np.float64]

@@ -26,7 +26,7 @@ from dptext.mechanisms import deep_candidate
 from dptext.mechanisms.deep_candidate import DeepCandidate
 from dptext.neural import candidates_fit
 from dptext.neural.sentence_encoder import SentenceEncoder
-from dptext.selection import Exponential
+from dptext.sampling.selection import Exponential
 
 #: Seconds in each part.
 CLOCK = {"encoding": 0.0, "splitting into sentences": 0.0, "utilities": 0.0, "choosing": 0.0}

@@ -15,11 +15,11 @@ from pathlib import Path
 from dptext import audits
 from dptext.files import Target
 from dptext.mechanism import VectorNoise
-from dptext.noise import Gaussian, GridLaplace, L2Laplace
-from dptext.privunit import PrivUnit
-from dptext.published import ClassicalGaussian, PublishedLaplace
-from dptext.randomness import seeded
 from dptext.report import Bounds, Success, bounds_figure, reconstruction_figure
+from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace
+from dptext.sampling.privunit import PrivUnit
+from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
+from dptext.sampling.randomness import seeded
 
 DELTA = 1e-5
 SEED = 2021

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from dptext import Fields, audits, load_word_vectors, read_records
-from dptext.noise import Norm
+from dptext.sampling.noise import Norm
 from dptext.text import tokenize
 
 CORPORA = ("atis", "snips")

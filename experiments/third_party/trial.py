@@ -28,7 +28,7 @@ import numpy as np
 from dptext import audits
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, MetricEvent, Unit
-from dptext.randomness import Randomness
+from dptext.sampling.randomness import Randomness
 from dptext.text import TOKEN_COUNT
 
 if TYPE_CHECKING:

@@ -16,19 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from dptext import (
-        audits,
-        bounds,
-        errors,
-        noise,
-        privunit,
-        published,
-        randomness,
-        report,
-        selection,
-        testing,
-        utility,
-    )
+    from dptext import audits, bounds, errors, report, testing, utility
     from dptext.certificate import Certificate
     from dptext.config import load_model, read_spec, save_model, spec_from_settings
     from dptext.embedded import Embedded
@@ -58,6 +46,7 @@ if TYPE_CHECKING:
     from dptext.records import Fields, Record, Release, read_records
     from dptext.releases import write_releases
     from dptext.samples import sample_records
+    from dptext.sampling import noise, privunit, published, randomness, selection
 
 __all__ = [
     "Adept",

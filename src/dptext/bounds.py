@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, check_part, clopper_pearson_lower, clopper_pearson_upper
-from dptext.randomness import Randomness, uniform_below
+from dptext.sampling.randomness import Randomness, uniform_below
 
 T = TypeVar("T", bound=np.generic)
 

@@ -20,8 +20,8 @@ from dptext.likeness import mean_by_document
 from dptext.mechanism import HasMetric, Mechanism, Spec, learns_labels, reads_labels, releases_text, releases_vectors
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.privacy.guarantee import Event, Guarantee, Trust, Unit
-from dptext.randomness import Randomness
 from dptext.records import Record, Release
+from dptext.sampling.randomness import Randomness
 from dptext.text import sentences
 
 if TYPE_CHECKING:

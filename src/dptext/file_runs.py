@@ -32,10 +32,10 @@ from dptext.formats import Format, file_format, is_compressed
 from dptext.mechanism import Mechanism, releases_labels, releases_text, releases_vectors, settings
 from dptext.pipeline import BATCH_SIZE, guarantees, limited, released, require_guarantee
 from dptext.privacy.guarantee import Guarantee, Json, Unit
-from dptext.randomness import Randomness, secure
 from dptext.records import Fields, OnError, Record, read_records
 from dptext.releases import APPENDABLE, blocks, open_writer, release_columns, require_csv
 from dptext.resume import State, draft_path, fingerprint, state_path
+from dptext.sampling.randomness import Randomness, secure
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Account, Charge, Request

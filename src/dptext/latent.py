@@ -19,10 +19,10 @@ from dptext.embeddings import HIDDEN
 from dptext.errors import MissingExtraError
 from dptext.frozen import Frozen
 from dptext.mechanism import VectorNoise
-from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
-from dptext.privunit import PrivUnit
-from dptext.randomness import Randomness
 from dptext.records import Record, Release
+from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
+from dptext.sampling.privunit import PrivUnit
+from dptext.sampling.randomness import Randomness
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.rewriting import AnnotatedModel, Decoding, Settings

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext.privacy.guarantee import Event, Guarantee, Json, Unit
-from dptext.randomness import Randomness
 from dptext.records import Output_co, Record, Release
+from dptext.sampling.randomness import Randomness
 
 Floats = NDArray[np.float64]
 
@@ -121,7 +121,7 @@ class HasDistribution(Protocol):
 
 @runtime_checkable
 class VectorNoise(Protocol):
-    """A vector mechanism whose density is known, such as those of `dptext.noise`."""
+    """A vector mechanism whose density is known, such as those of `dptext.sampling.noise`."""
 
     def release(self, vectors: Floats, randomness: Randomness, /) -> Floats:
         """One noisy vector a row, `(rows, dim)`."""

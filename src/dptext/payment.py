@@ -20,7 +20,7 @@ from dptext.mechanism import Spec, settings
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Trust, Unit
 from dptext.privacy.names import COMPARED
-from dptext.randomness import Randomness
+from dptext.sampling.randomness import Randomness
 
 
 @dataclass(frozen=True, slots=True)

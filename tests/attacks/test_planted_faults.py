@@ -14,13 +14,13 @@ from dptext import audits
 from dptext.audits.provenance import broken_assumptions, records_digest
 from dptext.errors import IncomparableError
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.noise import Gaussian, GridLaplace
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, PureEvent, Relation, Unit
-from dptext.published import ClassicalGaussian, PublishedLaplace
-from dptext.randomness import Randomness, seeded, uniform_below
 from dptext.records import Record, Release
-from dptext.selection import TopKRandomizedResponse
+from dptext.sampling.noise import Gaussian, GridLaplace
+from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
+from dptext.sampling.randomness import Randomness, seeded, uniform_below
+from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import ContractError, check_mechanism
 from dptext.text import tokenize
 from vectors import WORDS

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dptext import selection
 from dptext.errors import ConfigError
 from dptext.privacy import accounting
-from dptext.randomness import seeded
+from dptext.sampling import selection
+from dptext.sampling.randomness import seeded
 
 N = 40_000
 

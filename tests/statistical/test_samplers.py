@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit
 
-from dptext import noise, privunit, published, randomness
 from dptext.mechanism import VectorNoise
-from dptext.randomness import Randomness, seeded
+from dptext.sampling import noise, privunit, published, randomness
+from dptext.sampling.randomness import Randomness, seeded
 
 FALSE_ALARM = 1e-4
 N = 60_000

@@ -13,9 +13,9 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Unit
-from dptext.randomness import secure, seeded
 from dptext.records import Record
-from dptext.selection import TruncatedExponential
+from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.selection import TruncatedExponential
 from dptext.text import tokenize
 from vectors import WORDS, sentences
 
@@ -70,7 +70,7 @@ def test_texts_are_cut_to_the_public_length(vectors: Path) -> None:
 @pytest.mark.parametrize("noise", ["multivariate", "mahalanobis"])
 def test_noise_has_the_stated_distribution(vectors: Path, noise: str) -> None:
     """The noise is replayed from the same seed, so the nearest word to vector + noise must be the output."""
-    from dptext.noise import MetricNoise
+    from dptext.sampling.noise import MetricNoise
 
     fitted = spec(vectors, noise=noise).fit()
     public = load_word_vectors(str(vectors), 300).vectors.astype(float)

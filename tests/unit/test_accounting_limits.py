@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from dptext.errors import ConfigError, IncomparableError, PrivacyError
-from dptext.hub import Hub
 from dptext.likeness import Evidence, on_grid
-from dptext.noise import Gaussian
 from dptext.privacy import accounting, curves
 from dptext.privacy.guarantee import (
     RECORD_COUNT,
@@ -31,8 +29,10 @@ from dptext.privacy.guarantee import (
     Unit,
     ZcdpEvent,
 )
-from dptext.randomness import secure
-from dptext.selection import (
+from dptext.sampling.hub import Hub
+from dptext.sampling.noise import Gaussian
+from dptext.sampling.randomness import secure
+from dptext.sampling.selection import (
     LEAST_DISTANCE,
     ClippedExponential,
     Exponential,
@@ -245,7 +245,7 @@ def test_tem_never_loses_more_than_it_states(apart: float, epsilon: float) -> No
 
 def weights_of(tem: TruncatedExponential, distances: np.ndarray) -> list[int]:
     """The integer weights that options are drawn with, read off the code that draws."""
-    from dptext import selection
+    from dptext.sampling import selection
 
     limbs = selection._integer_weights(-tem._shrunk * np.minimum(distances, tem.threshold)[None])
     return [

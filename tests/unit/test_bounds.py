@@ -25,7 +25,7 @@ from dptext.bounds import (
     renyi_from_rates,
 )
 from dptext.errors import ConfigError
-from dptext.randomness import seeded, uniform_below
+from dptext.sampling.randomness import seeded, uniform_below
 
 TOLERANCE = 1e-9  # quantiles of neighbouring arguments may differ by their own rounding
 

@@ -16,11 +16,11 @@ from dptext.errors import ConfigError, MissingExtraError
 from dptext.mechanisms.adept import Adept
 from dptext.mechanisms.candidates import Candidates, CandidatesMechanism
 from dptext.neural import annotated
-from dptext.randomness import secure, seeded
 from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES
 from dptext.records import Record, records_digest
 from dptext.samples import sample_records
-from dptext.selection import TopKRandomizedResponse
+from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism
 
 LABELS = ("health", "travel", "money", "leisure")

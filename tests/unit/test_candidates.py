@@ -23,11 +23,11 @@ from dptext.mechanism import HasDistribution, seen, settings
 from dptext.mechanisms.candidates import Candidates, CandidatesMechanism, Pool
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
-from dptext.randomness import secure, seeded
 from dptext.ranking import PUBLIC_CANDIDATES, Ranker, words_ranker
 from dptext.records import Record
 from dptext.samples import sample_records
-from dptext.selection import TopKRandomizedResponse
+from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text import sentences, tokenize
 

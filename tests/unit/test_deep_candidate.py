@@ -20,9 +20,9 @@ from dptext.likeness import GRID, STEPS, Evidence, Space
 from dptext.mechanisms import deep_candidate
 from dptext.mechanisms.deep_candidate import DEPTH_UTILITIES, UTILITIES, DeepCandidate, DeepCandidateMechanism
 from dptext.privacy.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
-from dptext.randomness import secure, seeded
 from dptext.records import Record, records_digest
 from dptext.samples import sample_records
+from dptext.sampling.randomness import secure, seeded
 from dptext.text import SENTENCE_COUNT, sentences
 
 torch = pytest.importorskip("torch")

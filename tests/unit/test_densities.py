@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dptext import noise, privunit, published
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
-from dptext.noise import Norm
 from dptext.privacy.curves import gaussian_delta
-from dptext.randomness import seeded
+from dptext.sampling import noise, privunit, published
+from dptext.sampling.noise import Norm
+from dptext.sampling.randomness import seeded
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import pytest
 
 from dptext.depth import STATISTICS, ProjectedCandidates, Statistic
 from dptext.errors import ConfigError
-from dptext.selection import Exponential, PermuteAndFlip
+from dptext.sampling.selection import Exponential, PermuteAndFlip
 
 RNG = np.random.default_rng(20)
 

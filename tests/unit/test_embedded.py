@@ -23,7 +23,7 @@ from dptext.mechanism import (
 )
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
 from dptext.mechanisms.published_adept import PublishedAdept
-from dptext.randomness import seeded
+from dptext.sampling.randomness import seeded
 from dptext.testing import check_mechanism
 from dptext.text import sentences
 

@@ -20,10 +20,10 @@ from dptext.mechanisms.redaction import RandomRedaction
 from dptext.mechanisms.syntf import SynTf
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.pipeline import privatize
-from dptext.randomness import secure, seeded
 from dptext.records import Record, Release
 from dptext.releases import blocks
 from dptext.resume import State, draft_path, state_path
+from dptext.sampling.randomness import secure, seeded
 from vectored import VectorWords
 from vectors import WORDS
 

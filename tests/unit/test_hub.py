@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dptext.errors import ConfigError
-from dptext.hub import PARTS, Hub
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Relation, TopKEvent, Unit
-from dptext.randomness import secure
+from dptext.sampling.hub import PARTS, Hub
+from dptext.sampling.randomness import secure
 
 
 def rows(seed: int, n: int, size: int, alpha: float) -> np.ndarray:

@@ -18,9 +18,9 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import settings
 from dptext.mechanisms.label_only import LabelOnly, medoid, tfidf_vectors
 from dptext.privacy.guarantee import Basis, Relation, Unit
-from dptext.randomness import secure, seeded
 from dptext.records import Record
 from dptext.samples import sample_records
+from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text import tokenize
 

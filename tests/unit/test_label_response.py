@@ -7,9 +7,9 @@ import pytest
 
 from dptext.audits.fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError
-from dptext.label_response import LabelResponse
 from dptext.privacy.guarantee import TopKEvent
-from dptext.randomness import secure
+from dptext.sampling.label_response import LabelResponse
+from dptext.sampling.randomness import secure
 
 LABELS = ("health", "travel", "money", "leisure")
 

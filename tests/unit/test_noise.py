@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dptext import noise, privunit
 from dptext.errors import ConfigError
-from dptext.noise import Norm
 from dptext.privacy import accounting
 from dptext.privacy.curves import gaussian_delta
 from dptext.privacy.guarantee import GaussianEvent, MetricEvent, PureEvent, TopKEvent, ZcdpEvent
-from dptext.randomness import seeded
+from dptext.sampling import noise, privunit
+from dptext.sampling.noise import Norm
+from dptext.sampling.randomness import seeded
 
 vectors = arrays(
     np.float64,

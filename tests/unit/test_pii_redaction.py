@@ -15,8 +15,8 @@ from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
 from dptext.mechanisms.pii_redaction import PiiRedaction, PiiRedactionMechanism, _overlaps, model_version
 from dptext.pipeline import privatize
 from dptext.privacy.guarantee import Basis, NoEvent, Unit
-from dptext.randomness import secure, seeded
 from dptext.records import Record
+from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text import tokenize
 

@@ -24,8 +24,8 @@ from dptext.mechanisms.redaction import (
 from dptext.pipeline import privatize
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
-from dptext.randomness import Randomness, secure, seeded
 from dptext.records import Record
+from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text import tokenize
 
 A, B = Record("0", "a a a"), Record("0", "a a b")

@@ -12,8 +12,8 @@ from dptext.audits.roc import Roc
 from dptext.audits.sensitivity import Claim, Normal, Uniform, Violations, simulate
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
-from dptext.noise import Norm
 from dptext.report import Bounds, Success, bounds_figure, reconstruction_figure, roc_figure
+from dptext.sampling.noise import Norm
 
 
 @pytest.fixture(scope="module")

@@ -7,16 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dptext import audits, selection
+from dptext import audits
 from dptext.audits.enumeration import exact_delta, exact_epsilon
 from dptext.audits.fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.syntf import SynTf, SynTfMechanism
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, ExponentialEvent, Relation, Unit
-from dptext.randomness import secure, seeded
 from dptext.records import Record
-from dptext.selection import Exponential
+from dptext.sampling import selection
+from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.selection import Exponential
 from dptext.testing import check_mechanism
 
 # "far" is like no other word, all others are alike: with m words, what the bound of an exponential choice is made for.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dptext import selection, text
+from dptext import text
 from dptext.config import SPECS
 from dptext.embeddings import load_word_vectors
 from dptext.errors import ConfigError
@@ -19,8 +19,9 @@ from dptext.mechanism import HasDistribution, HasLatent, HasMetric
 from dptext.mechanisms import word_metric
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import REVEALS, WordMetric
-from dptext.randomness import secure, seeded
 from dptext.records import Record
+from dptext.sampling import selection
+from dptext.sampling.randomness import secure, seeded
 from dptext.text import tokenize
 from vectors import WORDS, sentences
 

@@ -2,7 +2,7 @@
 
     >>> import numpy as np
     >>> from dptext import audits
-    >>> from dptext.selection import TopKRandomizedResponse
+    >>> from dptext.sampling.selection import TopKRandomizedResponse
     >>> choice = TopKRandomizedResponse(epsilon=2.0, k=1, size=4)
     >>> report = audits.exact(choice, np.array([1.0, 0, 0, 0]), np.array([0, 1.0, 0, 0]), trials=1000)
     >>> round(report.epsilon_lower_bound, 6), report.refutes(audits.claim_of(choice))

@@ -39,7 +39,7 @@ from dptext.estimates import (
     clopper_pearson_upper,
 )
 from dptext.privacy.guarantee import Json, Relation, Unit
-from dptext.randomness import seeded
+from dptext.sampling.randomness import seeded
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -23,8 +23,8 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.mechanism import HasLatent, VectorNoise
 from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.randomness import Randomness, secure
 from dptext.records import Record
+from dptext.sampling.randomness import Randomness, secure
 
 Floats = NDArray[np.float64]
 

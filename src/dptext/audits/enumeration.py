@@ -18,7 +18,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import HasDistribution
 from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.randomness import Randomness, secure
+from dptext.sampling.randomness import Randomness, secure
 
 Floats = NDArray[np.float64]
 

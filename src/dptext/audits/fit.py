@@ -18,8 +18,8 @@ from scipy.stats import binom
 
 from dptext.audits.subjects import sample
 from dptext.mechanism import VectorNoise
-from dptext.noise import directions
-from dptext.randomness import Randomness
+from dptext.sampling.noise import directions
+from dptext.sampling.randomness import Randomness
 
 Floats = NDArray[np.float64]
 

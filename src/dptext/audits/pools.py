@@ -16,10 +16,10 @@ from dptext.audits.subjects import as_record
 from dptext.bounds import reconstruction_bound
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import bonferroni, clopper_pearson_lower
-from dptext.noise import directions
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
-from dptext.randomness import Randomness, secure
 from dptext.records import Record
+from dptext.sampling.noise import directions
+from dptext.sampling.randomness import Randomness, secure
 
 Floats = NDArray[np.float64]
 Candidates = Floats | Sequence[str | Record]

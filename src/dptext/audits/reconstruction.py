@@ -6,8 +6,8 @@ bounded by the guarantee (`bounds.reconstruction_bound`), so success above that 
 
     >>> from dptext.audits.pools import random_candidates
     >>> from dptext.audits.reconstruction import reconstruct
-    >>> from dptext.published import PublishedLaplace
-    >>> from dptext.randomness import seeded
+    >>> from dptext.sampling.published import PublishedLaplace
+    >>> from dptext.sampling.randomness import seeded
     >>> pool = random_candidates(1000, dim=64, clip_norm=1.0, randomness=seeded(1))
     >>> adept = PublishedLaplace(epsilon=5.0, dim=64, clip_norm=1.0)
     >>> found = reconstruct(adept, pool, tops=(1,), trials=1000, randomness=seeded(0))
@@ -37,7 +37,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.mechanism import HasLatent, VectorNoise
 from dptext.privacy.guarantee import Basis, Guarantee, Json
-from dptext.randomness import Randomness, secure, uniform_below
+from dptext.sampling.randomness import Randomness, secure, uniform_below
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

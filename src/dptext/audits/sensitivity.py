@@ -28,8 +28,8 @@ from scipy.spatial.distance import cdist
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.estimates import MAX_TRIALS, Estimate, clopper_pearson
-from dptext.noise import Floats, Norm, Vectors, clip, finite, sensitivity
 from dptext.privacy.curves import up
+from dptext.sampling.noise import Floats, Norm, Vectors, clip, finite, sensitivity
 
 #: The published simulation: authors' code of Habernal 2021 (habernal/emnlp2021-differential-privacy-nlp).
 PUBLISHED_SEED = 123456
@@ -326,7 +326,7 @@ def violating_pairs(
     """The share of pairs of these vectors that are further apart, after clipping, than claimed.
 
     It describes these vectors only, and nothing bounds what it tells about them: for the latents of private
-    text it is as private as they are. Rows that are not finite become zero, as in `dptext.noise.clip`.
+    text it is as private as they are. Rows that are not finite become zero, as in `dptext.sampling.noise.clip`.
 
     Args:
         latents: `(n, dim)`, at least two rows, before clipping.

@@ -21,8 +21,8 @@ from dptext.errors import ConfigError, PrivacyError
 from dptext.mechanism import HasDistribution, VectorNoise, compared, seen
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, Guarantee, MetricEvent, Unit
-from dptext.randomness import Randomness
 from dptext.records import Record, Release
+from dptext.sampling.randomness import Randomness
 
 Floats = NDArray[np.float64]
 Value = str | Record | Floats
@@ -47,7 +47,7 @@ class Sampler(Protocol):
 
 @runtime_checkable
 class Choice(Protocol):
-    """A choice among public options by scores, as in `dptext.selection`."""
+    """A choice among public options by scores, as in `dptext.sampling.selection`."""
 
     def distribution(self, scores: Floats, /) -> Floats:
         """Probabilities `(rows, options)` for scores of that shape."""

@@ -19,13 +19,13 @@ from dptext.cli.terminal import bars
 from dptext.errors import ConfigError
 from dptext.files import Target
 from dptext.mechanism import VectorNoise
-from dptext.noise import Gaussian, GridLaplace, L2Laplace, Norm
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, Json, MetricEvent, PureEvent, Unit
-from dptext.privunit import PrivUnit, PrivUnitSphere
-from dptext.published import ClassicalGaussian, PublishedLaplace
-from dptext.randomness import secure, seeded
 from dptext.records import Record, read_records
+from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm
+from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
+from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
+from dptext.sampling.randomness import secure, seeded
 
 REFUTED = 1
 _SMALLEST_CURVE = 250

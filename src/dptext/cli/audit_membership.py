@@ -39,8 +39,8 @@ from dptext.mechanism import Mechanism, reads_labels
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
 from dptext.pipeline import require_guarantee
 from dptext.privacy.guarantee import Json
-from dptext.randomness import seeded
 from dptext.records import Fields, Record, read_records
+from dptext.sampling.randomness import seeded
 from dptext.utility.classification import train_named
 
 _UNTRAINED: Final = (

@@ -43,8 +43,8 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.files import Target
 from dptext.formats import file_error, open_input
-from dptext.noise import Norm, Vectors
 from dptext.privacy.guarantee import Json
+from dptext.sampling.noise import Norm, Vectors
 
 _LINE_EVERY_SECONDS = 10.0
 _LARGEST_DIM = 1 << 16

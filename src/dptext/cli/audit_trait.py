@@ -23,8 +23,8 @@ from dptext.files import Target
 from dptext.mechanism import Mechanism, Spec, learns_labels, reads_labels
 from dptext.pipeline import require_guarantee
 from dptext.privacy.guarantee import Json
-from dptext.randomness import seeded
 from dptext.records import Fields, Record, read_records
+from dptext.sampling.randomness import seeded
 
 #: Attackers by the name of --attacker; the transformer is slow.
 ATTACKERS: Final = {"tfidf": TFIDF, "linear": LINEAR, "mlp": MLP}

@@ -33,9 +33,9 @@ from dptext.privacy.guarantee import (
     format_epsilon,
 )
 from dptext.privacy.names import COMPARED
-from dptext.randomness import secure, seeded
 from dptext.records import ID_FIELD, TEXT_FIELD, Fields, read_records
-from dptext.selection import TruncatedExponential
+from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.selection import TruncatedExponential
 
 _OLDER: Final = (
     "\nThis certificate is of an older version, which did not say two things that it takes for granted: that "

@@ -22,10 +22,10 @@ from dptext.files import refuse_inputs
 from dptext.formats import Format, detect_format, file_format, is_compressed
 from dptext.mechanism import Mechanism, reads_labels
 from dptext.privacy.guarantee import Json, format_epsilon
-from dptext.randomness import secure, seeded
 from dptext.records import Fields, OnError
 from dptext.releases import APPENDABLE
 from dptext.resume import state_path
+from dptext.sampling.randomness import secure, seeded
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
     from dptext.payment import Payment

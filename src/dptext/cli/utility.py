@@ -28,8 +28,8 @@ from dptext.mechanism import releases_labels, settings
 from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.privacy.guarantee import Json, Unit
-from dptext.randomness import seeded
 from dptext.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release, read_records
+from dptext.sampling.randomness import seeded
 from dptext.utility.balance import balance_error, confusion_matrix
 from dptext.utility.classification import ClassifierName, train_named
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY, ORIGINAL, PUBLIC_ONLY, UtilityTable, baselines, utility_table

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from dptext import _validate, latent
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.latent import ClippedRewriter
-from dptext.noise import Gaussian, GridLaplace, L2Laplace, clip
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, Guarantee, Relation, SampledGaussianEvent, Trust, Unit
-from dptext.privunit import PrivUnit
-from dptext.randomness import Randomness, secure, seeded
 from dptext.records import Record, require_labels
+from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, clip
+from dptext.sampling.privunit import PrivUnit
+from dptext.sampling.randomness import Randomness, secure, seeded
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.private_training import PrivateSchedule
@@ -54,7 +54,7 @@ class AdeptDpSgd:
         probabilities whose ratio is at most e^epsilon, up to delta. That holds for the texts that trained the network
         and more so for others: a text that was rewritten but not trained on is protected by the release alone, locally,
         at `epsilon`. The number of training records is revealed. Gradient noise and sampling come from
-        `dptext.randomness.secure`, whatever the seed.
+        `dptext.sampling.randomness.secure`, whatever the seed.
 
     Attributes:
         epsilon: of one release, a part of the whole; `guarantee()` states the whole.

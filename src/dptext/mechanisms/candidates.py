@@ -35,14 +35,14 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.files import create_private
 from dptext.formats import string_fault
 from dptext.frozen import Frozen
-from dptext.label_response import LabelResponse
 from dptext.likeness import GRID, STEPS
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, ExponentialEvent, Guarantee, PureEvent, Relation, Unit
-from dptext.randomness import Randomness
 from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Ranks, Saved
 from dptext.records import Record, Release, records_digest, require_labels
-from dptext.selection import Exponential, TopKRandomizedResponse
+from dptext.sampling.label_response import LabelResponse
+from dptext.sampling.randomness import Randomness
+from dptext.sampling.selection import Exponential, TopKRandomizedResponse
 
 Floats = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ class Candidates:
         A text in which nothing is known is as near to every candidate: the first ones stand for the nearest.
 
         With `label_share` s two things leave: the label by randomized response with s * epsilon (see
-        `dptext.label_response`), then the text by a choice with the rest. That choice is as above for each label that
+        `dptext.sampling.label_response`), then the text by a choice with the rest. That choice is as above for each label that
         may have left: it reads the private text and the *released* label, never the private one. So
         P(label, text | record) = P(label | private label) P(text | private text, label), each factor with a ratio
         below its share, and the shares add up to epsilon: the event of both, as a certificate has room for one.

@@ -27,10 +27,10 @@ from dptext.frozen import Frozen
 from dptext.mechanism import seen
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
-from dptext.randomness import Randomness
 from dptext.ranking import PUBLIC_CANDIDATES
 from dptext.records import Record, Release
-from dptext.selection import Exponential, PermuteAndFlip
+from dptext.sampling.randomness import Randomness
+from dptext.sampling.selection import Exponential, PermuteAndFlip
 from dptext.text import SENTENCE_COUNT, sentences
 
 if TYPE_CHECKING:  # torch is an extra and slow to load

@@ -26,12 +26,12 @@ from dptext import _validate
 from dptext.embeddings import HIDDEN
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.frozen import Frozen
-from dptext.hub import LARGEST_EPSILON, Hub
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, ExponentialEvent, Guarantee, Relation, TopKEvent, TwoSetEvent, Unit
-from dptext.randomness import Randomness
 from dptext.records import Record, Release
-from dptext.selection import ClippedExponential, TopKRandomizedResponse, TwoSet
+from dptext.sampling.hub import LARGEST_EPSILON, Hub
+from dptext.sampling.randomness import Randomness
+from dptext.sampling.selection import ClippedExponential, TopKRandomizedResponse, TwoSet
 
 if TYPE_CHECKING:
     from dptext.neural.erae import Progress

@@ -28,11 +28,11 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.files import create_private
 from dptext.formats import string_fault
 from dptext.frozen import Frozen
-from dptext.label_response import LabelResponse
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, TopKEvent, Unit
-from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release, records_digest
+from dptext.sampling.label_response import LabelResponse
+from dptext.sampling.randomness import Randomness, uniform_below
 from dptext.text import tokenize
 
 Floats = NDArray[np.float64]
@@ -52,7 +52,7 @@ class LabelOnly:
         Unit document, replace one, pure epsilon, for text and label together; nothing is revealed. CONDITIONAL: the
         labels and the public texts must be public.
 
-        The label leaves by randomized response, a missing or unknown one uniformly (`dptext.label_response` says why
+        The label leaves by randomized response, a missing or unknown one uniformly (`dptext.sampling.label_response` says why
         that keeps epsilon). The text depends on the drawn label only, so it costs nothing.
 
     Attributes:

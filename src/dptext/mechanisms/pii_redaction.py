@@ -19,8 +19,8 @@ from dptext.frozen import Frozen
 from dptext.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
-from dptext.randomness import Randomness
 from dptext.records import Record, Release
+from dptext.sampling.randomness import Randomness
 
 REASON = "a tagger decides from the text what is masked, and what it overlooks leaves verbatim"
 _LANGUAGE = "en"

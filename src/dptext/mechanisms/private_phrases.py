@@ -20,11 +20,11 @@ from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_ve
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.nearest import NearestWords
-from dptext.noise import coordinate_laplace
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
-from dptext.randomness import Randomness
 from dptext.records import Record, Release
+from dptext.sampling.noise import coordinate_laplace
+from dptext.sampling.randomness import Randomness
 
 _TOKENS_AT_ONCE = 8192
 REASON = "common words leave verbatim, and which words are replaced depends on the private text"

@@ -20,8 +20,8 @@ from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
-from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release
+from dptext.sampling.randomness import Randomness, uniform_below
 
 _RATE_BITS = 53
 REASON = "words that are not replaced leave verbatim, and every text leaves with its own length and lines"

@@ -26,8 +26,8 @@ from dptext.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, t
 from dptext.privacy import accounting
 from dptext.privacy.curves import sum_up
 from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
-from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release
+from dptext.sampling.randomness import Randomness, uniform_below
 
 #: Masks that `output_distribution` goes through at most.
 MOST_LISTED = 4096

@@ -22,8 +22,8 @@ from dptext.frozen import Frozen
 from dptext.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
-from dptext.randomness import Randomness
 from dptext.records import Record, Release, records_digest
+from dptext.sampling.randomness import Randomness
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -28,9 +28,9 @@ from dptext.frozen import Frozen, read_only
 from dptext.likeness import GRID, STEPS, on_grid
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, ExponentialEvent, Guarantee, Relation, Unit
-from dptext.randomness import Randomness, uniform_below
 from dptext.records import Record, Release
-from dptext.selection import Exponential
+from dptext.sampling.randomness import Randomness, uniform_below
+from dptext.sampling.selection import Exponential
 from dptext.text import tokenize
 
 Floats = NDArray[np.float64]

@@ -25,11 +25,11 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.files import create_private
 from dptext.frozen import Frozen, read_only
 from dptext.likeness import mean_by_document, sums_by_document
-from dptext.noise import coordinate_laplace, finite, paired
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
-from dptext.randomness import Randomness
 from dptext.records import Record, Release, records_digest
+from dptext.sampling.noise import coordinate_laplace, finite, paired
+from dptext.sampling.randomness import Randomness
 from dptext.text import SENTENCE_COUNT, sentences
 
 if TYPE_CHECKING:

@@ -31,12 +31,12 @@ from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_ve
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
 from dptext.nearest import NearestWords
-from dptext.noise import MetricNoise
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, MetricEvent, Relation, Unit
-from dptext.randomness import Randomness, seeded, uniform_below
 from dptext.records import Record, Release
-from dptext.selection import LEAST_DISTANCE, TruncatedExponential
+from dptext.sampling.noise import MetricNoise
+from dptext.sampling.randomness import Randomness, seeded, uniform_below
+from dptext.sampling.selection import LEAST_DISTANCE, TruncatedExponential
 from dptext.vocabulary import (
     Vocabulary,
     covariance_root,

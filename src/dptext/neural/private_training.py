@@ -28,9 +28,9 @@ from dptext.neural.annotated import AnnotatedModel
 from dptext.neural.autoencoder import AutoEncoder, shifted
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.neural.training import Noise, noisy
-from dptext.noise import normals
-from dptext.randomness import Randomness
 from dptext.records import Record
+from dptext.sampling.noise import normals
+from dptext.sampling.randomness import Randomness
 
 Ids = NDArray[np.int64]
 State = tuple[Tensor, Tensor]

@@ -21,8 +21,8 @@ from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.privacy.guarantee import Json
-from dptext.randomness import seeded
 from dptext.records import Record, Release
+from dptext.sampling.randomness import seeded
 from dptext.text import tokenize
 
 Floats = NDArray[np.float64]

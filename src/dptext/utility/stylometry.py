@@ -43,8 +43,8 @@ from numpy.typing import NDArray
 from dptext.bounds import bootstrap
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.randomness import seeded
 from dptext.records import Record, Release
+from dptext.sampling.randomness import seeded
 from dptext.text import tokenize
 from dptext.utility.fidelity import check_pairs
 

@@ -7,7 +7,6 @@ import mpmath
 import numpy as np
 import pytest
 
-from dptext import noise
 from dptext.audits import calibrations, sensitivity
 from dptext.audits.calibrations import classical_limit, classical_sigma, true_gaussian_epsilon, variance_table
 from dptext.audits.sensitivity import (
@@ -22,8 +21,9 @@ from dptext.audits.sensitivity import (
 )
 from dptext.cli import audit_sensitivity
 from dptext.errors import ConfigError
-from dptext.noise import Norm
 from dptext.privacy.curves import gaussian_delta
+from dptext.sampling import noise
+from dptext.sampling.noise import Norm
 
 UNIFORM, PAPER, TIGHT = PUBLISHED_LAWS
 LITERAL = Normal(math.sqrt(0.1))  # "variance 0.1 C" read literally, at C = 1

@@ -26,8 +26,8 @@ from dptext.audits.trait import (
 )
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.randomness import Randomness, seeded, uniform_below
 from dptext.records import Record, Release
+from dptext.sampling.randomness import Randomness, seeded, uniform_below
 
 CANARY = "zq9canaryxv"
 COMMON = (

@@ -17,14 +17,14 @@ from dptext.audits.subjects import sample
 from dptext.errors import ConfigError, IncomparableError, PrivacyError
 from dptext.estimates import Estimate
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.noise import Gaussian, GridGaussian, GridLaplace, L2Laplace, Norm
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ApproximateEvent, Basis, MetricEvent, NoEvent, PureEvent, Relation, Unit
-from dptext.privunit import PrivUnit, PrivUnitSphere
-from dptext.published import PublishedLaplace
-from dptext.randomness import Randomness, seeded
 from dptext.records import Record
-from dptext.selection import Exponential, PermuteAndFlip, TopKRandomizedResponse, TwoSet
+from dptext.sampling.noise import Gaussian, GridGaussian, GridLaplace, L2Laplace, Norm
+from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
+from dptext.sampling.published import PublishedLaplace
+from dptext.sampling.randomness import Randomness, seeded
+from dptext.sampling.selection import Exponential, PermuteAndFlip, TopKRandomizedResponse, TwoSet
 from dptext.text import LINE_STRUCTURE, TOKEN_COUNT
 from vectors import WORDS
 

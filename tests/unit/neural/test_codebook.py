@@ -16,7 +16,7 @@ from dptext.neural.codebook import Codebook, agreement, best_k, scores, write_co
 from dptext.neural.tokens import Tokens  # noqa: E402
 from dptext.neural.training import Schedule  # noqa: E402
 from dptext.records import Record  # noqa: E402
-from dptext.selection import TopKRandomizedResponse  # noqa: E402
+from dptext.sampling.selection import TopKRandomizedResponse  # noqa: E402
 
 LABELS = ("music", "weather", "money", "travel")
 VERBS, NAMES = ("play", "find", "send", "book", "show"), ("abba", "oslo", "bach", "rome")

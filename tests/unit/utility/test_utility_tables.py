@@ -12,9 +12,9 @@ import pytest
 from dptext.errors import ConfigError
 from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.label_only import LabelOnly
-from dptext.randomness import seeded
 from dptext.records import Record, Release
 from dptext.samples import sample_records
+from dptext.sampling.randomness import seeded
 from dptext.text import tokenize
 from dptext.utility.classification import evaluate, train_tfidf
 from dptext.utility.fidelity import fidelity

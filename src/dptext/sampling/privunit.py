@@ -4,7 +4,7 @@ Bhowmick et al. 2018; that it is optimal among unbiased mechanisms: Asi, Feldman
 the sphere is drawn uniformly from a cap around the vector with probability p, else from the rest.
 
 `PrivUnit` (a ball, by lifting) and `PrivUnitSphere` draw in floats and state an additive slack, as derived in
-`dptext.noise`; `Codebook` chooses among public points with integers and is exact.
+`dptext.sampling.noise`; `Codebook` chooses among public points with integers and is exact.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from scipy.special import betainc, betaincinv, betaln, gammaln, hyp2f1, ndtr
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.noise import ETA, Floats, Vectors, clip, directions, finite, normals, paired, rounded, slack, unit
 from dptext.privacy.guarantee import ApproximateEvent, TopKEvent
-from dptext.randomness import Randomness, bernoulli_exp_minus, uniform_open
-from dptext.selection import TopKRandomizedResponse
+from dptext.sampling.noise import ETA, Floats, Vectors, clip, directions, finite, normals, paired, rounded, slack, unit
+from dptext.sampling.randomness import Randomness, bernoulli_exp_minus, uniform_open
+from dptext.sampling.selection import TopKRandomizedResponse
 
 #: The inverse beta function errs more than the other steps: PrivUnit counts with 2^-44 = _POLAR * ETA.
 _POLAR = 2.0**4

@@ -4,7 +4,7 @@ Each is a frozen dataclass of public settings with an `event`, an exact `distrib
 vectorized `choose(scores, source)` over a batch of rows::
 
     >>> import numpy as np
-    >>> from dptext import randomness, selection
+    >>> from dptext.sampling import randomness, selection
     >>> choice = selection.TopKRandomizedResponse(epsilon=3.0, k=1, size=4)
     >>> choice.distribution(np.array([[0.1, 0.9, 0.3, 0.2]])).round(3).tolist()
     [[0.043, 0.87, 0.043, 0.043]]
@@ -31,7 +31,7 @@ from dptext import _validate
 from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy.curves import round_up
 from dptext.privacy.guarantee import ExponentialEvent, MetricEvent, PureEvent, TopKEvent, TwoSetEvent
-from dptext.randomness import (
+from dptext.sampling.randomness import (
     LIMB_BITS,
     LIMBS,
     Randomness,

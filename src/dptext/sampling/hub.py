@@ -5,7 +5,7 @@ v leaves with a probability between e^-h pub(v) and e^h pub(v), whatever the pri
 option with probabilities whose ratio is at most e^epsilon: no price for the size of the vocabulary, no factor 2.
 
     >>> import numpy as np
-    >>> from dptext.randomness import seeded
+    >>> from dptext.sampling.randomness import seeded
     >>> hub = Hub(epsilon=2.0, size=3)
     >>> public, private = np.array([[0.5, 0.3, 0.2]]), np.array([[0.0, 0.0, 1.0]])
     >>> hub.distribution(private, public).round(3).tolist()
@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import TopKEvent
-from dptext.randomness import Randomness, uniform_below
-from dptext.selection import require_finite
+from dptext.sampling.randomness import Randomness, uniform_below
+from dptext.sampling.selection import require_finite
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -1,14 +1,14 @@
 """Noise as published, with claims that are false; for audits and for published systems; event is NoEvent.
 
-The sound counterparts are in `dptext.noise`: `GridLaplace` and `Gaussian`. `claimed` is what the authors state,
+The sound counterparts are in `dptext.sampling.noise`: `GridLaplace` and `Gaussian`. `claimed` is what the authors state,
 `true_epsilon` the least epsilon that their noise has for any two vectors::
 
-    >>> from dptext.published import PublishedLaplace
+    >>> from dptext.sampling.published import PublishedLaplace
     >>> adept = PublishedLaplace(epsilon=5.0, dim=64, clip_norm=1.0)
     >>> adept.claimed.epsilon, round(adept.true_epsilon, 3)
     (5.0, 40.0)
 
-As in `dptext.noise`, releases lie on a grid, so that the only fault of the noise is its scale.
+As in `dptext.sampling.noise`, releases lie on a grid, so that the only fault of the noise is its scale.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dptext import _validate
-from dptext.noise import (
+from dptext.privacy.curves import gaussian_epsilon
+from dptext.privacy.guarantee import ApproximateEvent, NoEvent, PureEvent
+from dptext.sampling.noise import (
     Floats,
     Norm,
     Vectors,
@@ -32,9 +34,7 @@ from dptext.noise import (
     rounded,
     sensitivity,
 )
-from dptext.privacy.curves import gaussian_epsilon
-from dptext.privacy.guarantee import ApproximateEvent, NoEvent, PureEvent
-from dptext.randomness import Randomness
+from dptext.sampling.randomness import Randomness
 
 _LARGEST_EPSILON = 1e6
 
@@ -153,6 +153,6 @@ class ClassicalGaussian:
         return rounded(clipped + self.sigma * normals(len(clipped), self.dim, source), self.grid)
 
     def log_density(self, released: Floats, vectors: Vectors) -> Floats:
-        """Log density of each released vector, `(rows,)`, before rounding (see dptext.noise)."""
+        """Log density of each released vector, `(rows,)`, before rounding (see dptext.sampling.noise)."""
         clipped = clip(finite(vectors, self.dim), self.clip_norm)
         return gaussian_log_density(paired(released, clipped) - clipped, self.sigma)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import TopKEvent
-from dptext.randomness import Randomness, uniform_below
-from dptext.selection import TopKRandomizedResponse
+from dptext.sampling.randomness import Randomness, uniform_below
+from dptext.sampling.selection import TopKRandomizedResponse
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

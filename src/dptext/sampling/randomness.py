@@ -4,7 +4,7 @@ Both read a ChaCha20 keystream (pyca/cryptography) as unsigned 64-bit integers. 
 integers only, so they are exact: no float rounding can make an output impossible for one input and
 possible for its neighbour (Mironov 2012).
 
-    >>> import dptext.randomness as randomness
+    >>> import dptext.sampling.randomness as randomness
     >>> source = randomness.seeded(7)
     >>> randomness.uniform_below(6, 3, source).tolist()
     [4, 4, 3]
