@@ -26,7 +26,7 @@ from sentence_transformers import SentenceTransformer
 
 from dptext import sample_records
 from dptext.neural.sentence_encoder import MIN_COSINE, PACKAGE, SentenceEncoder, load_sentence_encoder
-from dptext.text import sentences
+from dptext.text.tokens import sentences
 
 MIN_RATIO = 1.8
 REVIEWS = 2000

@@ -35,7 +35,7 @@ def privatize(self, records, randomness):
 module.RandomReplacementMechanism.privatize = privatize
 
 from dptext.mechanisms import word_metric
-from dptext.records import Release
+from dptext.text.records import Release
 
 honest = word_metric.WordChoiceMechanism.privatize
 

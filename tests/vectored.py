@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.records import Record, Release
 from dptext.sampling.randomness import Randomness
+from dptext.text.records import Record, Release
 
 
 def vector_of(text: str) -> tuple[float, ...]:

@@ -28,8 +28,8 @@ from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMech
 from dptext.neural.intent_classifier import train_intent_classifier
 from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.privacy.guarantee import Json
-from dptext.records import Record, Release
 from dptext.sampling.randomness import seeded
+from dptext.text.records import Record, Release
 from dptext.utility.classification import evaluate
 from dptext.utility.fidelity import fidelity
 from dptext.utility.tables import baselines

@@ -12,8 +12,8 @@ import sys
 import torch
 
 from dptext import Adept, PublishedAdept, Record, sample_records
-from dptext.samples import SAMPLE_LABELS
 from dptext.sampling.randomness import seeded
+from dptext.text.samples import SAMPLE_LABELS
 
 SEED = 46
 SHOWN = 6

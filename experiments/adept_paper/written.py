@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from dptext.estimates import clopper_pearson
-from dptext.records import Record, Release
-from dptext.text import tokenize
+from dptext.text.records import Record, Release
+from dptext.text.tokens import tokenize
 
 
 def words_of(text: str) -> list[str]:

@@ -28,8 +28,8 @@ from dptext.estimates import clopper_pearson
 from dptext.mechanisms.adept import Adept, AdeptCodebook, AdeptNoise
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Unit
-from dptext.records import Record
 from dptext.sampling.randomness import seeded
+from dptext.text.records import Record
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "adept_paper"))
 from grid import log

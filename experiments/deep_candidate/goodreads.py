@@ -13,7 +13,7 @@ import json
 import sys
 from pathlib import Path
 
-from dptext.records import Record
+from dptext.text.records import Record
 
 FILES = "goodreads_reviews_*.json.gz"
 AT_MOST = 20_000

@@ -40,9 +40,9 @@ from dptext.mechanisms.word_metric import WordMetric
 from dptext.neural import candidates_fit, sentence_encoder
 from dptext.neural.candidate_scores import Utility
 from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder
-from dptext.records import Record
 from dptext.sampling.randomness import secure
-from dptext.text import sentences, tokenize
+from dptext.text.records import Record
+from dptext.text.tokens import sentences, tokenize
 
 Floats = NDArray[np.float64]
 Recoding = Literal["none", "clusters", "labels"]

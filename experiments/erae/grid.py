@@ -38,9 +38,9 @@ from dptext.mechanisms.random_replacement import RandomReplacement
 from dptext.mechanisms.syntf import SynTf
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.neural.sentence_encoder import load_sentence_encoder
-from dptext.records import Record, Release
 from dptext.sampling.randomness import secure
-from dptext.text import cut, detokenize, sentences, tokenize
+from dptext.text.records import Record, Release
+from dptext.text.tokens import cut, detokenize, sentences, tokenize
 from dptext.utility.fidelity import fidelity
 from dptext.utility.stylometry import StyleSpace
 

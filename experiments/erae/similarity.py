@@ -21,12 +21,12 @@ from grid import SEED, read_posts, split
 
 from dptext.bounds import bootstrap
 from dptext.config import load_model
-from dptext.files import Target
 from dptext.neural.sentence_encoder import load_sentence_encoder
-from dptext.records import Record, Release
 from dptext.report import LINES, drawing
 from dptext.sampling.randomness import secure, seeded
-from dptext.text import tokenize
+from dptext.text.files import Target
+from dptext.text.records import Record, Release
+from dptext.text.tokens import tokenize
 from dptext.utility.fidelity import fidelity
 
 #: Choice and k.

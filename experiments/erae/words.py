@@ -16,7 +16,7 @@ import numpy as np
 
 from dptext.config import load_model
 from dptext.neural.erae import LOGIT_GRID
-from dptext.records import Record
+from dptext.text.records import Record
 
 SHOWN = 5
 

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dptext import audits
-from dptext.files import Target
 from dptext.mechanism import VectorNoise
 from dptext.report import Bounds, Success, bounds_figure, reconstruction_figure
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import seeded
+from dptext.text.files import Target
 
 DELTA = 1e-5
 SEED = 2021

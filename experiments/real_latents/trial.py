@@ -14,7 +14,7 @@ import numpy as np
 
 from dptext import Fields, audits, load_word_vectors, read_records
 from dptext.sampling.noise import Norm
-from dptext.text import tokenize
+from dptext.text.tokens import tokenize
 
 CORPORA = ("atis", "snips")
 

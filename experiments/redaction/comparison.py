@@ -42,8 +42,8 @@ from dptext.mechanisms.smart_redaction import SmartRedaction
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.neural import annotated, candidates_fit, rewriting, sentence_encoder
 from dptext.neural.sentence_encoder import load_sentence_encoder
-from dptext.records import Record, Release
 from dptext.sampling.randomness import seeded
+from dptext.text.records import Record, Release
 
 #: Topics that are told apart: those with the most sentences, cancer aside; what an abstract of "general" pathology is
 #: about (C23) is no topic.

@@ -19,8 +19,8 @@ from typing import Any, Literal
 import numpy as np
 
 from dptext.audits.sets import SetSplit
-from dptext.records import Record
-from dptext.text import sentences, tokenize
+from dptext.text.records import Record
+from dptext.text.tokens import sentences, tokenize
 
 Pair = Literal["cancer", "imdb"]
 SEED = 80

@@ -28,8 +28,8 @@ from dptext.audits.divergence_report import (
 )
 from dptext.audits.sets import LINEAR, TFIDF
 from dptext.estimates import Estimate
-from dptext.files import Target
 from dptext.report import LINES, Levels, divergence_figure, divergence_levels_figure, drawing, epsilon_levels_figure
+from dptext.text.files import Target
 
 NAMES = {"sentence": "sentence encoder", "medical": "fine-tuned on medical topics", "glove": "GloVe", "tfidf": "TF-IDF"}
 SETS = {"cancer": ("cancer", "other medical"), "imdb": ("cancer", "film reviews")}

@@ -40,8 +40,8 @@ from dptext.mechanisms.redaction import RandomRedaction
 from dptext.mechanisms.smart_redaction import SmartRedaction, SmartRedactionMechanism
 from dptext.neural.fine_tuning import FineTuning, fine_tune, save_encoder, train_transformer
 from dptext.neural.sentence_encoder import load_sentence_encoder, load_word_mean
-from dptext.records import Record, Release
 from dptext.sampling.randomness import seeded
+from dptext.text.records import Record, Release
 
 Mode = Literal["random", "smart"]
 MODES: tuple[Mode, ...] = ("random", "smart")

@@ -28,8 +28,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from dptext.estimates import clopper_pearson
 from dptext.mechanisms.smart_redaction import SmartRedaction, SmartRedactionMechanism
-from dptext.records import Record
-from dptext.text import tokenize
+from dptext.text.records import Record
+from dptext.text.tokens import tokenize
 
 MASK = "[MASK]"
 SPACED = r"\S+"

@@ -29,7 +29,7 @@ from dptext import audits
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, MetricEvent, Unit
 from dptext.sampling.randomness import Randomness
-from dptext.text import TOKEN_COUNT
+from dptext.text.tokens import TOKEN_COUNT
 
 if TYPE_CHECKING:
     import diffractor

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from dptext.pipeline import privatize
     from dptext.privacy import accounting, curves
     from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
-    from dptext.records import Fields, Record, Release, read_records
-    from dptext.releases import write_releases
-    from dptext.samples import sample_records
     from dptext.sampling import noise, privunit, published, randomness, selection
+    from dptext.text.records import Fields, Record, Release, read_records
+    from dptext.text.releases import write_releases
+    from dptext.text.samples import sample_records
 
 __all__ = [
     "Adept",

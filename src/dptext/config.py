@@ -25,8 +25,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from dptext.embedded import Embedded
 from dptext.errors import ConfigError, DPTextError
-from dptext.files import create_private, sha256_of
-from dptext.formats import file_error, parse_json, read_whole
 from dptext.mechanism import Mechanism, settings
 from dptext.mechanisms.adept import Adept
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
@@ -44,6 +42,8 @@ from dptext.mechanisms.syntf import SynTf
 from dptext.mechanisms.truncation import Truncation
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.privacy.guarantee import Json
+from dptext.text.files import create_private, sha256_of
+from dptext.text.formats import file_error, parse_json, read_whole
 
 MODEL_FILE = "model.json"
 MODEL_SCHEMA = 1

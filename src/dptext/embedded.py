@@ -20,9 +20,9 @@ from dptext.likeness import mean_by_document
 from dptext.mechanism import HasMetric, Mechanism, Spec, learns_labels, reads_labels, releases_text, releases_vectors
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.privacy.guarantee import Event, Guarantee, Trust, Unit
-from dptext.records import Record, Release
 from dptext.sampling.randomness import Randomness
-from dptext.text import sentences
+from dptext.text.records import Record, Release
+from dptext.text.tokens import sentences
 
 if TYPE_CHECKING:
     from dptext.neural.sentence_encoder import SentenceEncoder, WordMean

@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dptext import _validate
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.files import create_private
-from dptext.formats import open_input, parse_json
+from dptext.text.files import create_private
+from dptext.text.formats import open_input, parse_json
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]

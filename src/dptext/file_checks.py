@@ -13,12 +13,12 @@ from pathlib import Path
 
 from dptext.certificate import certificate_path
 from dptext.file_runs import Plan, privatize_file
-from dptext.formats import Format
 from dptext.mechanism import Mechanism, Spec, releases_labels, releases_vectors
-from dptext.records import MAX_CHARACTERS, Record, Release
-from dptext.releases import TEXTS_ONLY, WITHOUT_VECTORS
 from dptext.resume import State, state_path
 from dptext.sampling.randomness import Randomness, secure
+from dptext.text.formats import Format
+from dptext.text.records import MAX_CHARACTERS, Record, Release
+from dptext.text.releases import TEXTS_ONLY, WITHOUT_VECTORS
 
 _LARGEST_LEFT_FILE = 50_000_000
 _EXTENSIONS: Mapping[Format, tuple[str, ...]] = {

@@ -27,15 +27,15 @@ from dptext.errors import (
     LedgerError,
     PrivacyError,
 )
-from dptext.files import create_private, open_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
-from dptext.formats import Format, file_format, is_compressed
 from dptext.mechanism import Mechanism, releases_labels, releases_text, releases_vectors, settings
 from dptext.pipeline import BATCH_SIZE, guarantees, limited, released, require_guarantee
 from dptext.privacy.guarantee import Guarantee, Json, Unit
-from dptext.records import Fields, OnError, Record, read_records
-from dptext.releases import APPENDABLE, blocks, open_writer, release_columns, require_csv
 from dptext.resume import State, draft_path, fingerprint, state_path
 from dptext.sampling.randomness import Randomness, secure
+from dptext.text.files import create_private, open_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
+from dptext.text.formats import Format, file_format, is_compressed
+from dptext.text.records import Fields, OnError, Record, read_records
+from dptext.text.releases import APPENDABLE, blocks, open_writer, release_columns, require_csv
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Account, Charge, Request

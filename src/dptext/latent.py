@@ -19,10 +19,10 @@ from dptext.embeddings import HIDDEN
 from dptext.errors import MissingExtraError
 from dptext.frozen import Frozen
 from dptext.mechanism import VectorNoise
-from dptext.records import Record, Release
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness
+from dptext.text.records import Record, Release
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.rewriting import AnnotatedModel, Decoding, Settings

@@ -1,6 +1,6 @@
 r"""Tokens masked, the others as they are: what the mechanisms of redaction share.
 
->>> from dptext.records import Record
+>>> from dptext.text.records import Record
 >>> records = [Record("0", "I saw Dr. Wu.\nBye")]
 >>> hidden = [False, False, True, True, True, False, False]
 >>> [release.output for release in masked(records, tokenized(records), hidden, Mask("[X]", "merge"))]
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
-from dptext import text
 from dptext.errors import ConfigError
-from dptext.formats import string_fault
-from dptext.records import Record, Release
+from dptext.text import tokens as text
+from dptext.text.formats import string_fault
+from dptext.text.records import Record, Release
 
 #: As guarantees list it in `reveals`.
 KEPT_WORDS: Final = "every word that is not masked"

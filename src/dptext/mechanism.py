@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext.privacy.guarantee import Event, Guarantee, Json, Unit
-from dptext.records import Output_co, Record, Release
 from dptext.sampling.randomness import Randomness
+from dptext.text.records import Output_co, Record, Release
 
 Floats = NDArray[np.float64]
 

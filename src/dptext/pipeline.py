@@ -21,8 +21,8 @@ from dptext.mechanism import Mechanism, Spec, output_fault
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.privacy.names import normal_form
-from dptext.records import Record, Release, batches
 from dptext.sampling.randomness import Randomness, secure
+from dptext.text.records import Record, Release, batches
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.payment import Payment

@@ -21,8 +21,8 @@ from scipy import sparse
 from dptext.embeddings import HIDDEN
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.likeness import GRID, STEPS, mean_by_document, on_grid
-from dptext.records import Record
-from dptext.text import sentences, tokenize
+from dptext.text.records import Record
+from dptext.text.tokens import sentences, tokenize
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]

@@ -26,7 +26,7 @@ from dptext.audits.roc import Roc
 from dptext.audits.sensitivity import Law, Violations
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
-from dptext.files import Target
+from dptext.text.files import Target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

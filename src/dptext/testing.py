@@ -36,8 +36,8 @@ from dptext.file_checks import left_behind, told_by_shapes
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Mechanism, compared, output_fault, seen, settings
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, event_from_dict, event_to_dict
-from dptext.records import Record, Release
 from dptext.sampling.randomness import secure, seeded
+from dptext.text.records import Record, Release
 
 _LONG = 10_000
 _COPIES = 32

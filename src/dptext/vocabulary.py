@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import text
 from dptext.embeddings import WordVectors
 from dptext.errors import ConfigError
-from dptext.records import Record, Release
+from dptext.text import tokens as text
+from dptext.text.records import Record, Release
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

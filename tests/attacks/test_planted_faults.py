@@ -16,13 +16,13 @@ from dptext.errors import IncomparableError
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, PureEvent, Relation, Unit
-from dptext.records import Record, Release
 from dptext.sampling.noise import Gaussian, GridLaplace
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded, uniform_below
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import ContractError, check_mechanism
-from dptext.text import tokenize
+from dptext.text.records import Record, Release
+from dptext.text.tokens import tokenize
 from vectors import WORDS
 
 SURE = 1 - 1e-6

@@ -20,10 +20,10 @@ from dptext.errors import ConfigError, DPTextError, PrivacyError
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.redaction import RandomRedaction, RandomRedactionMechanism
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.records import Record, Release
 from dptext.resume import State
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.testing import CHECKS, ContractError, _paired, check_mechanism
+from dptext.text.records import Record, Release
 from vectored import VectorMechanism, VectorWords, vector_of
 from vectors import WORDS
 

@@ -12,9 +12,9 @@ from dptext.config import SPECS
 from dptext.frozen import Frozen
 from dptext.mechanism import settings
 from dptext.mechanisms.pii_redaction import PiiRedaction, PiiRedactionMechanism
-from dptext.records import Record
-from dptext.samples import sample_records
 from dptext.sampling.randomness import seeded
+from dptext.text.records import Record
+from dptext.text.samples import sample_records
 
 PUBLIC = sample_records(100)
 NEURAL = {"adept", "adept_dpsgd", "published_adept", "deep_candidate", "candidates", "truncation", "embedded", "erae"}

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from dptext.config import SPECS
-from dptext.samples import sample_records
 from dptext.testing import CHECKS, check_mechanism
+from dptext.text.samples import sample_records
 
 PUBLIC = sample_records(100)
 NEURAL = (  # see test_neural_mechanisms.py, which another worker can run

@@ -9,8 +9,8 @@ import pytest
 
 from dptext.config import SPECS
 from dptext.mechanism import Mechanism, Spec
-from dptext.records import Record
 from dptext.testing import ContractError, check_mechanism
+from dptext.text.records import Record
 
 ROOT = Path(__file__).parents[2]
 DRAW = "self._choice.choose(scores[start : start + n], source)"

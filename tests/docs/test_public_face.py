@@ -15,7 +15,7 @@ import pytest
 
 import dptext
 from dptext.config import SPECS
-from dptext.samples import sample_records
+from dptext.text.samples import sample_records
 
 ROOT = Path(__file__).parents[2]
 

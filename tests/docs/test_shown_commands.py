@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dptext.records import Record
-from dptext.samples import sample_records
+from dptext.text.records import Record
+from dptext.text.samples import sample_records
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {"docs/guides/budgets.md"}  # test_public_face.py: a database server is only named there

@@ -17,8 +17,8 @@ from dptext.cli.app import app, exit_code
 from dptext.config import load_model, save_model
 from dptext.errors import DPTextError
 from dptext.mechanisms.adept import Adept
-from dptext.records import Record, records_digest
-from dptext.samples import SAMPLE_LABELS, sample_records
+from dptext.text.records import Record, records_digest
+from dptext.text.samples import SAMPLE_LABELS, sample_records
 from dptext.utility.balance import confusion_matrix
 
 CANARY = "zqxcanaryxv"

@@ -503,7 +503,7 @@ def test_an_internal_error_withholds_its_message(tmp_path: Path, spec: Path) -> 
     code = (
         "import dptext.text\n"
         f"def broken(text): raise RuntimeError('{CANARY}')\n"
-        "dptext.text.tokenize = broken\n"
+        "dptext.text.tokens.tokenize = broken\n"
         "from dptext.cli.app import main; main()"
     )
     failed = subprocess.run(

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from compared import CANARY, as_toml
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
-from dptext.samples import SAMPLE_LABELS, sample_records
-from dptext.text import tokenize
+from dptext.text.samples import SAMPLE_LABELS, sample_records
+from dptext.text.tokens import tokenize
 
 RECORDS = 150
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dptext.cli.app import app
-from dptext.samples import sample_records
+from dptext.text.samples import sample_records
 
 SMALL = (
     "epsilon=12",

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
-from dptext.samples import sample_records
+from dptext.text.samples import sample_records
 
 TEXTS = ("I have asthma .", "call Maria at 5 .\nBye")
 

@@ -19,7 +19,7 @@ from dptext.ledger.books import Ledger
 from dptext.ledger.database import Database
 from dptext.mechanism import Mechanism
 from dptext.payment import Payment
-from dptext.records import Fields
+from dptext.text.records import Fields
 from postgres import Server
 
 SHORT = 0.1  # seconds to wait for a lock

@@ -20,7 +20,7 @@ from dptext.errors import ConfigError, DPTextError, LedgerError
 from dptext.file_runs import Plan, privatize_file
 from dptext.ledger.books import Ledger
 from dptext.payment import Payment
-from dptext.records import Fields
+from dptext.text.records import Fields
 
 NOBODY = 65534
 

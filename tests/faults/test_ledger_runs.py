@@ -17,10 +17,10 @@ from ledger_processes import (
 from dptext.certificate import Certificate, certificate_path
 from dptext.errors import ConfigError, PrivacyError
 from dptext.file_runs import Plan, privatize_file
-from dptext.files import sha256_of
 from dptext.ledger.books import Ledger
 from dptext.payment import Payment
-from dptext.records import Fields
+from dptext.text.files import sha256_of
+from dptext.text.records import Fields
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from dptext.neural.annotated import AnnotatedModel  # noqa: E402
 from dptext.neural.autoencoder import Architecture, AutoEncoder  # noqa: E402
 from dptext.neural.codebook import Codebook  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
-from dptext.records import Record  # noqa: E402
-from dptext.samples import sample_records  # noqa: E402
 from dptext.sampling.randomness import secure  # noqa: E402
+from dptext.text.records import Record  # noqa: E402
+from dptext.text.samples import sample_records  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
 RECORDS = sample_records(60)

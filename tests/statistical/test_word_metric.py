@@ -13,10 +13,10 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Unit
-from dptext.records import Record
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TruncatedExponential
-from dptext.text import tokenize
+from dptext.text.records import Record
+from dptext.text.tokens import tokenize
 from vectors import WORDS, sentences
 
 

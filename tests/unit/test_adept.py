@@ -20,11 +20,11 @@ from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
 from dptext.mechanisms import adept  # noqa: E402
 from dptext.mechanisms.adept import NOISES, PUBLIC_MODEL, Adept, AdeptCodebook, AdeptNoise  # noqa: E402
 from dptext.privacy.guarantee import Basis, PureEvent, Relation, Trust, Unit  # noqa: E402
-from dptext.records import Record  # noqa: E402
-from dptext.samples import sample_records  # noqa: E402
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm  # noqa: E402
 from dptext.sampling.privunit import PrivUnit  # noqa: E402
 from dptext.sampling.randomness import secure, seeded  # noqa: E402
+from dptext.text.records import Record  # noqa: E402
+from dptext.text.samples import sample_records  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
 CANARY = "zq9canary"

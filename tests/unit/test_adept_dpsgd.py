@@ -21,11 +21,11 @@ from dptext.neural.private_training import ClippedGradients, PrivateSchedule, Re
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, SampledGaussianEvent, Trust, Unit
-from dptext.records import Record
-from dptext.samples import sample_records
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import seeded
 from dptext.testing import CHECKS, check_mechanism
+from dptext.text.records import Record
+from dptext.text.samples import sample_records
 
 TINY, GAUSSIAN = AdeptDpSgd.tiny()
 HASTY = replace(TINY, epochs=1)

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptext.records import Record, Release
-from dptext.samples import sample_records
+from dptext.text.records import Record, Release
+from dptext.text.samples import sample_records
 from scripts import load_script
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"

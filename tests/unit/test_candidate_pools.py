@@ -17,11 +17,11 @@ from dptext.mechanisms.adept import Adept
 from dptext.mechanisms.candidates import Candidates, CandidatesMechanism
 from dptext.neural import annotated
 from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES
-from dptext.records import Record, records_digest
-from dptext.samples import sample_records
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism
+from dptext.text.records import Record, records_digest
+from dptext.text.samples import sample_records
 
 LABELS = ("health", "travel", "money", "leisure")
 PUBLIC = sample_records(60)

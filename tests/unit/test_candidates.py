@@ -24,12 +24,12 @@ from dptext.mechanisms.candidates import Candidates, CandidatesMechanism, Pool
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
 from dptext.ranking import PUBLIC_CANDIDATES, Ranker, words_ranker
-from dptext.records import Record
-from dptext.samples import sample_records
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism
-from dptext.text import sentences, tokenize
+from dptext.text.records import Record
+from dptext.text.samples import sample_records
+from dptext.text.tokens import sentences, tokenize
 
 LABELS = ("health", "travel", "money", "leisure")
 PUBLIC = sample_records(60)

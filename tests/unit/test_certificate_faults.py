@@ -16,12 +16,12 @@ from dptext.cli.app import INTERNAL_ERROR, exit_code
 from dptext.cli.explain import explain_certificate
 from dptext.errors import DPTextError
 from dptext.file_runs import Plan, privatize_file
-from dptext.formats import Format
 from dptext.ledger.books import Ledger
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.payment import Payment
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
-from dptext.records import Fields
+from dptext.text.formats import Format
+from dptext.text.records import Fields
 from vectors import sentences
 
 #: JSON texts in the place of one value.

@@ -20,10 +20,10 @@ from dptext.likeness import GRID, STEPS, Evidence, Space
 from dptext.mechanisms import deep_candidate
 from dptext.mechanisms.deep_candidate import DEPTH_UTILITIES, UTILITIES, DeepCandidate, DeepCandidateMechanism
 from dptext.privacy.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
-from dptext.records import Record, records_digest
-from dptext.samples import sample_records
 from dptext.sampling.randomness import secure, seeded
-from dptext.text import SENTENCE_COUNT, sentences
+from dptext.text.records import Record, records_digest
+from dptext.text.samples import sample_records
+from dptext.text.tokens import SENTENCE_COUNT, sentences
 
 torch = pytest.importorskip("torch")
 

@@ -25,7 +25,7 @@ from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
 from dptext.mechanisms.published_adept import PublishedAdept
 from dptext.sampling.randomness import seeded
 from dptext.testing import check_mechanism
-from dptext.text import sentences
+from dptext.text.tokens import sentences
 
 pytest.importorskip("torch")
 from dptext.neural.sentence_encoder import load_word_mean

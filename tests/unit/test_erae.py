@@ -16,10 +16,10 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.erae import ErAe, ErAeMechanism
 from dptext.neural import erae, erae_model
 from dptext.privacy.guarantee import Basis, Unit
-from dptext.records import Record
-from dptext.samples import sample_records
 from dptext.sampling.hub import LARGEST_EPSILON
 from dptext.sampling.randomness import secure, seeded
+from dptext.text.records import Record
+from dptext.text.samples import sample_records
 
 PUBLIC = sample_records(200)
 CHOICES = ("hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp")

@@ -11,19 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dptext import file_runs, pipeline, releases
+from dptext import file_runs, pipeline
 from dptext.certificate import certificate_path
 from dptext.errors import ConfigError
 from dptext.file_runs import Plan, privatize_file
-from dptext.formats import Format
 from dptext.mechanisms.redaction import RandomRedaction
 from dptext.mechanisms.syntf import SynTf
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.pipeline import privatize
-from dptext.records import Record, Release
-from dptext.releases import blocks
 from dptext.resume import State, draft_path, state_path
 from dptext.sampling.randomness import secure, seeded
+from dptext.text import releases
+from dptext.text.formats import Format
+from dptext.text.records import Record, Release
+from dptext.text.releases import blocks
 from vectored import VectorWords
 from vectors import WORDS
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dptext import files
 from dptext.errors import ConfigError
-from dptext.files import Target, create_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
+from dptext.text import files
+from dptext.text.files import Target, create_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
 
 
 def mode(path: Path) -> int:

@@ -18,11 +18,11 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import settings
 from dptext.mechanisms.label_only import LabelOnly, medoid, tfidf_vectors
 from dptext.privacy.guarantee import Basis, Relation, Unit
-from dptext.records import Record
-from dptext.samples import sample_records
 from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism
-from dptext.text import tokenize
+from dptext.text.records import Record
+from dptext.text.samples import sample_records
+from dptext.text.tokens import tokenize
 
 LABELS = ("health", "travel", "money", "leisure")
 PUBLIC = sample_records(40)

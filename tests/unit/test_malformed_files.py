@@ -31,8 +31,8 @@ from dptext.mechanisms.truncation import Truncation
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.pages import read_results
 from dptext.privacy.guarantee import Unit
-from dptext.records import Fields, OnError, Record, read_records
-from dptext.samples import sample_records
+from dptext.text.records import Fields, OnError, Record, read_records
+from dptext.text.samples import sample_records
 
 DOTS = ".a" * 100_000
 DEEP = "[" * 100_000

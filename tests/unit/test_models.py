@@ -20,8 +20,8 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.records import Record
 from dptext.sampling.randomness import seeded
+from dptext.text.records import Record
 from vectors import sentences, write_vectors
 
 RECORDS = [Record(str(i), f"{words}\nZebra!") for i, words in enumerate(sentences(20))]

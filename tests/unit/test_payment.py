@@ -27,8 +27,8 @@ from dptext.pipeline import privatize
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.privacy.names import COMPARED
-from dptext.records import Fields, OnError, Record
 from dptext.sampling.randomness import secure, seeded
+from dptext.text.records import Fields, OnError, Record
 from vectors import sentences
 
 KEY = SubjectKey(bytes(range(32)))

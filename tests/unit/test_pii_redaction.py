@@ -15,10 +15,10 @@ from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
 from dptext.mechanisms.pii_redaction import PiiRedaction, PiiRedactionMechanism, _overlaps, model_version
 from dptext.pipeline import privatize
 from dptext.privacy.guarantee import Basis, NoEvent, Unit
-from dptext.records import Record
 from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism
-from dptext.text import tokenize
+from dptext.text.records import Record
+from dptext.text.tokens import tokenize
 
 without_presidio = pytest.mark.skipif(
     importlib.util.find_spec("presidio_analyzer") is not None, reason="presidio is installed"

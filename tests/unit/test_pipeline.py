@@ -17,9 +17,9 @@ from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.pipeline import guarantees, privatize
 from dptext.privacy.guarantee import Basis, Unit
-from dptext.records import Fields, Record, Release
-from dptext.releases import write_releases
 from dptext.sampling.randomness import secure, seeded
+from dptext.text.records import Fields, Record, Release
+from dptext.text.releases import write_releases
 from vectored import VectorWords, vector_of
 from vectors import WORDS, sentences
 

@@ -19,11 +19,11 @@ from dptext.mechanisms.adept import Adept, AdeptNoise  # noqa: E402
 from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMechanism  # noqa: E402
 from dptext.privacy import accounting  # noqa: E402
 from dptext.privacy.guarantee import ApproximateEvent, Basis, Event, NoEvent, PureEvent, Relation, Unit  # noqa: E402
-from dptext.records import Record, records_digest  # noqa: E402
-from dptext.samples import sample_records  # noqa: E402
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace  # noqa: E402
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace  # noqa: E402
 from dptext.sampling.randomness import secure, seeded  # noqa: E402
+from dptext.text.records import Record, records_digest  # noqa: E402
+from dptext.text.samples import sample_records  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
 CANARY = "zq9canary"

@@ -9,9 +9,9 @@ from dptext.errors import ConfigError, NoGuaranteeError
 from dptext.mechanisms.random_replacement import RandomReplacement
 from dptext.pipeline import privatize
 from dptext.privacy.guarantee import Basis, NoEvent, Unit
-from dptext.records import Record
 from dptext.sampling.randomness import secure, seeded
-from dptext.text import tokenize
+from dptext.text.records import Record
+from dptext.text.tokens import tokenize
 from vectors import WORDS
 
 

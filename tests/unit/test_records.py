@@ -24,13 +24,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dptext import files
-from dptext import releases as module
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
-from dptext.files import create_private
-from dptext.formats import Format, detect_format, file_error, is_compressed
-from dptext.records import MAX_CHARACTERS, Fields, OnError, Record, Release, read_records
-from dptext.releases import APPENDABLE, encode_batch, open_writer, release_columns, write_releases
+from dptext.text import files
+from dptext.text import releases as module
+from dptext.text.files import create_private
+from dptext.text.formats import Format, detect_format, file_error, is_compressed
+from dptext.text.records import MAX_CHARACTERS, Fields, OnError, Record, Release, read_records
+from dptext.text.releases import APPENDABLE, encode_batch, open_writer, release_columns, write_releases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -705,7 +705,7 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_importing_loads_nothing_heavy() -> None:
-    code = "import sys, dptext.records, dptext.text; print([m for m in ('pyarrow', 'numpy') if m in sys.modules])"
+    code = "import sys, dptext.text.records, dptext.text; print([m for m in ('pyarrow', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -24,9 +24,9 @@ from dptext.mechanisms.redaction import (
 from dptext.pipeline import privatize
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
-from dptext.records import Record
 from dptext.sampling.randomness import Randomness, secure, seeded
-from dptext.text import tokenize
+from dptext.text.records import Record
+from dptext.text.tokens import tokenize
 
 A, B = Record("0", "a a a"), Record("0", "a a b")
 

@@ -8,10 +8,10 @@ import pytest
 from dptext import file_runs
 from dptext.errors import ConfigError
 from dptext.file_runs import Plan, privatize_file
-from dptext.formats import Format
 from dptext.mechanisms.redaction import RandomRedaction
-from dptext.records import Fields
 from dptext.sampling.randomness import secure
+from dptext.text.formats import Format
+from dptext.text.records import Fields
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\uff1d1"]
 PLAIN = ["1", " =1", "a=b", "'=1", "", "x\n=1"]

@@ -12,7 +12,7 @@ import nupunkt
 import pytest
 
 import dptext.text
-from dptext.text import sentences
+from dptext.text.tokens import sentences
 
 PIECES = [*" .!?…\"')*\n\t-aA1,;(’\r:\u00a0\u2028\x1c", "\n\n", "Dr. ", "word ", "Yes. ", "\ud800", "这。"]
 
@@ -178,6 +178,6 @@ def test_what_was_decided_is_not_kept():
 def test_nupunkt_is_loaded_by_the_first_call_only():
     code = (
         "import sys, dptext, dptext.text; assert 'nupunkt' not in sys.modules; "
-        "dptext.text.sentences('A. B.'); assert 'nupunkt' in sys.modules"
+        "dptext.text.tokens.sentences('A. B.'); assert 'nupunkt' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

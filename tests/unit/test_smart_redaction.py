@@ -12,9 +12,9 @@ from dptext.mechanisms import smart_redaction
 from dptext.mechanisms.smart_redaction import SmartRedaction
 from dptext.pipeline import privatize
 from dptext.privacy.guarantee import Basis, NoEvent, Unit
-from dptext.records import Record
-from dptext.samples import sample_records
 from dptext.sampling.randomness import secure, seeded
+from dptext.text.records import Record
+from dptext.text.samples import sample_records
 
 pytest.importorskip("sklearn")
 

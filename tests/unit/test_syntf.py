@@ -14,11 +14,11 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.syntf import SynTf, SynTfMechanism
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, ExponentialEvent, Relation, Unit
-from dptext.records import Record
 from dptext.sampling import selection
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import Exponential
 from dptext.testing import check_mechanism
+from dptext.text.records import Record
 
 # "far" is like no other word, all others are alike: with m words, what the bound of an exponential choice is made for.
 EXTREME = {"far": (1, 0), "a": (0, 1), "b": (0, 2), "c": (0, 0.5)}

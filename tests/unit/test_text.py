@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dptext.errors import ConfigError
-from dptext.text import cut, detokenize, tokenize
+from dptext.text.tokens import cut, detokenize, tokenize
 
 # Random text seldom holds what the rule is about, so half of the texts are made of its critical pieces.
 PIECES = [

@@ -20,11 +20,11 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import HasLatent, settings
 from dptext.mechanisms.truncation import PUBLIC_BOX, SCALE, Box, Truncation, TruncationMechanism
 from dptext.privacy.guarantee import Basis, PureEvent, Relation, Unit
-from dptext.records import Record
-from dptext.samples import sample_records
 from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism
-from dptext.text import SENTENCE_COUNT, sentences
+from dptext.text.records import Record
+from dptext.text.samples import sample_records
+from dptext.text.tokens import SENTENCE_COUNT, sentences
 
 DIM = 6
 NOUNS = ("jazz", "chess", "sushi", "asthma", "Oslo", "rent", "Maria", "a ferry")

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dptext import text
 from dptext.config import SPECS
 from dptext.embeddings import load_word_vectors
 from dptext.errors import ConfigError
@@ -19,10 +18,11 @@ from dptext.mechanism import HasDistribution, HasLatent, HasMetric
 from dptext.mechanisms import word_metric
 from dptext.mechanisms.private_phrases import PrivatePhrases
 from dptext.mechanisms.word_metric import REVEALS, WordMetric
-from dptext.records import Record
 from dptext.sampling import selection
 from dptext.sampling.randomness import secure, seeded
-from dptext.text import tokenize
+from dptext.text import tokens as text
+from dptext.text.records import Record
+from dptext.text.tokens import tokenize
 from vectors import WORDS, sentences
 
 CANARY = "zq9canaryxv"

@@ -17,8 +17,8 @@ from dptext import _validate
 from dptext.audits.features import load_sklearn
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
-from dptext.records import Record
-from dptext.text import tokenize
+from dptext.text.records import Record
+from dptext.text.tokens import tokenize
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

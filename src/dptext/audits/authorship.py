@@ -44,8 +44,8 @@ from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, releases_text
 from dptext.privacy.guarantee import Json
-from dptext.records import Record, Release
 from dptext.sampling.randomness import Randomness, seeded
+from dptext.text.records import Record, Release
 
 __all__ = [
     "AttributionRow",

@@ -23,8 +23,8 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.mechanism import HasLatent, VectorNoise
 from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.records import Record
 from dptext.sampling.randomness import Randomness, secure
+from dptext.text.records import Record
 
 Floats = NDArray[np.float64]
 

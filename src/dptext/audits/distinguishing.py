@@ -25,8 +25,8 @@ from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Json, NoEvent, Unit
-from dptext.records import Record
 from dptext.sampling.randomness import Randomness, secure
+from dptext.text.records import Record
 
 Floats = NDArray[np.float64]
 

@@ -79,7 +79,7 @@ from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.privacy.guarantee import Json
-from dptext.records import Record
+from dptext.text.records import Record
 
 __all__ = ["DivergenceReport", "DivergenceSettings", "measure", "measure_vectors"]
 

@@ -28,7 +28,7 @@ from dptext.audits.membership import PROXY, Measure, MembershipResult, Scores, s
 from dptext.audits.subjects import Progress
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Json
-from dptext.records import Record
+from dptext.text.records import Record
 
 Floats = NDArray[np.float64]
 

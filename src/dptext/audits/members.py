@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dptext.audits.features import learn_ngrams
 from dptext.errors import ConfigError
-from dptext.records import Record, Release
-from dptext.text import tokenize
+from dptext.text.records import Record, Release
+from dptext.text.tokens import tokenize
 
 Floats = NDArray[np.float64]
 

@@ -47,7 +47,7 @@ from dptext.bounds import EpsilonLowerBound
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Json, Relation, format_delta
-from dptext.records import Record
+from dptext.text.records import Record
 
 Floats = NDArray[np.float64]
 #: Scores of the members and of the non-members, higher where the attacker believes "member".

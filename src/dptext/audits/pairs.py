@@ -18,8 +18,8 @@ from dptext.audits.subjects import Subject, Value, as_record
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import HasMetric
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
-from dptext.records import Record
-from dptext.text import REVEALED, sentences, tokenize
+from dptext.text.records import Record
+from dptext.text.tokens import REVEALED, sentences, tokenize
 
 # One record a run: these do not depend on what the record says.
 _ABOUT_THE_FILE = re.compile(r"the number of (skipped |training )?records|the ids( \(.*\))?|the field '.*'")
@@ -63,9 +63,9 @@ class Pair:
 def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relation, reveals: Sequence[str]) -> None:
     """Raise IncomparableError unless the texts are neighbours that agree on what is revealed.
 
-    TOKEN: exactly one token differs. SENTENCE: exactly one of `dptext.text.sentences` differs, or is left out where the
+    TOKEN: exactly one token differs. SENTENCE: exactly one of `dptext.text.tokens.sentences` differs, or is left out where the
     relation says so. DOCUMENT: any two. What is revealed is compared where it is a known function of the text
-    (`dptext.text.REVEALED`); others are the caller's word.
+    (`dptext.text.tokens.REVEALED`); others are the caller's word.
 
     Raises:
         IncomparableError: no neighbours, or a unit or relation that one record cannot show.

@@ -17,9 +17,9 @@ from dptext.bounds import reconstruction_bound
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import bonferroni, clopper_pearson_lower
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
-from dptext.records import Record
 from dptext.sampling.noise import directions
 from dptext.sampling.randomness import Randomness, secure
+from dptext.text.records import Record
 
 Floats = NDArray[np.float64]
 Candidates = Floats | Sequence[str | Record]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from dptext.privacy.guarantee import Guarantee
-from dptext.records import Record, records_digest
+from dptext.text.records import Record, records_digest
 
 __all__ = ["HasDigests", "broken_assumptions", "records_digest"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dptext import _validate
 from dptext.audits.features import load_sklearn
 from dptext.errors import ConfigError
-from dptext.records import Record
+from dptext.text.records import Record
 
 if TYPE_CHECKING:
     from sklearn.decomposition import TruncatedSVD

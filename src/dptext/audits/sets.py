@@ -22,8 +22,8 @@ from dptext.audits.features import load_sklearn
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
 from dptext.privacy.names import normal_form
-from dptext.records import Record
-from dptext.text import tokenize
+from dptext.text.records import Record
+from dptext.text.tokens import tokenize
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]

@@ -21,8 +21,8 @@ from dptext.errors import ConfigError, PrivacyError
 from dptext.mechanism import HasDistribution, VectorNoise, compared, seen
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, Guarantee, MetricEvent, Unit
-from dptext.records import Record, Release
 from dptext.sampling.randomness import Randomness
+from dptext.text.records import Record, Release
 
 Floats = NDArray[np.float64]
 Value = str | Record | Floats

@@ -44,8 +44,8 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Json
-from dptext.records import Record, Release
 from dptext.sampling.randomness import Randomness, seeded
+from dptext.text.records import Record, Release
 
 __all__ = [
     "SetSplit",

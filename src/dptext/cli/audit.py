@@ -17,15 +17,15 @@ from dptext.audits.subjects import Progress, Subject, claim_of
 from dptext.cli.privatize import chosen, fitted
 from dptext.cli.terminal import bars
 from dptext.errors import ConfigError
-from dptext.files import Target
 from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, Json, MetricEvent, PureEvent, Unit
-from dptext.records import Record, read_records
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm
 from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import secure, seeded
+from dptext.text.files import Target
+from dptext.text.records import Record, read_records
 
 REFUTED = 1
 _SMALLEST_CURVE = 250

@@ -315,7 +315,7 @@ def membership(
     from dptext.cli import audit_membership as command
     from dptext.cli.fit import chosen_seed
     from dptext.cli.privatize import chosen
-    from dptext.records import Fields
+    from dptext.text.records import Fields
 
     named = mechanism is not None or spec is not None or model is not None or bool(settings)
     command.run(
@@ -360,7 +360,7 @@ def authorship(
     from dptext.cli import audit_authorship as command
     from dptext.cli.fit import chosen_seed
     from dptext.cli.privatize import chosen
-    from dptext.records import Fields
+    from dptext.text.records import Fields
 
     named = mechanism is not None or spec is not None or model is not None or bool(settings)
     code = command.run(
@@ -421,7 +421,7 @@ def trait(
     from dptext.cli import audit_trait as command
     from dptext.cli.fit import chosen_seed
     from dptext.cli.privatize import chosen
-    from dptext.records import Fields
+    from dptext.text.records import Fields
 
     named = mechanism is not None or spec is not None or model is not None or bool(settings)
     seed = chosen_seed(seed)
@@ -471,7 +471,7 @@ def divergence(
     from dptext.audits.divergence import DivergenceSettings
     from dptext.cli import audit_divergence as command
     from dptext.cli.fit import chosen_seed
-    from dptext.records import Fields
+    from dptext.text.records import Fields
 
     settings = DivergenceSettings(
         alphas=command.orders(alphas),

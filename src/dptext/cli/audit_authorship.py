@@ -20,8 +20,8 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, reads_labels
 from dptext.pipeline import require_guarantee
 from dptext.privacy.guarantee import Basis, Guarantee, Json, Trust, Unit
-from dptext.records import Fields, Record, Release, read_records
 from dptext.sampling.randomness import seeded
+from dptext.text.records import Fields, Record, Release, read_records
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from dptext.cli.utility import NOT_PRIVATE
 from dptext.embeddings import Embedder, load_glove
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.files import Target, writing
-from dptext.records import Fields, Record, read_records
+from dptext.text.files import Target, writing
+from dptext.text.records import Fields, Record, read_records
 
 EMBEDDINGS = ("sentence", "glove", "tfidf")
 

@@ -34,13 +34,13 @@ from dptext.cli.progress import say
 from dptext.cli.utility import chosen_classifier
 from dptext.config import SPECS, AnySpec
 from dptext.errors import ConfigError
-from dptext.files import Target
 from dptext.mechanism import Mechanism, reads_labels
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
 from dptext.pipeline import require_guarantee
 from dptext.privacy.guarantee import Json
-from dptext.records import Fields, Record, read_records
 from dptext.sampling.randomness import seeded
+from dptext.text.files import Target
+from dptext.text.records import Fields, Record, read_records
 from dptext.utility.classification import train_named
 
 _UNTRAINED: Final = (

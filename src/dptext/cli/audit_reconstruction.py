@@ -11,8 +11,8 @@ from dptext.audits.subjects import Subject, claim_of
 from dptext.cli.audit import progress
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee, Json
-from dptext.records import Record
 from dptext.sampling.randomness import secure, seeded
+from dptext.text.records import Record
 
 
 def run(

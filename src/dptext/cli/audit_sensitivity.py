@@ -41,10 +41,10 @@ from dptext.cli.terminal import bars
 from dptext.embeddings import read_array
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.files import Target
-from dptext.formats import file_error, open_input
 from dptext.privacy.guarantee import Json
 from dptext.sampling.noise import Norm, Vectors
+from dptext.text.files import Target
+from dptext.text.formats import file_error, open_input
 
 _LINE_EVERY_SECONDS = 10.0
 _LARGEST_DIM = 1 << 16

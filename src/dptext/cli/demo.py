@@ -25,9 +25,9 @@ from dptext.file_runs import Plan, privatize_file
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept import Adept
 from dptext.privacy.guarantee import Json
-from dptext.records import LABEL_FIELD, Fields, Record, Release
-from dptext.releases import write_releases
-from dptext.samples import SAMPLE_LABELS, sample_records
+from dptext.text.records import LABEL_FIELD, Fields, Record, Release
+from dptext.text.releases import write_releases
+from dptext.text.samples import SAMPLE_LABELS, sample_records
 from dptext.utility.tables import UtilityTable
 
 EPSILON: Final = 10.0

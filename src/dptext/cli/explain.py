@@ -14,7 +14,6 @@ from dptext.cli.progress import say
 from dptext.config import MODEL_FILE, AnySpec, model_spec, spec_from_settings
 from dptext.embeddings import HIDDEN
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
-from dptext.formats import read_whole
 from dptext.mechanism import releases_text, settings
 from dptext.mechanisms.erae import ErAe
 from dptext.mechanisms.word_metric import WordMetric
@@ -33,9 +32,10 @@ from dptext.privacy.guarantee import (
     format_epsilon,
 )
 from dptext.privacy.names import COMPARED
-from dptext.records import ID_FIELD, TEXT_FIELD, Fields, read_records
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TruncatedExponential
+from dptext.text.formats import read_whole
+from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, read_records
 
 _OLDER: Final = (
     "\nThis certificate is of an older version, which did not say two things that it takes for granted: that "

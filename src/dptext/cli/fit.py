@@ -24,7 +24,7 @@ from dptext.mechanisms.redaction import CountRedaction, RandomRedaction
 from dptext.mechanisms.syntf import SynTf
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Json, format_delta, format_epsilon
-from dptext.records import Fields, Record, read_records
+from dptext.text.records import Fields, Record, read_records
 
 if TYPE_CHECKING:  # torch is slow to load
     from dptext.neural.training import Progress

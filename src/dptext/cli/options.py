@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dptext.files import Target
+from dptext.text.files import Target
 
 
 def _checked(text: str, *, file: bool, folder: bool, special: bool) -> Path:

@@ -18,14 +18,14 @@ from dptext.cli.terminal import bars
 from dptext.config import AnySpec, load_model, parse_setting, read_spec, spec_from_settings
 from dptext.errors import ConfigError, LedgerError
 from dptext.file_runs import Plan, privatize_file
-from dptext.files import refuse_inputs
-from dptext.formats import Format, detect_format, file_format, is_compressed
 from dptext.mechanism import Mechanism, reads_labels
 from dptext.privacy.guarantee import Json, format_epsilon
-from dptext.records import Fields, OnError
-from dptext.releases import APPENDABLE
 from dptext.resume import state_path
 from dptext.sampling.randomness import secure, seeded
+from dptext.text.files import refuse_inputs
+from dptext.text.formats import Format, detect_format, file_format, is_compressed
+from dptext.text.records import Fields, OnError
+from dptext.text.releases import APPENDABLE
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
     from dptext.payment import Payment

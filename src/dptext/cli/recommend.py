@@ -23,8 +23,8 @@ from dptext.compare.recommend import (
 )
 from dptext.compare.table import json_bytes
 from dptext.errors import ConfigError
-from dptext.files import Target
 from dptext.privacy.guarantee import Json, Unit
+from dptext.text.files import Target
 
 _SHOWN: Final = 5
 _SCOPE: Final = (

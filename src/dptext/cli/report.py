@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dptext.errors import ConfigError
-from dptext.files import Target
 from dptext.pages import Written, markdown, read_results, write_page, write_private_page
+from dptext.text.files import Target
 
 PAGE = "report.html"
 

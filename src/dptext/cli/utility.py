@@ -23,13 +23,13 @@ from dptext.config import load_model, on_device, spec_from_settings
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
-from dptext.formats import Format, detect_format, read_whole
 from dptext.mechanism import releases_labels, settings
 from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.privacy.guarantee import Json, Unit
-from dptext.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release, read_records
 from dptext.sampling.randomness import seeded
+from dptext.text.formats import Format, detect_format, read_whole
+from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release, read_records
 from dptext.utility.balance import balance_error, confusion_matrix
 from dptext.utility.classification import ClassifierName, train_named
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY, ORIGINAL, PUBLIC_ONLY, UtilityTable, baselines, utility_table

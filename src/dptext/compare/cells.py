@@ -21,10 +21,10 @@ from dptext.compare.experiment import REFERENCES, Experiment, MechanismPlan
 from dptext.config import SPECS, AnySpec, spec_from_settings
 from dptext.embedded import Embedded
 from dptext.errors import ConfigError, IncomparableError
-from dptext.files import sha256_of
-from dptext.formats import file_error
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Basis, Guarantee, Json, Unit
+from dptext.text.files import sha256_of
+from dptext.text.formats import file_error
 
 LABEL_ONLY: Final = "label_only"
 MEDOID: Final = "label_only (medoid)"

@@ -60,7 +60,7 @@ from dptext.compare.keys import Keys, Table, as_json, as_name, as_table, as_valu
 from dptext.config import SPECS, read_toml
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Json
-from dptext.records import OnError
+from dptext.text.records import OnError
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
 
 PARTS: Final = ("public", "private", "test")

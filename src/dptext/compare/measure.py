@@ -40,7 +40,7 @@ from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Basis, Guarantee, Trust
-from dptext.records import Record, Release
+from dptext.text.records import Record, Release
 from dptext.utility.balance import balance_error
 from dptext.utility.classification import Classifier, evaluate, train_named
 from dptext.utility.fidelity import fidelity

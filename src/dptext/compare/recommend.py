@@ -26,8 +26,8 @@ from typing import Final, Literal
 from dptext import _validate
 from dptext.compare.table import read_json
 from dptext.errors import ConfigError
-from dptext.formats import parse_json
 from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Json, Unit, format_delta, format_epsilon
+from dptext.text.formats import parse_json
 from dptext.utility.tables import PUBLIC_ONLY
 
 Task = Literal["classification", "meaning", "authorship"]

@@ -23,8 +23,8 @@ from dptext.mechanism import Mechanism, releases_labels, releases_text
 from dptext.mechanisms.published_adept import PublishedAdept
 from dptext.pipeline import SEEDED, privatize
 from dptext.privacy.guarantee import Guarantee, Json, Unit
-from dptext.records import Record, Release
 from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.text.records import Record, Release
 from dptext.utility.tables import ORIGINAL, baselines
 
 #: The columns of the table, in their order.

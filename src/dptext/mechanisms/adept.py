@@ -25,15 +25,15 @@ from numpy.typing import NDArray
 from dptext import _validate, latent
 from dptext.embeddings import read_array
 from dptext.errors import ConfigError, IncomparableError
-from dptext.files import create_private
 from dptext.latent import ClippedRewriter, Fitted
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, PureEvent, Relation, Unit
-from dptext.records import Record, Release, require_labels
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, clip
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.text.files import create_private
+from dptext.text.records import Record, Release, require_labels
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.rewriting import AnnotatedModel, Codebook, Progress, Settings

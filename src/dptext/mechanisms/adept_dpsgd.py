@@ -23,10 +23,10 @@ from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.latent import ClippedRewriter
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, Guarantee, Relation, SampledGaussianEvent, Trust, Unit
-from dptext.records import Record, require_labels
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, clip
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.text.records import Record, require_labels
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.private_training import PrivateSchedule

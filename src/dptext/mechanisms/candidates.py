@@ -4,7 +4,7 @@ A private text is compared with some thousand public candidates, and one of them
 nearest with most of the probability, any other with the rest (top-k randomized response, MATHS 1.4). What leaves is
 fluent, because people wrote it, and text and label are protected as a whole.
 
-    >>> from dptext.records import Record
+    >>> from dptext.text.records import Record
     >>> public = [Record("0", "book a flight to Rome"), Record("1", "play some jazz"), Record("2", "what is the time")]
     >>> mechanism = Candidates(epsilon=3.0, ranker="tfidf", k=1).fit(public=public)
     >>> found = mechanism.output_distribution(Record("3", "some quiet jazz, please"))
@@ -32,17 +32,17 @@ from numpy.typing import NDArray
 from dptext import _validate, ranking
 from dptext.embeddings import ALONE, read_array
 from dptext.errors import ConfigError, IncomparableError
-from dptext.files import create_private
-from dptext.formats import string_fault
 from dptext.frozen import Frozen
 from dptext.likeness import GRID, STEPS
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, ExponentialEvent, Guarantee, PureEvent, Relation, Unit
 from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Ranks, Saved
-from dptext.records import Record, Release, records_digest, require_labels
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential, TopKRandomizedResponse
+from dptext.text.files import create_private
+from dptext.text.formats import string_fault
+from dptext.text.records import Record, Release, records_digest, require_labels
 
 Floats = NDArray[np.float64]
 

@@ -28,10 +28,10 @@ from dptext.mechanism import seen
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
 from dptext.ranking import PUBLIC_CANDIDATES
-from dptext.records import Record, Release
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential, PermuteAndFlip
-from dptext.text import SENTENCE_COUNT, sentences
+from dptext.text.records import Record, Release
+from dptext.text.tokens import SENTENCE_COUNT, sentences
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.candidates_fit import FittedCandidates, Settings
@@ -60,7 +60,7 @@ class DeepCandidate:
         candidate with probabilities whose ratio is at most e^epsilon; the number of sentences is in `reveals`. Relation
         add or remove one: one list has one sentence more; nothing is revealed. With `max_sentences`, also unit
         DOCUMENT: for any two documents, by the range of the utility. The sentences are those that
-        `dptext.text.sentences` finds.
+        `dptext.text.tokens.sentences` finds.
 
     Outcomes:
         A document without a sentence, empty or blank, gets every candidate with the same probability; so does one of a

@@ -28,10 +28,10 @@ from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, ExponentialEvent, Guarantee, Relation, TopKEvent, TwoSetEvent, Unit
-from dptext.records import Record, Release
 from dptext.sampling.hub import LARGEST_EPSILON, Hub
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import ClippedExponential, TopKRandomizedResponse, TwoSet
+from dptext.text.records import Record, Release
 
 if TYPE_CHECKING:
     from dptext.neural.erae import Progress

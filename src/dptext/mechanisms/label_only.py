@@ -3,7 +3,7 @@
 No text model at all: of the private text nothing is read. What rewrites utterances under a guarantee per document must
 be seen to keep more than this does.
 
-    >>> from dptext.records import Record
+    >>> from dptext.text.records import Record
     >>> spec = LabelOnly(labels=("travel", "money"), epsilon=2.0)
     >>> mechanism = spec.fit(public=[Record("0", "book a flight", "travel"), Record("1", "send ten euros", "money")])
     >>> [round(chance, 3) for chance in mechanism.output_distribution(Record("2", "to Paris", "travel")).values()]
@@ -25,15 +25,15 @@ from scipy import sparse
 
 from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError
-from dptext.files import create_private
-from dptext.formats import string_fault
 from dptext.frozen import Frozen
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, TopKEvent, Unit
-from dptext.records import Record, Release, records_digest
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import Randomness, uniform_below
-from dptext.text import tokenize
+from dptext.text.files import create_private
+from dptext.text.formats import string_fault
+from dptext.text.records import Record, Release, records_digest
+from dptext.text.tokens import tokenize
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -180,7 +180,7 @@ class LabelOnly:
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """The labels of `dptext.samples.sample_records`, with a random text and with the medoid."""
+        """The labels of `dptext.text.samples.sample_records`, with a random text and with the medoid."""
         labels = ("health", "travel", "money", "leisure")
         return cls(labels, epsilon=2.0), cls(labels, epsilon=2.0, text="medoid")
 

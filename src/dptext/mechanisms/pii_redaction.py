@@ -13,14 +13,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
-from dptext import _validate, text
+from dptext import _validate
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
-from dptext.records import Record, Release
 from dptext.sampling.randomness import Randomness
+from dptext.text import tokens as text
+from dptext.text.records import Record, Release
 
 REASON = "a tagger decides from the text what is masked, and what it overlooks leaves verbatim"
 _LANGUAGE = "en"

@@ -15,16 +15,17 @@ from typing import Literal, Self
 
 import numpy as np
 
-from dptext import _validate, text
+from dptext import _validate
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.nearest import NearestWords
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
-from dptext.records import Record, Release
 from dptext.sampling.noise import coordinate_laplace
 from dptext.sampling.randomness import Randomness
+from dptext.text import tokens as text
+from dptext.text.records import Record, Release
 
 _TOKENS_AT_ONCE = 8192
 REASON = "common words leave verbatim, and which words are replaced depends on the private text"

@@ -25,8 +25,8 @@ from dptext.errors import ConfigError, NoGuaranteeError
 from dptext.latent import Rewriter
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Trust, Unit
-from dptext.records import Record
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
+from dptext.text.records import Record
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.rewriting import Progress, Settings

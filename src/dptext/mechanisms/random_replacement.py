@@ -14,14 +14,15 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, text
+from dptext import _validate
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
-from dptext.records import Record, Release
 from dptext.sampling.randomness import Randomness, uniform_below
+from dptext.text import tokens as text
+from dptext.text.records import Record, Release
 
 _RATE_BITS = 53
 REASON = "words that are not replaced leave verbatim, and every text leaves with its own length and lines"

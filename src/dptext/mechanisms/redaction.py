@@ -19,15 +19,16 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, text
+from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
 from dptext.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, tokenized
 from dptext.privacy import accounting
 from dptext.privacy.curves import sum_up
 from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
-from dptext.records import Record, Release
 from dptext.sampling.randomness import Randomness, uniform_below
+from dptext.text import tokens as text
+from dptext.text.records import Record, Release
 
 #: Masks that `output_distribution` goes through at most.
 MOST_LISTED = 4096

@@ -14,16 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from dptext import _validate, text
+from dptext import _validate
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.files import create_private
-from dptext.formats import string_fault
 from dptext.frozen import Frozen
 from dptext.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
-from dptext.records import Record, Release, records_digest
 from dptext.sampling.randomness import Randomness
+from dptext.text import tokens as text
+from dptext.text.files import create_private
+from dptext.text.formats import string_fault
+from dptext.text.records import Record, Release, records_digest
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -174,7 +175,7 @@ class SmartRedaction:
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """Health against the other labels of `dptext.samples.sample_records`."""
+        """Health against the other labels of `dptext.text.samples.sample_records`."""
         return (cls(0.5, sensitive="health", n_words=500),)
 
 

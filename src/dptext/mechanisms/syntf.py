@@ -28,10 +28,10 @@ from dptext.frozen import Frozen, read_only
 from dptext.likeness import GRID, STEPS, on_grid
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, ExponentialEvent, Guarantee, Relation, Unit
-from dptext.records import Record, Release
 from dptext.sampling.randomness import Randomness, uniform_below
 from dptext.sampling.selection import Exponential
-from dptext.text import tokenize
+from dptext.text.records import Record, Release
+from dptext.text.tokens import tokenize
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

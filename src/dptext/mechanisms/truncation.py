@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 from dptext import _validate
 from dptext.embeddings import ALONE
 from dptext.errors import ConfigError, IncomparableError
-from dptext.files import create_private
 from dptext.frozen import Frozen, read_only
 from dptext.likeness import mean_by_document, sums_by_document
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
-from dptext.records import Record, Release, records_digest
 from dptext.sampling.noise import coordinate_laplace, finite, paired
 from dptext.sampling.randomness import Randomness
-from dptext.text import SENTENCE_COUNT, sentences
+from dptext.text.files import create_private
+from dptext.text.records import Record, Release, records_digest
+from dptext.text.tokens import SENTENCE_COUNT, sentences
 
 if TYPE_CHECKING:
     from dptext.neural.sentence_encoder import SentenceEncoder, WordMean
@@ -54,7 +54,7 @@ class Truncation:
     Guarantee:
         Unit SENTENCE, relation replace one: two documents whose lists of sentences differ in one place give any vector
         with probabilities whose ratio is at most e^epsilon; the number of sentences is in `reveals`. CONDITIONAL: the
-        box must be public. The sentences are those that `dptext.text.sentences` finds.
+        box must be public. The sentences are those that `dptext.text.tokens.sentences` finds.
 
         A truncated coordinate is a whole number of steps, of which the box is T wide. So one sentence moves the sum
         over the sentences by T * dim steps at most, and T is the largest even number with T * dim <= 2^20 * epsilon.

@@ -26,17 +26,18 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, text
+from dptext import _validate
 from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
 from dptext.nearest import NearestWords
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, MetricEvent, Relation, Unit
-from dptext.records import Record, Release
 from dptext.sampling.noise import MetricNoise
 from dptext.sampling.randomness import Randomness, seeded, uniform_below
 from dptext.sampling.selection import LEAST_DISTANCE, TruncatedExponential
+from dptext.text import tokens as text
+from dptext.text.records import Record, Release
 from dptext.vocabulary import (
     Vocabulary,
     covariance_root,

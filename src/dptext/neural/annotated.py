@@ -20,7 +20,6 @@ import torch
 from numpy.typing import NDArray
 
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.files import create_private
 from dptext.frozen import Frozen
 from dptext.neural.autoencoder import Architecture, AutoEncoder, Decoder, Decoding, encode
 from dptext.neural.devices import require_device
@@ -29,7 +28,8 @@ from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encode
 from dptext.neural.tokens import Tokens
 from dptext.neural.training import Noise, Progress, Schedule, reconstruction_losses, train
 from dptext.privacy.guarantee import Json
-from dptext.records import Record, records_digest
+from dptext.text.files import create_private
+from dptext.text.records import Record, records_digest
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,6 @@ from safetensors.numpy import load_file, save
 
 from dptext.embeddings import load_glove
 from dptext.errors import ConfigError
-from dptext.files import create_private
 from dptext.likeness import GRID, Evidence, Space
 from dptext.neural.candidate_scores import (
     DEPTHS,
@@ -31,8 +30,9 @@ from dptext.neural.candidate_scores import (
 )
 from dptext.neural.recoder import RecoderSchedule, load_recoder
 from dptext.neural.sentence_encoder import SentenceEncoder, WordMean, load_sentence_encoder, load_word_mean
-from dptext.records import Record, records_digest
-from dptext.text import sentences
+from dptext.text.files import create_private
+from dptext.text.records import Record, records_digest
+from dptext.text.tokens import sentences
 
 Floats = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.neural.annotated import AnnotatedModel
 from dptext.neural.autoencoder import Decoding
-from dptext.records import Record
+from dptext.text.records import Record
 
 Floats = NDArray[np.float64]
 Ranks = NDArray[np.int16]

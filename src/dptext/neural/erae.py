@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from dptext.errors import ConfigError
 from dptext.neural.tokens import BEGIN, END, PAD, Tokens
-from dptext.records import Record
+from dptext.text.records import Record
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]

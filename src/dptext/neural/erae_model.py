@@ -16,7 +16,6 @@ from safetensors.torch import load_file, save
 
 from dptext.embeddings import load_glove
 from dptext.errors import ConfigError
-from dptext.files import create_private
 from dptext.frozen import Frozen
 from dptext.neural.devices import require_device
 from dptext.neural.erae import (
@@ -33,7 +32,8 @@ from dptext.neural.erae import (
 )
 from dptext.neural.sentence_encoder import load_sentence_encoder
 from dptext.neural.tokens import Tokens
-from dptext.records import Record, records_digest
+from dptext.text.files import create_private
+from dptext.text.records import Record, records_digest
 
 _WEIGHTS, _DESCRIBED = "weights.safetensors", "erae.json"
 FORMAT, VERSION = "dptext er-ae", 1

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.text import tokenize
+from dptext.text.tokens import tokenize
 
 Floats = NDArray[np.float64]
 #: Called after each epoch with its number, from 1, and the mean loss of its texts in nats.

@@ -28,9 +28,9 @@ from dptext.neural.annotated import AnnotatedModel
 from dptext.neural.autoencoder import AutoEncoder, shifted
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.neural.training import Noise, noisy
-from dptext.records import Record
 from dptext.sampling.noise import normals
 from dptext.sampling.randomness import Randomness
+from dptext.text.records import Record
 
 Ids = NDArray[np.int64]
 State = tuple[Tensor, Tensor]

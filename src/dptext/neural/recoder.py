@@ -20,9 +20,9 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from dptext.errors import ConfigError
-from dptext.files import create_private
 from dptext.frozen import Frozen
 from dptext.likeness import in_blocks
+from dptext.text.files import create_private
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 from dptext.embeddings import WordVectors
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.files import sha256_of
-from dptext.text import tokenize
+from dptext.text.files import sha256_of
+from dptext.text.tokens import tokenize
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -153,7 +153,7 @@ class WordMean:
         Each row is computed from its own text alone.
 
         Args:
-            texts: any texts; their tokens are those of `dptext.text.tokenize`.
+            texts: any texts; their tokens are those of `dptext.text.tokens.tokenize`.
             on_progress: called with the number of texts done.
         """
         found = np.zeros((len(texts), self.dim))

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import text
-from dptext.records import Record
+from dptext.text import tokens as text
+from dptext.text.records import Record
 
 Ids = NDArray[np.int64]
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dptext.errors import MissingExtraError
-from dptext.files import Target
 from dptext.pages.cautions import cautions
 from dptext.pages.figures import marker_svg, panel_svg
 from dptext.pages.frontier import Frontier, frontiers, in_brief, undrawn
@@ -40,6 +39,7 @@ from dptext.pages.summary import (
     without_folders,
 )
 from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Guarantee, Json, Unit, format_epsilon
+from dptext.text.files import Target
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from dptext.errors import ConfigError
-from dptext.formats import parse_json, read_whole
 from dptext.privacy.guarantee import Basis, Guarantee, Json
+from dptext.text.formats import parse_json, read_whole
 
 TABLE: Final = "table.json"
 EXPERIMENT: Final = "experiment.json"

@@ -22,8 +22,8 @@ from dptext import _validate
 from dptext.bounds import bootstrap
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.records import Record
 from dptext.sampling.randomness import seeded
+from dptext.text.records import Record
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -19,8 +19,8 @@ from dptext.bounds import bootstrap
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.privacy.guarantee import Json
-from dptext.records import Record
 from dptext.sampling.randomness import seeded
+from dptext.text.records import Record
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -21,9 +21,9 @@ from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.privacy.guarantee import Json
-from dptext.records import Record, Release
 from dptext.sampling.randomness import seeded
-from dptext.text import tokenize
+from dptext.text.records import Record, Release
+from dptext.text.tokens import tokenize
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

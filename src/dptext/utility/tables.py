@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptext import text
 from dptext.embeddings import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Json
-from dptext.records import Record, Release
+from dptext.text import tokens as text
+from dptext.text.records import Record, Release
 from dptext.utility.classification import Accuracy, ClassifierName, Trainer, evaluate, train_named
 from dptext.utility.fidelity import Fidelity, check_pairs, embed_distinct, fidelity
 

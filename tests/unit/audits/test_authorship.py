@@ -32,8 +32,8 @@ from dptext.estimates import Estimate, clopper_pearson_lower
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, PureEvent, Relation, Unit
-from dptext.records import Record, Release
 from dptext.sampling.randomness import Randomness, seeded, uniform_below
+from dptext.text.records import Record, Release
 
 CANARY = "zq9canaryxv"
 AUTHORS = 6

@@ -17,7 +17,7 @@ from dptext.audits.public_space import apart, fit_projection, fit_tfidf_svd
 from dptext.audits.renyi import gaussian
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.records import Record
+from dptext.text.records import Record
 
 QUICK = DivergenceSettings(alphas=(1.1, 2.0, 5.0), components=3, folds=2, permutations=19, resamples=39, seed=1)
 CANARY = "zq9canaryxv"

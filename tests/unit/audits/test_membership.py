@@ -29,7 +29,7 @@ from dptext.audits.roc import GRID, area, area_interval, curve, epsilon_measured
 from dptext.bounds import epsilon_ceiling
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Relation
-from dptext.records import Record, Release
+from dptext.text.records import Record, Release
 
 Floats = NDArray[np.float64]
 CANARY = "zq9canaryxv"

@@ -24,11 +24,11 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, PureEvent, Relation, Unit
-from dptext.records import Record
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded, uniform_below, uniform_open
+from dptext.text.records import Record
 from vectors import WORDS
 
 Floats = NDArray[np.float64]

@@ -26,8 +26,8 @@ from dptext.audits.trait import (
 )
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.records import Record, Release
 from dptext.sampling.randomness import Randomness, seeded, uniform_below
+from dptext.text.records import Record, Release
 
 CANARY = "zq9canaryxv"
 COMMON = (

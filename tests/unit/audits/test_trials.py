@@ -19,13 +19,13 @@ from dptext.estimates import Estimate
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ApproximateEvent, Basis, MetricEvent, NoEvent, PureEvent, Relation, Unit
-from dptext.records import Record
 from dptext.sampling.noise import Gaussian, GridGaussian, GridLaplace, L2Laplace, Norm
 from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
 from dptext.sampling.published import PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.selection import Exponential, PermuteAndFlip, TopKRandomizedResponse, TwoSet
-from dptext.text import LINE_STRUCTURE, TOKEN_COUNT
+from dptext.text.records import Record
+from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT
 from vectors import WORDS
 
 PURE = accounting.guarantee([PureEvent(1.0)], unit=Unit.DOCUMENT, basis=Basis.PROVEN)

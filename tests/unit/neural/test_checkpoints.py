@@ -28,9 +28,9 @@ from dptext.neural import annotated  # noqa: E402
 from dptext.neural.annotated import load_autoencoder, load_fitted  # noqa: E402
 from dptext.neural.autoencoder import Decoding  # noqa: E402
 from dptext.ranking import latents_ranker  # noqa: E402
-from dptext.records import Record  # noqa: E402
-from dptext.samples import sample_records  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
+from dptext.text.records import Record  # noqa: E402
+from dptext.text.samples import sample_records  # noqa: E402
 
 RECORDS = sample_records(80)
 CANARY = "zq9canary"

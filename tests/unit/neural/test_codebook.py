@@ -15,8 +15,8 @@ from dptext.neural.annotated import AnnotatedModel, Settings, fit_model  # noqa:
 from dptext.neural.codebook import Codebook, agreement, best_k, scores, write_codebook  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
 from dptext.neural.training import Schedule  # noqa: E402
-from dptext.records import Record  # noqa: E402
 from dptext.sampling.selection import TopKRandomizedResponse  # noqa: E402
+from dptext.text.records import Record  # noqa: E402
 
 LABELS = ("music", "weather", "money", "travel")
 VERBS, NAMES = ("play", "find", "send", "book", "show"), ("abba", "oslo", "bach", "rome")

@@ -26,8 +26,8 @@ from dptext.neural import annotated  # noqa: E402
 from dptext.neural.annotated import load_autoencoder  # noqa: E402
 from dptext.neural.devices import require_device  # noqa: E402
 from dptext.neural.sentence_encoder import load_sentence_encoder  # noqa: E402
-from dptext.samples import SAMPLE_LABELS, sample_records  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
+from dptext.text.samples import SAMPLE_LABELS, sample_records  # noqa: E402
 
 RECORDS = sample_records(60)
 SPECS = (

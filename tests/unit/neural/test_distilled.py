@@ -19,9 +19,9 @@ from dptext.mechanisms.adept_dpsgd import AdeptDpSgd  # noqa: E402
 from dptext.neural import annotated, distilled  # noqa: E402
 from dptext.neural.distilled import distil  # noqa: E402
 from dptext.neural.tokens import words_of  # noqa: E402
-from dptext.records import Record  # noqa: E402
-from dptext.samples import sample_records  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
+from dptext.text.records import Record  # noqa: E402
+from dptext.text.samples import sample_records  # noqa: E402
 
 RECORDS = sample_records(300)
 TEXTS = [record.text for record in RECORDS]

@@ -20,7 +20,7 @@ from dptext.audits.trait import infer_trait_from_releases
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.neural.fine_tuning import FineTuned, FineTuning, fine_tune, save_encoder, train_transformer
 from dptext.neural.sentence_encoder import load_sentence_encoder
-from dptext.records import Record, Release
+from dptext.text.records import Record, Release
 
 CANARY = "zq9canaryxv"
 WORDS = [a + b for a in "abcd" for b in "efghi"]

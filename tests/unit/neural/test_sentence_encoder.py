@@ -19,7 +19,7 @@ from dptext.embeddings import WordVectors
 from dptext.errors import ConfigError
 from dptext.neural import sentence_encoder
 from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder, load_word_mean
-from dptext.samples import sample_records
+from dptext.text.samples import sample_records
 
 GRID = 2.0**-10
 CANARY = "Kanarienvogel"

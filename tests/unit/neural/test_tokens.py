@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dptext import text
 from dptext.errors import ConfigError
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens, words_of
-from dptext.records import Record
+from dptext.text import tokens as text
+from dptext.text.records import Record
 
 PUBLIC = ("Book a flight to Oslo", "book a hotel in oslo", "Send money to Oslo !")
 LABELS = ("travel", "money")

@@ -16,7 +16,7 @@ from dptext.neural.annotated import AnnotatedModel, Settings, fit_model  # noqa:
 from dptext.neural.autoencoder import Architecture, AutoEncoder  # noqa: E402
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
 from dptext.neural.training import Progress, Schedule, noisy, reconstruction_losses, train  # noqa: E402
-from dptext.records import Record  # noqa: E402
+from dptext.text.records import Record  # noqa: E402
 
 LABELS = ("music", "weather", "money", "travel")
 VERBS, NAMES = ("play", "find", "send", "book", "show"), ("abba", "oslo", "bach", "rome")

@@ -5,9 +5,9 @@ import pytest
 from scipy.optimize import minimize
 
 from dptext.errors import ConfigError
-from dptext.records import Record
 from dptext.sampling.randomness import seeded
 from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.text.records import Record
 from dptext.utility.balance import (
     balance_behind,
     balance_error,

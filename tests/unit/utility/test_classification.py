@@ -9,8 +9,8 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import clopper_pearson
-from dptext.records import Record
-from dptext.samples import sample_records
+from dptext.text.records import Record
+from dptext.text.samples import sample_records
 from dptext.utility.classification import evaluate, macro_f1, train_named, train_tfidf
 
 TRAIN, TEST = sample_records(150), sample_records(120, seed=9)

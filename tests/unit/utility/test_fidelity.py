@@ -9,9 +9,9 @@ import pytest
 
 from dptext.errors import ConfigError
 from dptext.estimates import clopper_pearson
-from dptext.records import Record, Release
-from dptext.samples import sample_records
-from dptext.text import tokenize
+from dptext.text.records import Record, Release
+from dptext.text.samples import sample_records
+from dptext.text.tokens import tokenize
 from dptext.utility.fidelity import Embedded, draw_others, embed_distinct, fidelity
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dptext.errors import ConfigError
-from dptext.records import Record, Release
-from dptext.samples import sample_records
-from dptext.text import detokenize, tokenize
+from dptext.text.records import Record, Release
+from dptext.text.samples import sample_records
+from dptext.text.tokens import detokenize, tokenize
 from dptext.utility.stylometry import FEATURES, FUNCTION_WORDS, LIMIT, MARKS, StyleSpace, features, syllables
 
 PUBLIC = sample_records(150)

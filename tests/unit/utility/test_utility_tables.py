@@ -12,10 +12,10 @@ import pytest
 from dptext.errors import ConfigError
 from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.label_only import LabelOnly
-from dptext.records import Record, Release
-from dptext.samples import sample_records
 from dptext.sampling.randomness import seeded
-from dptext.text import tokenize
+from dptext.text.records import Record, Release
+from dptext.text.samples import sample_records
+from dptext.text.tokens import tokenize
 from dptext.utility.classification import evaluate, train_tfidf
 from dptext.utility.fidelity import fidelity
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY, baselines, required_rows, utility_table

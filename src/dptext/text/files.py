@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dptext.errors import ConfigError
-from dptext.formats import file_error
+from dptext.text.formats import file_error
 
 _PRIVATE = 0o600
 _PUBLIC = 0o644

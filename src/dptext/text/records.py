@@ -25,7 +25,7 @@ from typing import Final, Generic, TypeVar
 
 from dptext._validate import count
 from dptext.errors import BrokenFileError, ConfigError, DataError
-from dptext.formats import (
+from dptext.text.formats import (
     Bad,
     Broken,
     Format,

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext.errors import ConfigError, DataError
-from dptext.files import Target, writing
-from dptext.formats import (
+from dptext.text.files import Target, writing
+from dptext.text.formats import (
     Format,
     Scalar,
     as_string,
@@ -34,7 +34,7 @@ from dptext.formats import (
     safe_cell,
     string_fault,
 )
-from dptext.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Release, batches
+from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Release, batches
 
 Vector = NDArray[np.float32]
 

@@ -10,8 +10,8 @@ import re
 from typing import Final
 
 from dptext import _validate
-from dptext.records import Record
 from dptext.sampling.randomness import Randomness, seeded, uniform_below
+from dptext.text.records import Record
 
 SAMPLE_LABELS: Final = ("health", "travel", "money", "leisure")
 

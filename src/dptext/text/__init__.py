@@ -1,0 +1,1 @@
+"""Rows in, rows out: records, file formats, releases, tokens."""
