@@ -2,7 +2,7 @@
 
 Projections of sentences included, two threads each, interleaved, the median of several rounds; the three give the same
 numbers. The plain ways take one document at a time and compare (sentences, candidates, directions) by broadcasting; one
-projects the candidates anew for each document, the other once. Exits 1 unless dptext.depth is 50 times as fast as the
+projects the candidates anew for each document, the other once. Exits 1 unless dptext.embeddings.depth is 50 times as fast as the
 one and 20 times as fast as the other.
 """
 
@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.depth import ProjectedCandidates
-from dptext.likeness import on_grid
+from dptext.embeddings.depth import ProjectedCandidates
+from dptext.embeddings.likeness import on_grid
 
 M, DIM, K, P, DOCUMENTS, PLAIN, ROUNDS = 5000, 768, 10, 100, 512, 6, 5
 MIN_RATIOS = (50.0, 20.0)
@@ -58,7 +58,7 @@ def main() -> int:
             PLAIN,
             lambda: [plain(d, candidates, directions, kept) for d in documents[:PLAIN]],
         ),
-        "dptext.depth": (DOCUMENTS, ours),
+        "dptext.embeddings.depth": (DOCUMENTS, ours),
     }
     found = ours()
     for row, document in enumerate(documents[:PLAIN]):

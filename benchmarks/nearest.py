@@ -17,8 +17,8 @@ from collections.abc import Callable
 import faiss
 import numpy as np
 
-from dptext.embeddings import WordVectors, load_glove
-from dptext.nearest import NearestWords
+from dptext.embeddings.nearest import NearestWords
+from dptext.embeddings.vectors import WordVectors, load_glove
 
 MAX_RATIO, MIN_SPEEDUP, MAX_GB, TIE = 1.3, 8.0, 1.5, 1e-5
 

@@ -25,7 +25,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from dptext import sample_records
-from dptext.neural.sentence_encoder import MIN_COSINE, PACKAGE, SentenceEncoder, load_sentence_encoder
+from dptext.embeddings.sentence_encoder import MIN_COSINE, PACKAGE, SentenceEncoder, load_sentence_encoder
 from dptext.text.tokens import sentences
 
 MIN_RATIO = 1.8

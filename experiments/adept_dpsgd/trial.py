@@ -28,11 +28,11 @@ import torch
 
 from dptext import Candidates, Fields, LabelOnly, Record, Release, privatize, read_records
 from dptext.audits.membership import from_scores
+from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.estimates import clopper_pearson
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd, AdeptDpSgdMechanism
 from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMechanism
 from dptext.neural.annotated import AnnotatedModel
-from dptext.neural.sentence_encoder import load_sentence_encoder
 from dptext.neural.training import Progress, Schedule, train
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Guarantee, Json

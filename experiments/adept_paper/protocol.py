@@ -21,12 +21,12 @@ from dptext import Fields, audits, read_records
 from dptext.audits.lira import lira
 from dptext.audits.members import Scorer, Trainer, Transform, blind_scores, halves_of_both, split_members
 from dptext.audits.membership import from_scores, shokri
+from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.private_phrases import PrivatePhrases, PrivatePhrasesMechanism
 from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMechanism
 from dptext.neural.intent_classifier import train_intent_classifier
-from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.privacy.guarantee import Json
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release

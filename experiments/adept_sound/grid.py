@@ -23,9 +23,10 @@ import torch
 from numpy.typing import NDArray
 
 from dptext import Adept, Candidates, Fields, LabelOnly, Record, Release, privatize, read_records, write_releases
+from dptext.embeddings import sentence_encoder
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept import AdeptCodebook
-from dptext.neural import annotated, sentence_encoder
+from dptext.neural import annotated
 from dptext.neural.rewriting import best_k
 from dptext.utility.tables import baselines, utility_table
 

@@ -31,15 +31,16 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dptext.likeness import mean_by_document
+from dptext.embeddings import sentence_encoder
+from dptext.embeddings.likeness import mean_by_document
+from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.deep_candidate import DeepCandidate, DeepCandidateMechanism
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.truncation import Truncation
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.neural import candidates_fit, sentence_encoder
+from dptext.neural import candidates_fit
 from dptext.neural.candidate_scores import Utility
-from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.sampling.randomness import secure
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize

@@ -22,10 +22,10 @@ from grid import SEED, drawn, read_corpus
 
 from dptext.cli.app import app
 from dptext.config import save_model
+from dptext.embeddings.sentence_encoder import SentenceEncoder
 from dptext.mechanisms import deep_candidate
 from dptext.mechanisms.deep_candidate import DeepCandidate
 from dptext.neural import candidates_fit
-from dptext.neural.sentence_encoder import SentenceEncoder
 from dptext.sampling.selection import Exponential
 
 #: Seconds in each part.

@@ -21,7 +21,7 @@ from grid import SEED, read_posts, split
 
 from dptext.bounds import bootstrap
 from dptext.config import load_model
-from dptext.neural.sentence_encoder import load_sentence_encoder
+from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.report import LINES, drawing
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import Target

@@ -32,6 +32,8 @@ from dptext.audits.divergence_epsilon import DELTA
 from dptext.audits.sets import LINEAR, TFIDF, train_linear, train_tfidf
 from dptext.audits.trait import infer_trait_from_releases
 from dptext.config import AnySpec
+from dptext.embeddings import sentence_encoder
+from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept import Adept, AdeptCodebook
 from dptext.mechanisms.candidates import Candidates
@@ -40,8 +42,7 @@ from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.redaction import RandomRedaction
 from dptext.mechanisms.smart_redaction import SmartRedaction
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.neural import annotated, candidates_fit, rewriting, sentence_encoder
-from dptext.neural.sentence_encoder import load_sentence_encoder
+from dptext.neural import annotated, candidates_fit, rewriting
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 

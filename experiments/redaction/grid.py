@@ -33,13 +33,13 @@ from dptext.audits.public_space import COMPONENTS, Projection, fit_projection, f
 from dptext.audits.sets import LINEAR, TFIDF, TextVectors, train_linear, train_tfidf
 from dptext.audits.trait import infer_trait_from_releases
 from dptext.bounds import accuracy_implies
-from dptext.embeddings import load_glove
+from dptext.embeddings.sentence_encoder import load_sentence_encoder, load_word_mean
+from dptext.embeddings.vectors import load_glove
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.redaction import RandomRedaction
 from dptext.mechanisms.smart_redaction import SmartRedaction, SmartRedactionMechanism
 from dptext.neural.fine_tuning import FineTuning, fine_tune, save_encoder, train_transformer
-from dptext.neural.sentence_encoder import load_sentence_encoder, load_word_mean
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dptext.certificate import Certificate
     from dptext.config import load_model, read_spec, save_model, spec_from_settings
     from dptext.embedded import Embedded
-    from dptext.embeddings import WordVectors, load_word_vectors
+    from dptext.embeddings.vectors import WordVectors, load_word_vectors
     from dptext.estimates import Estimate
     from dptext.file_runs import Plan, privatize_file
     from dptext.ledger.books import Ledger

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
+from dptext.embeddings.likeness import mean_by_document
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.frozen import Frozen
-from dptext.likeness import mean_by_document
 from dptext.mechanism import HasMetric, Mechanism, Spec, learns_labels, reads_labels, releases_text, releases_vectors
 from dptext.mechanisms.word_metric import WordMetric
 from dptext.privacy.guarantee import Event, Guarantee, Trust, Unit
@@ -25,7 +25,7 @@ from dptext.text.records import Record, Release
 from dptext.text.tokens import sentences
 
 if TYPE_CHECKING:
-    from dptext.neural.sentence_encoder import SentenceEncoder, WordMean
+    from dptext.embeddings.sentence_encoder import SentenceEncoder, WordMean
 
 PUBLIC_ENCODER = "the encoder was not made from private text"
 _DOCUMENTS_AT_ONCE = 256
@@ -134,14 +134,14 @@ class Embedded:
 
 def _load_encoder(spec: Embedded) -> SentenceEncoder | WordMean:
     try:
-        from dptext.neural import sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
+        from dptext.embeddings import sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"An embedding needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[sbert]'"
         ) from error
     if spec.encoder != "glove":
         return sentence_encoder.load_sentence_encoder(spec.encoder, device=spec.device, precision=spec.precision)
-    from dptext.embeddings import load_glove  # noqa: PLC0415
+    from dptext.embeddings.vectors import load_glove  # noqa: PLC0415
 
     return sentence_encoder.load_word_mean(load_glove())
 

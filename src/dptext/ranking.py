@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dptext.embeddings import HIDDEN
+from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
+from dptext.embeddings.vectors import HIDDEN
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.likeness import GRID, STEPS, mean_by_document, on_grid
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize
 
@@ -125,7 +125,7 @@ def sentences_ranker(
         ConfigError: what was saved is of another encoder.
         MissingExtraError: the sentence encoder is not installed.
     """
-    from dptext.neural.sentence_encoder import load_sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
+    from dptext.embeddings.sentence_encoder import load_sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
 
     encoder = load_sentence_encoder(device=device)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.embeddings import WordVectors
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.text import tokens as text
 from dptext.text.records import Record, Release

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dptext.config import SPECS
-from dptext.embeddings import HIDDEN
+from dptext.embeddings.vectors import HIDDEN
 
 READ = {  # by a network whose last bits another text of the batch can change
     "adept": "the encoder reads a text",

@@ -147,7 +147,7 @@ def test_what_holds_numbers_from_originals_is_for_its_owner(
 ) -> None:
     from test_trait_command import HashedWords
 
-    from dptext.neural import sentence_encoder
+    from dptext.embeddings import sentence_encoder
 
     monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda **_: HashedWords())
     out = work / "other" / "divergence.json"

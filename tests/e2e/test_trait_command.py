@@ -31,7 +31,7 @@ class HashedWords:
 
 @pytest.fixture(autouse=True)
 def light(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dptext.neural import sentence_encoder
+    from dptext.embeddings import sentence_encoder
 
     monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda **_: HashedWords())
 

@@ -8,8 +8,8 @@ import mpmath
 import numpy as np
 import pytest
 
+from dptext.embeddings.likeness import Evidence, on_grid
 from dptext.errors import ConfigError, IncomparableError, PrivacyError
-from dptext.likeness import Evidence, on_grid
 from dptext.privacy import accounting, curves
 from dptext.privacy.guarantee import (
     RECORD_COUNT,

@@ -60,7 +60,7 @@ class Words:
 def encoder(monkeypatch):
     found = Words()
     fake = SimpleNamespace(load_sentence_encoder=lambda device: found)
-    monkeypatch.setitem(sys.modules, "dptext.neural.sentence_encoder", fake)
+    monkeypatch.setitem(sys.modules, "dptext.embeddings.sentence_encoder", fake)
     return found
 
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from dptext.config import load_model, save_model
-from dptext.depth import ProjectedCandidates
-from dptext.embeddings import load_glove
+from dptext.embeddings.depth import ProjectedCandidates
+from dptext.embeddings.likeness import GRID, STEPS, Evidence, Space
+from dptext.embeddings.vectors import load_glove
 from dptext.errors import ConfigError, IncomparableError
-from dptext.likeness import GRID, STEPS, Evidence, Space
 from dptext.mechanisms import deep_candidate
 from dptext.mechanisms.deep_candidate import DEPTH_UTILITIES, UTILITIES, DeepCandidate, DeepCandidateMechanism
 from dptext.privacy.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
@@ -29,6 +29,7 @@ torch = pytest.importorskip("torch")
 
 from safetensors.numpy import load_file, save_file  # noqa: E402 (with torch)
 
+from dptext.embeddings.sentence_encoder import load_word_mean  # noqa: E402
 from dptext.neural import candidates_fit  # noqa: E402
 from dptext.neural.candidate_scores import (  # noqa: E402
     DEPTHS,
@@ -45,7 +46,6 @@ from dptext.neural.candidate_scores import (  # noqa: E402
     random_directions,
 )
 from dptext.neural.recoder import RecoderSchedule  # noqa: E402
-from dptext.neural.sentence_encoder import load_word_mean  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
 RNG = np.random.default_rng(22)

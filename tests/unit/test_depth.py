@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from dptext.depth import STATISTICS, ProjectedCandidates, Statistic
+from dptext.embeddings.depth import STATISTICS, ProjectedCandidates, Statistic
 from dptext.errors import ConfigError
 from dptext.sampling.selection import Exponential, PermuteAndFlip
 

@@ -10,7 +10,7 @@ import dptext as dp
 from dptext.cli.app import app
 from dptext.config import SPECS, load_model, save_model, spec_from_settings
 from dptext.embedded import PUBLIC_ENCODER, Embedded
-from dptext.embeddings import load_glove
+from dptext.embeddings.vectors import load_glove
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import (
     learns_labels,
@@ -28,7 +28,7 @@ from dptext.testing import check_mechanism
 from dptext.text.tokens import sentences
 
 pytest.importorskip("torch")
-from dptext.neural.sentence_encoder import load_word_mean
+from dptext.embeddings.sentence_encoder import load_word_mean
 
 WORDS = dp.WordMetric(epsilon=6.0, n_words=2000)
 SPEC = Embedded(WORDS, encoder="glove")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import dptext.embeddings
-import dptext.nearest
-from dptext.embeddings import WordVectors, load_glove, load_vectors
+import dptext.embeddings.nearest
+from dptext.embeddings.nearest import NearestWords
+from dptext.embeddings.vectors import WordVectors, load_glove, load_vectors
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.nearest import NearestWords
 
 
 def made(vectors, name="made"):
@@ -85,7 +85,7 @@ def test_a_vocabulary_of_equal_vectors():
 
 
 def test_more_ties_than_are_compared_at_once(monkeypatch):
-    monkeypatch.setattr(dptext.nearest, "_PAIRS", 100)
+    monkeypatch.setattr(dptext.embeddings.nearest, "_PAIRS", 100)
     rng = np.random.default_rng(0)
     vectors = made(np.repeat(rng.standard_normal((40, 6)), 70, axis=0)[rng.permutation(2800)])
     queries = noisy(vectors, 120, 0.2)
@@ -102,7 +102,7 @@ def test_words_closer_than_float32_scores_tell_apart():
 
 
 def test_without_the_allowance_for_rounding_neighbours_would_be_wrong(monkeypatch):
-    monkeypatch.setattr(dptext.nearest, "relative_error", lambda dim: 0.0)  # the planted fault
+    monkeypatch.setattr(dptext.embeddings.nearest, "relative_error", lambda dim: 0.0)  # the planted fault
     rng = np.random.default_rng(0)
     vectors = made(np.concatenate([1 + 1e-5 * rng.standard_normal((600, 10)), 1e3 * np.eye(10)]))
     queries = noisy(made(vectors.vectors[:600]), 200, 1e-5)

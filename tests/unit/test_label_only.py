@@ -216,7 +216,7 @@ def test_medoids_by_a_sentence_encoder(monkeypatch):
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
     fake = SimpleNamespace(load_sentence_encoder=lambda: SimpleNamespace(embed=embed))
-    monkeypatch.setitem(sys.modules, "dptext.neural.sentence_encoder", fake)
+    monkeypatch.setitem(sys.modules, "dptext.embeddings.sentence_encoder", fake)
     public = [Record(str(i), "q" * size, "a") for i, size in enumerate((1, 90, 44))] + [Record("z", "z", "b")]
     mechanism = LabelOnly(("a", "b"), 9.0, text="medoid", embedder="sentence").fit(public=public)
     assert "a\x1f" + "q" * 44 in mechanism.output_distribution(Record("0", ""))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dptext.errors import ConfigError
-from dptext.likeness import (
+from dptext.embeddings.likeness import (
     GRID,
     STEPS,
     Evidence,
@@ -19,6 +18,7 @@ from dptext.likeness import (
     sums_by_document,
     whitened,
 )
+from dptext.errors import ConfigError
 
 RNG = np.random.default_rng(21)
 

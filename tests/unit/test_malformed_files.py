@@ -22,7 +22,7 @@ from dptext.compare.experiment import parse_experiment, read_experiment
 from dptext.compare.recommend import Asked, MeasuredTable, Recommendation, read_measured, recommend, reduced
 from dptext.compare.table import read_json
 from dptext.config import MODEL_FILE, load_model, model_spec, parse_setting, parse_toml, read_spec, save_model
-from dptext.embeddings import load_vectors, read_array
+from dptext.embeddings.vectors import load_vectors, read_array
 from dptext.errors import ConfigError, DataError
 from dptext.file_runs import Plan, privatize_file
 from dptext.mechanisms.candidates import Candidates

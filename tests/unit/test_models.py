@@ -15,7 +15,7 @@ import pytest
 
 from dptext import config
 from dptext.config import MODEL_FILE, load_model, save_model
-from dptext.embeddings import WordVectors, load_saved_word_vectors, save_word_vectors
+from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.private_phrases import PrivatePhrases
@@ -131,7 +131,7 @@ def test_a_failed_save_leaves_nothing(tmp_path: Path, vectors: Path, monkeypatch
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("dptext.embeddings.np.save", full)
+    monkeypatch.setattr("dptext.embeddings.vectors.np.save", full)
     with pytest.raises(ConfigError, match="No space left"):
         save_model(fitted, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

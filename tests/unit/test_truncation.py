@@ -48,8 +48,8 @@ class Hashed:
 def encoder(monkeypatch):
     found = Hashed()
     fake = SimpleNamespace(load_sentence_encoder=lambda device: found)
-    monkeypatch.setattr("dptext.neural.sentence_encoder", fake, raising=False)
-    monkeypatch.setitem(sys.modules, "dptext.neural.sentence_encoder", fake)
+    monkeypatch.setattr("dptext.embeddings.sentence_encoder", fake, raising=False)
+    monkeypatch.setitem(sys.modules, "dptext.embeddings.sentence_encoder", fake)
     return found
 
 

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from dptext.config import SPECS
-from dptext.embeddings import load_word_vectors
+from dptext.embeddings.vectors import load_word_vectors
 from dptext.errors import ConfigError
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric
 from dptext.mechanisms import word_metric

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.audits.features import load_sklearn
-from dptext.embeddings import Embedder
+from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize

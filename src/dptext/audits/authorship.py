@@ -40,7 +40,7 @@ from dptext.audits.authors import (
 from dptext.audits.members import shared_texts
 from dptext.audits.report import Report
 from dptext.audits.subjects import Progress
-from dptext.embeddings import Embedder
+from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, releases_text
 from dptext.privacy.guarantee import Json

@@ -75,7 +75,7 @@ from dptext.audits.renyi import (
 )
 from dptext.audits.subjects import Progress
 from dptext.bounds import accuracy_implies
-from dptext.embeddings import Embedder
+from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.privacy.guarantee import Json

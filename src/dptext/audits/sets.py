@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dptext import _validate
 from dptext.audits.authors import embed_distinct
 from dptext.audits.features import load_sklearn
-from dptext.embeddings import Embedder
+from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.privacy.names import normal_form
 from dptext.text.records import Record

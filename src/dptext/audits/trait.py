@@ -39,7 +39,7 @@ from dptext.audits.roc import area_interval, check_scores
 from dptext.audits.sets import Attacker, SetSplit, TextVectors, TrainAttacker, split_sets, standard_attackers
 from dptext.audits.subjects import Progress
 from dptext.bounds import EpsilonLowerBound, accuracy_implies, bootstrap
-from dptext.embeddings import Embedder
+from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import Mechanism

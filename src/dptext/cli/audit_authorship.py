@@ -146,7 +146,7 @@ def _attribute(
     *,
     settings: Authorship,
 ) -> AuthorshipReport:
-    from dptext.neural.sentence_encoder import load_sentence_encoder
+    from dptext.embeddings.sentence_encoder import load_sentence_encoder
 
     say(NOT_PRIVATE)
     return attribute_releases(

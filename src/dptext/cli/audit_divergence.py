@@ -13,7 +13,7 @@ from dptext.audits.public_space import apart, fit_tfidf_svd
 from dptext.cli.audit import progress
 from dptext.cli.progress import WatchedEncoder, say
 from dptext.cli.utility import NOT_PRIVATE
-from dptext.embeddings import Embedder, load_glove
+from dptext.embeddings.vectors import Embedder, load_glove
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.files import Target, writing
@@ -108,7 +108,7 @@ def _attack(accuracy: str | None, confidence: float) -> Estimate | None:
 
 
 def _embedder(name: str, public: Sequence[Record], sets: tuple[list[Record], list[Record]], seed: int) -> Embedder:
-    from dptext.neural.sentence_encoder import load_sentence_encoder, load_word_mean
+    from dptext.embeddings.sentence_encoder import load_sentence_encoder, load_word_mean
 
     if name == "glove":
         return load_word_mean(load_glove())

@@ -38,7 +38,7 @@ from dptext.audits.sensitivity import (
     violating_pairs,
 )
 from dptext.cli.terminal import bars
-from dptext.embeddings import read_array
+from dptext.embeddings.vectors import read_array
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Json

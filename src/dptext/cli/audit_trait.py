@@ -196,7 +196,7 @@ def _read(
 
 
 def _attack(split: SetSplit, released: tuple[Releases, Releases], settings: Trait) -> TraitReport:
-    from dptext.neural.sentence_encoder import load_sentence_encoder
+    from dptext.embeddings.sentence_encoder import load_sentence_encoder
 
     say(NOT_PRIVATE)
     attacked, training = released

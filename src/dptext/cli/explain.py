@@ -12,7 +12,7 @@ from dptext.certificate import SCHEMA, Certificate, certificate_path
 from dptext.cli.privatize import chosen_spec
 from dptext.cli.progress import say
 from dptext.config import MODEL_FILE, AnySpec, model_spec, spec_from_settings
-from dptext.embeddings import HIDDEN
+from dptext.embeddings.vectors import HIDDEN
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
 from dptext.mechanism import releases_text, settings
 from dptext.mechanisms.erae import ErAe

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext.cli.terminal import bars, escaped
-from dptext.neural.sentence_encoder import SentenceEncoder
+from dptext.embeddings.sentence_encoder import SentenceEncoder
 
 #: Called with what is done, what there is to do, and in what: "texts", "epochs, loss 2.31".
 Told = Callable[[int, int, str], None]

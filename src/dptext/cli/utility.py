@@ -20,7 +20,7 @@ from dptext.cli.fit import chosen_seed
 from dptext.cli.progress import WatchedEncoder, counted, say
 from dptext.cli.terminal import plain_console
 from dptext.config import load_model, on_device, spec_from_settings
-from dptext.embeddings import Embedder
+from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
 from dptext.mechanism import releases_labels, settings
@@ -199,7 +199,7 @@ def table(task: Task, *, test: Sequence[Record], classifier: ClassifierName) -> 
         ConfigError: too few records, or labels that are not in the public set.
         MissingExtraError: the sentence encoder or the classifier is not installed.
     """
-    from dptext.neural.sentence_encoder import load_sentence_encoder
+    from dptext.embeddings.sentence_encoder import load_sentence_encoder
 
     embedder: Embedder = WatchedEncoder(load_sentence_encoder())
     return utility_table(

@@ -35,7 +35,7 @@ from dptext.audits.membership import shokri
 from dptext.audits.report import Report
 from dptext.compare.corpora import Corpus
 from dptext.compare.experiment import Measures
-from dptext.embeddings import Embedder, load_vectors, load_word_vectors
+from dptext.embeddings.vectors import Embedder, load_vectors, load_word_vectors
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.mechanism import Mechanism
@@ -144,7 +144,7 @@ class _Remembering:
 
 def _load_embedder(name: str) -> Embedder:
     try:
-        from dptext.neural import sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
+        from dptext.embeddings import sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"embedder={name!r} needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[sbert]'"

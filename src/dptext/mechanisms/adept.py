@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate, latent
-from dptext.embeddings import read_array
+from dptext.embeddings.vectors import read_array
 from dptext.errors import ConfigError, IncomparableError
 from dptext.latent import ClippedRewriter, Fitted
 from dptext.privacy import accounting

@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate, ranking
-from dptext.embeddings import ALONE, read_array
+from dptext.embeddings.likeness import GRID, STEPS
+from dptext.embeddings.vectors import ALONE, read_array
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
-from dptext.likeness import GRID, STEPS
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, ExponentialEvent, Guarantee, PureEvent, Relation, Unit
 from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Ranks, Saved

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.embeddings import ALONE
+from dptext.embeddings.vectors import ALONE
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.mechanism import seen

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.embeddings import HIDDEN
+from dptext.embeddings.vectors import HIDDEN
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.privacy import accounting

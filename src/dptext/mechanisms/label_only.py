@@ -148,7 +148,7 @@ class LabelOnly:
     def _medoids(self, texts: Sequence[Sequence[str]]) -> list[str]:
         every = [text for found in texts for text in found]
         if self.embedder == "sentence":
-            from dptext.neural.sentence_encoder import load_sentence_encoder  # noqa: PLC0415 (loads torch)
+            from dptext.embeddings.sentence_encoder import load_sentence_encoder  # noqa: PLC0415 (loads torch)
 
             vectors: Floats | sparse.csr_array = load_sentence_encoder().embed(every)
         else:

@@ -16,10 +16,10 @@ from typing import Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
+from dptext.embeddings.nearest import NearestWords
+from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.nearest import NearestWords
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.sampling.noise import coordinate_laplace

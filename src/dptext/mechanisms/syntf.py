@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
+from dptext.embeddings.likeness import GRID, STEPS, on_grid
+from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen, read_only
-from dptext.likeness import GRID, STEPS, on_grid
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, ExponentialEvent, Guarantee, Relation, Unit
 from dptext.sampling.randomness import Randomness, uniform_below

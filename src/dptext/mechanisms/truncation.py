@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.embeddings import ALONE
+from dptext.embeddings.likeness import mean_by_document, sums_by_document
+from dptext.embeddings.vectors import ALONE
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen, read_only
-from dptext.likeness import mean_by_document, sums_by_document
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
 from dptext.sampling.noise import coordinate_laplace, finite, paired
@@ -33,7 +33,7 @@ from dptext.text.records import Record, Release, records_digest
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 
 if TYPE_CHECKING:
-    from dptext.neural.sentence_encoder import SentenceEncoder, WordMean
+    from dptext.embeddings.sentence_encoder import SentenceEncoder, WordMean
 
 Floats = NDArray[np.float64]
 
@@ -229,11 +229,11 @@ class Box:
 
 
 def _load_encoder(spec: Truncation) -> SentenceEncoder | WordMean:
-    from dptext.neural import sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
+    from dptext.embeddings import sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
 
     if spec.encoder == "sentence":
         return sentence_encoder.load_sentence_encoder(device=spec.device)
-    from dptext.embeddings import load_glove  # noqa: PLC0415
+    from dptext.embeddings.vectors import load_glove  # noqa: PLC0415
 
     return sentence_encoder.load_word_mean(load_glove())
 

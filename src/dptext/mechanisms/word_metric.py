@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.embeddings import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
+from dptext.embeddings.nearest import NearestWords
+from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
-from dptext.nearest import NearestWords
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, MetricEvent, Relation, Unit
 from dptext.sampling.noise import MetricNoise

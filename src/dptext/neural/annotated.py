@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dptext.embeddings.devices import require_device
+from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.neural.autoencoder import Architecture, AutoEncoder, Decoder, Decoding, encode
-from dptext.neural.devices import require_device
 from dptext.neural.distilled import DistilledEncoder, distil
-from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.neural.tokens import Tokens
 from dptext.neural.training import Noise, Progress, Schedule, reconstruction_losses, train
 from dptext.privacy.guarantee import Json

@@ -15,9 +15,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
-from dptext.depth import ProjectedCandidates, Statistic
-from dptext.errors import ConfigError
-from dptext.likeness import (
+from dptext.embeddings.depth import ProjectedCandidates, Statistic
+from dptext.embeddings.likeness import (
     GRID,
     STEPS,
     Evidence,
@@ -28,6 +27,7 @@ from dptext.likeness import (
     sums_by_document,
     whitened,
 )
+from dptext.errors import ConfigError
 from dptext.neural.recoder import Recoder, RecoderSchedule, fit_recoder
 
 Floats = NDArray[np.float64]

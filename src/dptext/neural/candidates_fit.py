@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from dptext.embeddings import load_glove
+from dptext.embeddings.likeness import GRID, Evidence, Space
+from dptext.embeddings.sentence_encoder import SentenceEncoder, WordMean, load_sentence_encoder, load_word_mean
+from dptext.embeddings.vectors import load_glove
 from dptext.errors import ConfigError
-from dptext.likeness import GRID, Evidence, Space
 from dptext.neural.candidate_scores import (
     DEPTHS,
     DepthScores,
@@ -29,7 +30,6 @@ from dptext.neural.candidate_scores import (
     fit_recoder_for,
 )
 from dptext.neural.recoder import RecoderSchedule, load_recoder
-from dptext.neural.sentence_encoder import SentenceEncoder, WordMean, load_sentence_encoder, load_word_mean
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest
 from dptext.text.tokens import sentences

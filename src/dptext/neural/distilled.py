@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dptext.embeddings.sentence_encoder import Progress, SentenceEncoder
 from dptext.errors import ConfigError
-from dptext.neural.sentence_encoder import Progress, SentenceEncoder
 from dptext.neural.tokens import words_of
 
 Floats = NDArray[np.float64]

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
-from dptext.embeddings import load_glove
+from dptext.embeddings.devices import require_device
+from dptext.embeddings.sentence_encoder import load_sentence_encoder
+from dptext.embeddings.vectors import load_glove
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.neural.devices import require_device
 from dptext.neural.erae import (
     FIRST_OPTION,
     ROWS,
@@ -30,7 +31,6 @@ from dptext.neural.erae import (
     targets_of,
     train,
 )
-from dptext.neural.sentence_encoder import load_sentence_encoder
 from dptext.neural.tokens import Tokens
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
+from dptext.embeddings.sentence_encoder import MINILM, Precision, SentenceEncoder, _quiet, load_sentence_encoder
 from dptext.errors import ConfigError
-from dptext.neural.sentence_encoder import MINILM, Precision, SentenceEncoder, _quiet, load_sentence_encoder
 
 if TYPE_CHECKING:
     import torch

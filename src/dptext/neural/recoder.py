@@ -19,9 +19,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from dptext.embeddings.likeness import in_blocks
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.likeness import in_blocks
 from dptext.text.files import create_private
 
 Floats = NDArray[np.float64]

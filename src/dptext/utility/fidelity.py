@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.bounds import bootstrap
-from dptext.embeddings import Embedder
+from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.privacy.guarantee import Json

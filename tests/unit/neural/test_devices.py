@@ -16,6 +16,8 @@ pytest.importorskip("opacus")
 from dptext import config  # noqa: E402
 from dptext.config import MODEL_FILE, load_model, save_model  # noqa: E402
 from dptext.embedded import Embedded  # noqa: E402
+from dptext.embeddings.devices import require_device  # noqa: E402
+from dptext.embeddings.sentence_encoder import load_sentence_encoder  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.mechanism import settings  # noqa: E402
 from dptext.mechanisms.adept import Adept  # noqa: E402
@@ -24,8 +26,6 @@ from dptext.mechanisms.label_only import LabelOnly  # noqa: E402
 from dptext.mechanisms.published_adept import PublishedAdept  # noqa: E402
 from dptext.neural import annotated  # noqa: E402
 from dptext.neural.annotated import load_autoencoder  # noqa: E402
-from dptext.neural.devices import require_device  # noqa: E402
-from dptext.neural.sentence_encoder import load_sentence_encoder  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.samples import SAMPLE_LABELS, sample_records  # noqa: E402
 

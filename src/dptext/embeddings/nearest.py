@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptext import _validate
-from dptext.embeddings import WordVectors, relative_error
+from dptext.embeddings.vectors import WordVectors, relative_error
 from dptext.errors import ConfigError
 
 Floats = NDArray[np.float32]

@@ -1,4 +1,4 @@
-"""The loops of `dptext.depth`, compiled by numba when they are first called (about a second).
+"""The loops of `dptext.embeddings.depth`, compiled by numba when they are first called (about a second).
 
 The steps taken depend on the numbers of sentences, candidates and directions alone.
 """
@@ -48,7 +48,7 @@ def depths(
     counts: Counts,
     found: Depths,
 ) -> None:
-    """Fill `found` `(n_documents, m)`; `which` is the place in `dptext.depth.STATISTICS`.
+    """Fill `found` `(n_documents, m)`; `which` is the place in `dptext.embeddings.depth.STATISTICS`.
 
     `counts` `(2, candidates at once)` is room to count in, wide enough for half the sentences of a document.
     """

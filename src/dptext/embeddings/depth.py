@@ -112,7 +112,7 @@ class ProjectedCandidates:
 
 def _kernel() -> Callable[..., None]:
     try:
-        from dptext.depth_kernel import depths  # noqa: PLC0415 (numba is an extra, slow to load)
+        from dptext.embeddings.depth_kernel import depths  # noqa: PLC0415 (numba is an extra, slow to load)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"Depths need the package {error.name}. Run: pip install torch==2.13.0 'dptext[sbert]'"
