@@ -22,8 +22,8 @@ import torch
 
 from dptext import Adept, Record, sample_records
 from dptext.mechanisms.adept import AdeptCodebook, AdeptNoise
-from dptext.neural.annotated import AnnotatedModel
-from dptext.neural.autoencoder import AutoEncoder, Decoding, encode
+from dptext.neural.adept.model import AnnotatedModel
+from dptext.neural.adept.network import AutoEncoder, Decoding, encode
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN
 from dptext.sampling.noise import clip
 from dptext.sampling.randomness import secure

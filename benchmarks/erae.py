@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from dptext.mechanisms.erae import ErAe, choose
-from dptext.neural import erae
-from dptext.neural.erae import ErAeNetwork, Sizes, Writing
+from dptext.neural.erae import network as erae
+from dptext.neural.erae.network import ErAeNetwork, Sizes, Writing
 from dptext.sampling.randomness import secure
 
 MIN_RATIO = 5.0

@@ -32,8 +32,8 @@ from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.estimates import clopper_pearson
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd, AdeptDpSgdMechanism
 from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMechanism
-from dptext.neural.annotated import AnnotatedModel
-from dptext.neural.training import Progress, Schedule, train
+from dptext.neural.adept.model import AnnotatedModel
+from dptext.neural.adept.training import Progress, Schedule, train
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Guarantee, Json
 from dptext.sampling.noise import clip

@@ -26,7 +26,7 @@ from dptext.mechanisms.candidates import Candidates
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.private_phrases import PrivatePhrases, PrivatePhrasesMechanism
 from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMechanism
-from dptext.neural.intent_classifier import train_intent_classifier
+from dptext.neural.classifiers.intent import train_intent_classifier
 from dptext.privacy.guarantee import Json
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release

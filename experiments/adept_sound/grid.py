@@ -26,8 +26,8 @@ from dptext import Adept, Candidates, Fields, LabelOnly, Record, Release, privat
 from dptext.embeddings import sentence_encoder
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept import AdeptCodebook
-from dptext.neural import annotated
-from dptext.neural.rewriting import best_k
+from dptext.neural.adept import model as annotated
+from dptext.neural.adept.rewriting import best_k
 from dptext.utility.tables import baselines, utility_table
 
 SEED = 20250101

@@ -39,8 +39,8 @@ from dptext.mechanisms.deep_candidate import DeepCandidate, DeepCandidateMechani
 from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.truncation import Truncation
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.neural import candidates_fit
-from dptext.neural.candidate_scores import Utility
+from dptext.neural.deep_candidate import fit as candidates_fit
+from dptext.neural.deep_candidate.scores import Utility
 from dptext.sampling.randomness import secure
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize

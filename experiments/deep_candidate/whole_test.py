@@ -25,7 +25,7 @@ from dptext.config import save_model
 from dptext.embeddings.sentence_encoder import SentenceEncoder
 from dptext.mechanisms import deep_candidate
 from dptext.mechanisms.deep_candidate import DeepCandidate
-from dptext.neural import candidates_fit
+from dptext.neural.deep_candidate import fit as candidates_fit
 from dptext.sampling.selection import Exponential
 
 #: Seconds in each part.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dptext.config import load_model
-from dptext.neural.erae import LOGIT_GRID
+from dptext.neural.erae.network import LOGIT_GRID
 from dptext.text.records import Record
 
 SHOWN = 5

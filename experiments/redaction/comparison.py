@@ -42,7 +42,9 @@ from dptext.mechanisms.label_only import LabelOnly
 from dptext.mechanisms.redaction import RandomRedaction
 from dptext.mechanisms.smart_redaction import SmartRedaction
 from dptext.mechanisms.word_metric import WordMetric
-from dptext.neural import annotated, candidates_fit, rewriting
+from dptext.neural.adept import model as annotated
+from dptext.neural.adept import rewriting
+from dptext.neural.deep_candidate import fit as candidates_fit
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 

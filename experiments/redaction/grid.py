@@ -39,7 +39,7 @@ from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.redaction import RandomRedaction
 from dptext.mechanisms.smart_redaction import SmartRedaction, SmartRedactionMechanism
-from dptext.neural.fine_tuning import FineTuning, fine_tune, save_encoder, train_transformer
+from dptext.neural.classifiers.fine_tuned import FineTuning, fine_tune, save_encoder, train_transformer
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 

@@ -25,7 +25,7 @@ from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record, Release
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.rewriting import AnnotatedModel, Decoding, Settings
+    from dptext.neural.adept.rewriting import AnnotatedModel, Decoding, Settings
 
 Floats = NDArray[np.float64]
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
@@ -152,7 +152,7 @@ def rewriting() -> ModuleType:
         MissingExtraError: torch is not installed.
     """
     try:
-        from dptext.neural import rewriting as room  # noqa: PLC0415 (an extra, slow to load)
+        from dptext.neural.adept import rewriting as room  # noqa: PLC0415 (an extra, slow to load)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"ADePT needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"

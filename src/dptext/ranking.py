@@ -158,7 +158,7 @@ def latents_ranker(texts: Sequence[str], folder: Path, *, device: str = "cpu", s
         MissingExtraError: torch or the sentence encoder is not installed.
     """
     try:
-        from dptext.neural.annotated import load_autoencoder  # noqa: PLC0415 (an extra, slow to load)
+        from dptext.neural.adept.model import load_autoencoder  # noqa: PLC0415 (an extra, slow to load)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"ranker='adept' needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"

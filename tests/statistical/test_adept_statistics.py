@@ -14,9 +14,9 @@ torch = pytest.importorskip("torch")
 from dptext import audits  # noqa: E402
 from dptext.mechanisms.adept import Adept, AdeptCodebook, AdeptNoise  # noqa: E402
 from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMechanism  # noqa: E402
-from dptext.neural.annotated import AnnotatedModel  # noqa: E402
-from dptext.neural.autoencoder import Architecture, AutoEncoder  # noqa: E402
-from dptext.neural.codebook import Codebook  # noqa: E402
+from dptext.neural.adept.codebook import Codebook  # noqa: E402
+from dptext.neural.adept.model import AnnotatedModel  # noqa: E402
+from dptext.neural.adept.network import Architecture, AutoEncoder  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
 from dptext.sampling.randomness import secure  # noqa: E402
 from dptext.text.records import Record  # noqa: E402

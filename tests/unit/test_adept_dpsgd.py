@@ -15,9 +15,9 @@ from dptext import audits, latent
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import settings
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
-from dptext.neural import private_training
-from dptext.neural.autoencoder import Architecture, AutoEncoder, encode, shifted
-from dptext.neural.private_training import ClippedGradients, PrivateSchedule, RecordLstm, sampled, train_privately
+from dptext.neural.adept import private_training
+from dptext.neural.adept.network import Architecture, AutoEncoder, encode, shifted
+from dptext.neural.adept.private_training import ClippedGradients, PrivateSchedule, RecordLstm, sampled, train_privately
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, SampledGaussianEvent, Trust, Unit

@@ -15,7 +15,7 @@ from dptext.config import load_model, save_model
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.mechanisms.adept import Adept
 from dptext.mechanisms.candidates import Candidates, CandidatesMechanism
-from dptext.neural import annotated
+from dptext.neural.adept import model as annotated
 from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
@@ -187,7 +187,7 @@ def test_folders_that_hold_no_public_auto_encoder_are_refused(autoencoder, tmp_p
 
 
 def test_without_torch_the_command_that_installs_it_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dptext.neural.annotated", None)
+    monkeypatch.setitem(sys.modules, "dptext.neural.adept.model", None)
     with pytest.raises(MissingExtraError, match="pip install torch"):
         Candidates(2.0, ranker="adept", adept="model").fit(public=PUBLIC)
 

@@ -30,8 +30,9 @@ torch = pytest.importorskip("torch")
 from safetensors.numpy import load_file, save_file  # noqa: E402 (with torch)
 
 from dptext.embeddings.sentence_encoder import load_word_mean  # noqa: E402
-from dptext.neural import candidates_fit  # noqa: E402
-from dptext.neural.candidate_scores import (  # noqa: E402
+from dptext.neural.deep_candidate import fit as candidates_fit  # noqa: E402
+from dptext.neural.deep_candidate.recoder import RecoderSchedule  # noqa: E402
+from dptext.neural.deep_candidate.scores import (  # noqa: E402
     DEPTHS,
     PROJECTIONS,
     DepthScores,
@@ -45,7 +46,6 @@ from dptext.neural.candidate_scores import (  # noqa: E402
     fit_recoder_for,
     random_directions,
 )
-from dptext.neural.recoder import RecoderSchedule  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
 RNG = np.random.default_rng(22)

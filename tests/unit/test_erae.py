@@ -14,7 +14,8 @@ import torch
 from dptext.config import load_model, save_model
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.erae import ErAe, ErAeMechanism
-from dptext.neural import erae, erae_model
+from dptext.neural.erae import model as erae_model
+from dptext.neural.erae import network as erae
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.sampling.hub import LARGEST_EPSILON
 from dptext.sampling.randomness import secure, seeded

@@ -216,7 +216,7 @@ def _attackers(settings: Trait) -> dict[str, TrainAttacker]:
     known = standard_attackers()
     found = {ATTACKERS[name]: known[ATTACKERS[name]] for name in settings.attackers if name != TRANSFORMER}
     if TRANSFORMER in settings.attackers:
-        from dptext.neural.fine_tuning import FineTuning, train_transformer
+        from dptext.neural.classifiers.fine_tuned import FineTuning, train_transformer
 
         schedule = FineTuning(epochs=settings.epochs, top_layers=settings.top_layers)
         name = f"transformer, top layers {settings.top_layers}, epochs {settings.epochs}"

@@ -27,7 +27,7 @@ from dptext.privacy.guarantee import Basis, Json, format_delta, format_epsilon
 from dptext.text.records import Fields, Record, read_records
 
 if TYPE_CHECKING:  # torch is slow to load
-    from dptext.neural.training import Progress
+    from dptext.neural.adept.training import Progress
 
 #: What learns from no text: its `fit` reads public word vectors at most, or loads a tagger.
 NEEDS_NO_TEXT = (

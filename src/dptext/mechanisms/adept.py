@@ -36,7 +36,7 @@ from dptext.text.files import create_private
 from dptext.text.records import Record, Release, require_labels
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.rewriting import AnnotatedModel, Codebook, Progress, Settings
+    from dptext.neural.adept.rewriting import AnnotatedModel, Codebook, Progress, Settings
 
 Floats = NDArray[np.float64]
 Ranks = NDArray[np.int16]

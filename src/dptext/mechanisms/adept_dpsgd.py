@@ -29,8 +29,8 @@ from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.records import Record, require_labels
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.private_training import PrivateSchedule
-    from dptext.neural.rewriting import Progress, Settings
+    from dptext.neural.adept.private_training import PrivateSchedule
+    from dptext.neural.adept.rewriting import Progress, Settings
 
 Floats = NDArray[np.float64]
 
@@ -323,7 +323,7 @@ def _private_training() -> ModuleType:
         MissingExtraError: torch or opacus is not installed.
     """
     try:
-        from dptext.neural import private_training  # noqa: PLC0415 (an extra, slow to load)
+        from dptext.neural.adept import private_training  # noqa: PLC0415 (an extra, slow to load)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"Training on private text needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural]'"

@@ -34,7 +34,7 @@ from dptext.text.records import Record, Release
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.candidates_fit import FittedCandidates, Settings
+    from dptext.neural.deep_candidate.fit import FittedCandidates, Settings
 
 Floats = NDArray[np.float64]
 
@@ -293,7 +293,7 @@ class DeepCandidate:
 
 def _neural() -> ModuleType:
     try:
-        from dptext.neural import candidates_fit  # noqa: PLC0415 (an extra, slow to load)
+        from dptext.neural.deep_candidate import fit as candidates_fit  # noqa: PLC0415 (an extra, slow to load)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"DeepCandidate needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"

@@ -34,8 +34,8 @@ from dptext.sampling.selection import ClippedExponential, TopKRandomizedResponse
 from dptext.text.records import Record, Release
 
 if TYPE_CHECKING:
-    from dptext.neural.erae import Progress
-    from dptext.neural.erae_model import ErAeModel, Settings
+    from dptext.neural.erae.model import ErAeModel, Settings
+    from dptext.neural.erae.network import Progress
 
 Floats = NDArray[np.float64]
 Steps = NDArray[np.int32]
@@ -303,7 +303,7 @@ class ErAe:
 
 def _neural() -> ModuleType:
     try:
-        from dptext.neural import erae_model  # noqa: PLC0415 (an extra, slow to load)
+        from dptext.neural.erae import model as erae_model  # noqa: PLC0415 (an extra, slow to load)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"ER-AE needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural]'"

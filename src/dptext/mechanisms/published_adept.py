@@ -29,7 +29,7 @@ from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.text.records import Record
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.rewriting import Progress, Settings
+    from dptext.neural.adept.rewriting import Progress, Settings
 
 Floats = NDArray[np.float64]
 

@@ -60,7 +60,7 @@ def train_named(name: ClassifierName) -> Trainer:
         case "tfidf":
             return train_tfidf
         case "bilstm":
-            from dptext.neural.intent_classifier import train_intent_classifier  # noqa: PLC0415 (loads torch)
+            from dptext.neural.classifiers.intent import train_intent_classifier  # noqa: PLC0415 (loads torch)
 
             trainer: Trainer = train_intent_classifier
             return trainer

@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dptext.neural.annotated import AnnotatedModel  # noqa: E402
-from dptext.neural.autoencoder import LATENT_GRID, Architecture, AutoEncoder, encode, shifted  # noqa: E402
+from dptext.neural.adept.model import AnnotatedModel  # noqa: E402
+from dptext.neural.adept.network import LATENT_GRID, Architecture, AutoEncoder, encode, shifted  # noqa: E402
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402

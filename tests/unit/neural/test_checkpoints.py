@@ -24,9 +24,9 @@ from dptext.config import load_model, save_model  # noqa: E402
 from dptext.errors import ConfigError, MissingExtraError  # noqa: E402
 from dptext.mechanisms.adept import Adept, AdeptCodebook  # noqa: E402
 from dptext.mechanisms.published_adept import PublishedAdept  # noqa: E402
-from dptext.neural import annotated  # noqa: E402
-from dptext.neural.annotated import load_autoencoder, load_fitted  # noqa: E402
-from dptext.neural.autoencoder import Decoding  # noqa: E402
+from dptext.neural.adept import model as annotated  # noqa: E402
+from dptext.neural.adept.model import load_autoencoder, load_fitted  # noqa: E402
+from dptext.neural.adept.network import Decoding  # noqa: E402
 from dptext.ranking import latents_ranker  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402

@@ -11,10 +11,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dptext.errors import ConfigError  # noqa: E402
-from dptext.neural.annotated import AnnotatedModel, Settings, fit_model  # noqa: E402
-from dptext.neural.codebook import Codebook, agreement, best_k, scores, write_codebook  # noqa: E402
+from dptext.neural.adept.codebook import Codebook, agreement, best_k, scores, write_codebook  # noqa: E402
+from dptext.neural.adept.model import AnnotatedModel, Settings, fit_model  # noqa: E402
+from dptext.neural.adept.training import Schedule  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
-from dptext.neural.training import Schedule  # noqa: E402
 from dptext.sampling.selection import TopKRandomizedResponse  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 

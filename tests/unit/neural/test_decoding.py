@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from dptext.neural.autoencoder import Architecture, AutoEncoder, Decoder, Decoding  # noqa: E402
+from dptext.neural.adept.network import Architecture, AutoEncoder, Decoder, Decoding  # noqa: E402
+from dptext.neural.adept.training import Schedule, train  # noqa: E402
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
-from dptext.neural.training import Schedule, train  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 
 GREEDY, CONSTRAINED = Decoding("none"), Decoding("constrained")

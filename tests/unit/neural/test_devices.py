@@ -24,8 +24,8 @@ from dptext.mechanisms.adept import Adept  # noqa: E402
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd  # noqa: E402
 from dptext.mechanisms.label_only import LabelOnly  # noqa: E402
 from dptext.mechanisms.published_adept import PublishedAdept  # noqa: E402
-from dptext.neural import annotated  # noqa: E402
-from dptext.neural.annotated import load_autoencoder  # noqa: E402
+from dptext.neural.adept import model as annotated  # noqa: E402
+from dptext.neural.adept.model import load_autoencoder  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.samples import SAMPLE_LABELS, sample_records  # noqa: E402
 

@@ -16,8 +16,9 @@ pytest.importorskip("safetensors")
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.mechanisms.adept import Adept  # noqa: E402
 from dptext.mechanisms.adept_dpsgd import AdeptDpSgd  # noqa: E402
-from dptext.neural import annotated, distilled  # noqa: E402
-from dptext.neural.distilled import distil  # noqa: E402
+from dptext.neural.adept import distilled
+from dptext.neural.adept import model as annotated  # noqa: E402
+from dptext.neural.adept.distilled import distil  # noqa: E402
 from dptext.neural.tokens import words_of  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402

@@ -19,7 +19,7 @@ from dptext.audits.sets import split_sets
 from dptext.audits.trait import infer_trait_from_releases
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.neural.fine_tuning import FineTuned, FineTuning, fine_tune, save_encoder, train_transformer
+from dptext.neural.classifiers.fine_tuned import FineTuned, FineTuning, fine_tune, save_encoder, train_transformer
 from dptext.text.records import Record, Release
 
 CANARY = "zq9canaryxv"

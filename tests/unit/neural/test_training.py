@@ -11,11 +11,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dptext.errors import ConfigError  # noqa: E402
-from dptext.neural import annotated, training  # noqa: E402
-from dptext.neural.annotated import AnnotatedModel, Settings, fit_model  # noqa: E402
-from dptext.neural.autoencoder import Architecture, AutoEncoder  # noqa: E402
+from dptext.neural.adept import model as annotated  # noqa: E402
+from dptext.neural.adept import training
+from dptext.neural.adept.model import AnnotatedModel, Settings, fit_model  # noqa: E402
+from dptext.neural.adept.network import Architecture, AutoEncoder  # noqa: E402
+from dptext.neural.adept.training import Progress, Schedule, noisy, reconstruction_losses, train  # noqa: E402
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
-from dptext.neural.training import Progress, Schedule, noisy, reconstruction_losses, train  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 
 LABELS = ("music", "weather", "money", "travel")

@@ -104,7 +104,7 @@ def test_records_without_a_label_are_left_out():
 def test_trainers_by_name(monkeypatch):
     assert train_named("tfidf") is train_tfidf
     fake = SimpleNamespace(train_intent_classifier=lambda texts, labels, *, seed: seed)
-    monkeypatch.setitem(sys.modules, "dptext.neural.intent_classifier", fake)
+    monkeypatch.setitem(sys.modules, "dptext.neural.classifiers.intent", fake)
     assert train_named("bilstm")(["a"], ["b"], seed=3) == 3
 
 

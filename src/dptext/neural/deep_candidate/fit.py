@@ -18,7 +18,8 @@ from dptext.embeddings.likeness import GRID, Evidence, Space
 from dptext.embeddings.sentence_encoder import SentenceEncoder, WordMean, load_sentence_encoder, load_word_mean
 from dptext.embeddings.vectors import load_glove
 from dptext.errors import ConfigError
-from dptext.neural.candidate_scores import (
+from dptext.neural.deep_candidate.recoder import RecoderSchedule, load_recoder
+from dptext.neural.deep_candidate.scores import (
     DEPTHS,
     DepthScores,
     Documents,
@@ -29,7 +30,6 @@ from dptext.neural.candidate_scores import (
     fit_likeness,
     fit_recoder_for,
 )
-from dptext.neural.recoder import RecoderSchedule, load_recoder
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest
 from dptext.text.tokens import sentences

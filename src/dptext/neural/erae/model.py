@@ -19,7 +19,7 @@ from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.embeddings.vectors import load_glove
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.neural.erae import (
+from dptext.neural.erae.network import (
     FIRST_OPTION,
     ROWS,
     ErAeNetwork,

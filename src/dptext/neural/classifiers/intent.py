@@ -3,7 +3,7 @@
 Krishna et al. 2021, section 4.4, after Ma and Hovy 2016: embeddings of words and, by a convolution that is max-pooled,
 of their characters; a BiLSTM; a max-pool over its outputs; one fully connected layer. The paper gives no sizes.
 
-    >>> from dptext.neural.intent_classifier import train_intent_classifier
+    >>> from dptext.neural.classifiers.intent import train_intent_classifier
     >>> model = train_intent_classifier(["play it"] * 8 + ["rain today"] * 8, ["m"] * 8 + ["w"] * 8, seed=0, epochs=8)
     >>> model.labels, model.probabilities(["play it again"]).argmax(axis=1).tolist()
     (('m', 'w'), [0])

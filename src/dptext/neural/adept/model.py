@@ -23,10 +23,10 @@ from dptext.embeddings.devices import require_device
 from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.frozen import Frozen
-from dptext.neural.autoencoder import Architecture, AutoEncoder, Decoder, Decoding, encode
-from dptext.neural.distilled import DistilledEncoder, distil
+from dptext.neural.adept.distilled import DistilledEncoder, distil
+from dptext.neural.adept.network import Architecture, AutoEncoder, Decoder, Decoding, encode
+from dptext.neural.adept.training import Noise, Progress, Schedule, reconstruction_losses, train
 from dptext.neural.tokens import Tokens
-from dptext.neural.training import Noise, Progress, Schedule, reconstruction_losses, train
 from dptext.privacy.guarantee import Json
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest

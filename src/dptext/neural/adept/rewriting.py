@@ -1,9 +1,9 @@
 """What a mechanism that rewrites through an auto-encoder needs of this room, in one import."""
 
-from dptext.neural.annotated import AnnotatedModel, Settings, fit_model, load_fitted
-from dptext.neural.autoencoder import Decoding
-from dptext.neural.codebook import Codebook, best_k, scores, write_codebook
-from dptext.neural.training import Progress, Schedule
+from dptext.neural.adept.codebook import Codebook, best_k, scores, write_codebook
+from dptext.neural.adept.model import AnnotatedModel, Settings, fit_model, load_fitted
+from dptext.neural.adept.network import Decoding
+from dptext.neural.adept.training import Progress, Schedule
 
 __all__ = [
     "AnnotatedModel",

@@ -28,7 +28,7 @@ from dptext.embeddings.likeness import (
     whitened,
 )
 from dptext.errors import ConfigError
-from dptext.neural.recoder import Recoder, RecoderSchedule, fit_recoder
+from dptext.neural.deep_candidate.recoder import Recoder, RecoderSchedule, fit_recoder
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]

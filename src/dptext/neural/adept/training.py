@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dptext.errors import ConfigError
-from dptext.neural.autoencoder import AutoEncoder, encode, shifted
+from dptext.neural.adept.network import AutoEncoder, encode, shifted
 from dptext.neural.tokens import PAD, UNKNOWN
 
 Floats = NDArray[np.float64]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
-from dptext.neural.annotated import AnnotatedModel
-from dptext.neural.autoencoder import Decoding
+from dptext.neural.adept.model import AnnotatedModel
+from dptext.neural.adept.network import Decoding
 from dptext.text.records import Record
 
 Floats = NDArray[np.float64]

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from opacus.grad_sample import GradSampleModuleFastGradientClipping  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
-from dptext.neural.annotated import AnnotatedModel
-from dptext.neural.autoencoder import AutoEncoder, shifted
+from dptext.neural.adept.model import AnnotatedModel
+from dptext.neural.adept.network import AutoEncoder, shifted
+from dptext.neural.adept.training import Noise, noisy
 from dptext.neural.tokens import PAD, UNKNOWN
-from dptext.neural.training import Noise, noisy
 from dptext.sampling.noise import normals
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record

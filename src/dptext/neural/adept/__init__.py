@@ -1,0 +1,1 @@
+"""The auto-encoder of ADePT: network, training, codebook."""

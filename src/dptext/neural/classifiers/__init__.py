@@ -1,0 +1,1 @@
+"""Text classifiers, for utility and for attacks."""

@@ -1,0 +1,1 @@
+"""The public part of DeepCandidate: recoder, scores, candidates."""
