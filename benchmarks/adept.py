@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from dptext import Adept, Record, sample_records
-from dptext.mechanisms.adept import AdeptCodebook, AdeptNoise
+from dptext.mechanisms.adept.sound import AdeptCodebook, AdeptNoise
 from dptext.neural.adept.model import AnnotatedModel
 from dptext.neural.adept.network import AutoEncoder, Decoding, encode
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN

@@ -14,7 +14,7 @@ LABELS = ("red", "green")
 #: Put before everything that a worker imports: the rate of random_replacement chooses the fault.
 FAULTS = """
 import os, signal, time
-from dptext.mechanisms import random_replacement as module
+from dptext.mechanisms.words import random_replacement as module
 
 kept = module.RandomReplacementMechanism.privatize
 
@@ -34,7 +34,7 @@ def privatize(self, records, randomness):
 
 module.RandomReplacementMechanism.privatize = privatize
 
-from dptext.mechanisms import word_metric
+from dptext.mechanisms.words import word_metric
 from dptext.text.records import Release
 
 honest = word_metric.WordChoiceMechanism.privatize

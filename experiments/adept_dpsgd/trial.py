@@ -30,8 +30,8 @@ from dptext import Candidates, Fields, LabelOnly, Record, Release, privatize, re
 from dptext.audits.membership import from_scores
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.estimates import clopper_pearson
-from dptext.mechanisms.adept_dpsgd import AdeptDpSgd, AdeptDpSgdMechanism
-from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMechanism
+from dptext.mechanisms.adept.dpsgd import AdeptDpSgd, AdeptDpSgdMechanism
+from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism
 from dptext.neural.adept.model import AnnotatedModel
 from dptext.neural.adept.training import Progress, Schedule, train
 from dptext.privacy import accounting

@@ -22,10 +22,10 @@ from dptext.audits.lira import lira
 from dptext.audits.members import Scorer, Trainer, Transform, blind_scores, halves_of_both, split_members
 from dptext.audits.membership import from_scores, shokri
 from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder
-from dptext.mechanisms.candidates import Candidates
-from dptext.mechanisms.label_only import LabelOnly
-from dptext.mechanisms.private_phrases import PrivatePhrases, PrivatePhrasesMechanism
-from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMechanism
+from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism
+from dptext.mechanisms.candidates.candidates import Candidates
+from dptext.mechanisms.candidates.label_only import LabelOnly
+from dptext.mechanisms.words.private_phrases import PrivatePhrases, PrivatePhrasesMechanism
 from dptext.neural.classifiers.intent import train_intent_classifier
 from dptext.privacy.guarantee import Json
 from dptext.sampling.randomness import seeded

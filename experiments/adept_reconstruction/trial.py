@@ -25,7 +25,7 @@ from scipy.spatial.distance import cdist
 
 from dptext.bounds import reconstruction_bound
 from dptext.estimates import clopper_pearson
-from dptext.mechanisms.adept import Adept, AdeptCodebook, AdeptNoise
+from dptext.mechanisms.adept.sound import Adept, AdeptCodebook, AdeptNoise
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.randomness import seeded

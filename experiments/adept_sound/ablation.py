@@ -16,7 +16,7 @@ import torch
 from grid import SEED, load, remember_embeddings, split
 
 from dptext import Adept, Record, Release, privatize
-from dptext.mechanisms.adept import AdeptCodebook
+from dptext.mechanisms.adept.sound import AdeptCodebook
 from dptext.neural.adept.rewriting import AnnotatedModel, Codebook, best_k, write_codebook
 from dptext.sampling.randomness import secure
 from dptext.sampling.selection import TopKRandomizedResponse

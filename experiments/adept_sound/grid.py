@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dptext import Adept, Candidates, Fields, LabelOnly, Record, Release, privatize, read_records, write_releases
 from dptext.embeddings import sentence_encoder
 from dptext.mechanism import Mechanism
-from dptext.mechanisms.adept import AdeptCodebook
+from dptext.mechanisms.adept.sound import AdeptCodebook
 from dptext.neural.adept import model as annotated
 from dptext.neural.adept.rewriting import best_k
 from dptext.utility.tables import baselines, utility_table

@@ -34,11 +34,11 @@ from sklearn.preprocessing import StandardScaler
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.likeness import mean_by_document
 from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder
-from dptext.mechanisms.candidates import Candidates
-from dptext.mechanisms.deep_candidate import DeepCandidate, DeepCandidateMechanism
-from dptext.mechanisms.label_only import LabelOnly
-from dptext.mechanisms.truncation import Truncation
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.candidates.candidates import Candidates
+from dptext.mechanisms.candidates.label_only import LabelOnly
+from dptext.mechanisms.sentences.deep_candidate import DeepCandidate, DeepCandidateMechanism
+from dptext.mechanisms.sentences.truncation import Truncation
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.neural.deep_candidate import fit as candidates_fit
 from dptext.neural.deep_candidate.scores import Utility
 from dptext.sampling.randomness import secure

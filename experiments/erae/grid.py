@@ -32,12 +32,12 @@ from dptext.audits.authorship import attribute_releases
 from dptext.config import AnySpec, load_model, save_model
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanism import Mechanism
-from dptext.mechanisms.adept import Adept
-from dptext.mechanisms.candidates import Candidates
+from dptext.mechanisms.adept.sound import Adept
+from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.erae import ErAe
-from dptext.mechanisms.random_replacement import RandomReplacement
-from dptext.mechanisms.syntf import SynTf
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.random_replacement import RandomReplacement
+from dptext.mechanisms.words.syntf import SynTf
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.sampling.randomness import secure
 from dptext.text.records import Record, Release
 from dptext.text.tokens import cut, detokenize, sentences, tokenize

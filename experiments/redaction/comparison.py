@@ -35,13 +35,13 @@ from dptext.config import AnySpec
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanism import Mechanism
-from dptext.mechanisms.adept import Adept, AdeptCodebook
-from dptext.mechanisms.candidates import Candidates
-from dptext.mechanisms.deep_candidate import DeepCandidate
-from dptext.mechanisms.label_only import LabelOnly
-from dptext.mechanisms.redaction import RandomRedaction
-from dptext.mechanisms.smart_redaction import SmartRedaction
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.adept.sound import Adept, AdeptCodebook
+from dptext.mechanisms.candidates.candidates import Candidates
+from dptext.mechanisms.candidates.label_only import LabelOnly
+from dptext.mechanisms.redaction.random import RandomRedaction
+from dptext.mechanisms.redaction.smart import SmartRedaction
+from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.neural.adept import model as annotated
 from dptext.neural.adept import rewriting
 from dptext.neural.deep_candidate import fit as candidates_fit

@@ -37,8 +37,8 @@ from dptext.embeddings.sentence_encoder import load_sentence_encoder, load_word_
 from dptext.embeddings.vectors import load_glove
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import Mechanism
-from dptext.mechanisms.redaction import RandomRedaction
-from dptext.mechanisms.smart_redaction import SmartRedaction, SmartRedactionMechanism
+from dptext.mechanisms.redaction.random import RandomRedaction
+from dptext.mechanisms.redaction.smart import SmartRedaction, SmartRedactionMechanism
 from dptext.neural.classifiers.fine_tuned import FineTuning, fine_tune, save_encoder, train_transformer
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release

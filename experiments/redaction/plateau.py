@@ -27,7 +27,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from dptext.estimates import clopper_pearson
-from dptext.mechanisms.smart_redaction import SmartRedaction, SmartRedactionMechanism
+from dptext.mechanisms.redaction.smart import SmartRedaction, SmartRedactionMechanism
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
 

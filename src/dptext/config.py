@@ -23,24 +23,24 @@ from typing import get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from dptext.embedded import Embedded
 from dptext.errors import ConfigError, DPTextError
 from dptext.mechanism import Mechanism, settings
-from dptext.mechanisms.adept import Adept
-from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
-from dptext.mechanisms.candidates import Candidates
-from dptext.mechanisms.deep_candidate import DeepCandidate
+from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
+from dptext.mechanisms.adept.published import PublishedAdept
+from dptext.mechanisms.adept.sound import Adept
+from dptext.mechanisms.candidates.candidates import Candidates
+from dptext.mechanisms.candidates.label_only import LabelOnly
+from dptext.mechanisms.embedded import Embedded
 from dptext.mechanisms.erae import ErAe
-from dptext.mechanisms.label_only import LabelOnly
-from dptext.mechanisms.pii_redaction import PiiRedaction
-from dptext.mechanisms.private_phrases import PrivatePhrases
-from dptext.mechanisms.published_adept import PublishedAdept
-from dptext.mechanisms.random_replacement import RandomReplacement
-from dptext.mechanisms.redaction import CountRedaction, RandomRedaction
-from dptext.mechanisms.smart_redaction import SmartRedaction
-from dptext.mechanisms.syntf import SynTf
-from dptext.mechanisms.truncation import Truncation
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.redaction.pii import PiiRedaction
+from dptext.mechanisms.redaction.random import CountRedaction, RandomRedaction
+from dptext.mechanisms.redaction.smart import SmartRedaction
+from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
+from dptext.mechanisms.sentences.truncation import Truncation
+from dptext.mechanisms.words.private_phrases import PrivatePhrases
+from dptext.mechanisms.words.random_replacement import RandomReplacement
+from dptext.mechanisms.words.syntf import SynTf
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Json
 from dptext.text.files import create_private, sha256_of
 from dptext.text.formats import file_error, parse_json, read_whole

@@ -13,7 +13,7 @@ import pytest
 from dptext import audits
 from dptext.audits.provenance import broken_assumptions, records_digest
 from dptext.errors import IncomparableError
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, PureEvent, Relation, Unit
 from dptext.sampling.noise import Gaussian, GridLaplace

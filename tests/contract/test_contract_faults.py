@@ -17,9 +17,9 @@ from dptext import file_checks, file_runs, pipeline
 from dptext.audits.distinguishing import separation
 from dptext.certificate import Certificate
 from dptext.errors import ConfigError, DPTextError, PrivacyError
-from dptext.mechanisms.label_only import LabelOnly
-from dptext.mechanisms.redaction import RandomRedaction, RandomRedactionMechanism
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.candidates.label_only import LabelOnly
+from dptext.mechanisms.redaction.random import RandomRedaction, RandomRedactionMechanism
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.resume import State
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.testing import CHECKS, ContractError, _paired, check_mechanism

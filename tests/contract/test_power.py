@@ -6,7 +6,7 @@ import pytest
 
 from dptext import audits
 from dptext.mechanism import HasDistribution
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.word_metric import WordMetric
 
 
 class Louder:

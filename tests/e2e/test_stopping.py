@@ -19,7 +19,7 @@ RUN = [sys.executable, "-c", "from dptext.cli.app import main; main()"]
 #: Put before everything: each batch of words takes a while.
 SLOW = """
 import time
-from dptext.mechanisms.word_metric import WordChoiceMechanism
+from dptext.mechanisms.words.word_metric import WordChoiceMechanism
 kept = WordChoiceMechanism.privatize
 def privatize(self, records, randomness):
     time.sleep(0.05)

@@ -26,7 +26,7 @@ import sqlalchemy as sa
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Request
 from dptext.ledger.subjects import SubjectKey
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Guarantee, PureEvent, Relation, Unit
 from vectors import sentences
 

@@ -12,8 +12,8 @@ from scipy import optimize, special, stats
 torch = pytest.importorskip("torch")
 
 from dptext import audits  # noqa: E402
-from dptext.mechanisms.adept import Adept, AdeptCodebook, AdeptNoise  # noqa: E402
-from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMechanism  # noqa: E402
+from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism  # noqa: E402
+from dptext.mechanisms.adept.sound import Adept, AdeptCodebook, AdeptNoise  # noqa: E402
 from dptext.neural.adept.codebook import Codebook  # noqa: E402
 from dptext.neural.adept.model import AnnotatedModel  # noqa: E402
 from dptext.neural.adept.network import Architecture, AutoEncoder  # noqa: E402

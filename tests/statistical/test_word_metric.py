@@ -10,8 +10,8 @@ from scipy import stats
 
 from dptext.embeddings.vectors import load_word_vectors
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanisms.private_phrases import PrivatePhrases
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.private_phrases import PrivatePhrases
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TruncatedExponential

@@ -14,11 +14,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import dptext.neural  # noqa: E402
-from dptext import audits, latent  # noqa: E402
+from dptext import audits  # noqa: E402
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError  # noqa: E402
 from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
-from dptext.mechanisms import adept  # noqa: E402
-from dptext.mechanisms.adept import NOISES, PUBLIC_MODEL, Adept, AdeptCodebook, AdeptNoise  # noqa: E402
+from dptext.mechanisms.adept import latent  # noqa: E402
+from dptext.mechanisms.adept import sound as adept  # noqa: E402
+from dptext.mechanisms.adept.sound import NOISES, PUBLIC_MODEL, Adept, AdeptCodebook, AdeptNoise  # noqa: E402
 from dptext.privacy.guarantee import Basis, PureEvent, Relation, Trust, Unit  # noqa: E402
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm  # noqa: E402
 from dptext.sampling.privunit import PrivUnit  # noqa: E402

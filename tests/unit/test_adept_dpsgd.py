@@ -11,10 +11,11 @@ from opacus import GradSampleModule
 from opacus.layers import DPLSTM
 from scipy.stats import binom, chi2
 
-from dptext import audits, latent
+from dptext import audits
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import settings
-from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
+from dptext.mechanisms.adept import latent
+from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
 from dptext.neural.adept import private_training
 from dptext.neural.adept.network import Architecture, AutoEncoder, encode, shifted
 from dptext.neural.adept.private_training import ClippedGradients, PrivateSchedule, RecordLstm, sampled, train_privately

@@ -20,10 +20,10 @@ from dptext import audits
 from dptext.audits.fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import HasDistribution, seen, settings
-from dptext.mechanisms.candidates import Candidates, CandidatesMechanism, Pool
+from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism, Pool
+from dptext.mechanisms.candidates.rankers import PUBLIC_CANDIDATES, Ranker, words_ranker
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
-from dptext.ranking import PUBLIC_CANDIDATES, Ranker, words_ranker
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism

@@ -17,7 +17,7 @@ from dptext.cli.explain import explain_certificate
 from dptext.errors import DPTextError
 from dptext.file_runs import Plan, privatize_file
 from dptext.ledger.books import Ledger
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.payment import Payment
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.text.formats import Format

@@ -17,8 +17,8 @@ from dptext.embeddings.depth import ProjectedCandidates
 from dptext.embeddings.likeness import GRID, STEPS, Evidence, Space
 from dptext.embeddings.vectors import load_glove
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanisms import deep_candidate
-from dptext.mechanisms.deep_candidate import DEPTH_UTILITIES, UTILITIES, DeepCandidate, DeepCandidateMechanism
+from dptext.mechanisms.sentences import deep_candidate
+from dptext.mechanisms.sentences.deep_candidate import DEPTH_UTILITIES, UTILITIES, DeepCandidate, DeepCandidateMechanism
 from dptext.privacy.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record, records_digest

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 import dptext as dp
 from dptext.cli.app import app
 from dptext.config import SPECS, load_model, save_model, spec_from_settings
-from dptext.embedded import PUBLIC_ENCODER, Embedded
 from dptext.embeddings.vectors import load_glove
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import (
@@ -21,8 +20,9 @@ from dptext.mechanism import (
     settings,
     settings_digest,
 )
-from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
-from dptext.mechanisms.published_adept import PublishedAdept
+from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
+from dptext.mechanisms.adept.published import PublishedAdept
+from dptext.mechanisms.embedded import PUBLIC_ENCODER, Embedded
 from dptext.sampling.randomness import seeded
 from dptext.testing import check_mechanism
 from dptext.text.tokens import sentences

@@ -15,9 +15,9 @@ from dptext import file_runs, pipeline
 from dptext.certificate import certificate_path
 from dptext.errors import ConfigError
 from dptext.file_runs import Plan, privatize_file
-from dptext.mechanisms.redaction import RandomRedaction
-from dptext.mechanisms.syntf import SynTf
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.redaction.random import RandomRedaction
+from dptext.mechanisms.words.syntf import SynTf
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.pipeline import privatize
 from dptext.resume import State, draft_path, state_path
 from dptext.sampling.randomness import secure, seeded

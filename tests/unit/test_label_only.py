@@ -16,7 +16,7 @@ from dptext import audits
 from dptext.audits.fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import settings
-from dptext.mechanisms.label_only import LabelOnly, medoid, tfidf_vectors
+from dptext.mechanisms.candidates.label_only import LabelOnly, medoid, tfidf_vectors
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism

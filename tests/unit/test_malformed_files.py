@@ -25,10 +25,10 @@ from dptext.config import MODEL_FILE, load_model, model_spec, parse_setting, par
 from dptext.embeddings.vectors import load_vectors, read_array
 from dptext.errors import ConfigError, DataError
 from dptext.file_runs import Plan, privatize_file
-from dptext.mechanisms.candidates import Candidates
-from dptext.mechanisms.label_only import LabelOnly
-from dptext.mechanisms.truncation import Truncation
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.candidates.candidates import Candidates
+from dptext.mechanisms.candidates.label_only import LabelOnly
+from dptext.mechanisms.sentences.truncation import Truncation
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.pages import read_results
 from dptext.privacy.guarantee import Unit
 from dptext.text.records import Fields, OnError, Record, read_records

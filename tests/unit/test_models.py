@@ -18,8 +18,8 @@ from dptext.config import MODEL_FILE, load_model, save_model
 from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
-from dptext.mechanisms.private_phrases import PrivatePhrases
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.private_phrases import PrivatePhrases
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
 from vectors import sentences, write_vectors

@@ -12,7 +12,7 @@ from dptext.certificate import SCHEMA, Certificate, certificate_path
 from dptext.cli.explain import explain_certificate
 from dptext.errors import DataError
 from dptext.file_runs import Plan, privatize_file
-from dptext.mechanisms.redaction import RandomRedaction
+from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.privacy.guarantee import ONE_RECORD, RECORD_COUNT
 
 FIXTURES = json.loads((Path(__file__).parent.parent / "fixtures" / "certificates_schema_2.json").read_text("utf-8"))

@@ -20,8 +20,8 @@ from dptext.errors import (
 from dptext.file_runs import Plan, privatize_file
 from dptext.ledger.books import Ledger
 from dptext.ledger.subjects import AS_SPELLED, SubjectKey
-from dptext.mechanisms.private_phrases import PrivatePhrases
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.private_phrases import PrivatePhrases
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.payment import ONE_RECORD, Payment, request_for
 from dptext.pipeline import privatize
 from dptext.privacy import accounting

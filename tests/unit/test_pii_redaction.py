@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dptext.config import load_model, save_model
 from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
-from dptext.mechanisms.pii_redaction import PiiRedaction, PiiRedactionMechanism, _overlaps, model_version
+from dptext.mechanisms.redaction.pii import PiiRedaction, PiiRedactionMechanism, _overlaps, model_version
 from dptext.pipeline import privatize
 from dptext.privacy.guarantee import Basis, NoEvent, Unit
 from dptext.sampling.randomness import secure, seeded

@@ -13,8 +13,8 @@ from dptext.certificate import Certificate, certificate_path
 from dptext.errors import ConfigError, DataError, IncomparableError, NoGuaranteeError, PrivacyError
 from dptext.file_runs import Plan, privatize_file
 from dptext.mechanism import compared, releases_text, releases_vectors, seen
-from dptext.mechanisms.private_phrases import PrivatePhrases
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.private_phrases import PrivatePhrases
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.pipeline import guarantees, privatize
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.sampling.randomness import secure, seeded

@@ -15,8 +15,8 @@ import dptext  # noqa: E402
 from dptext import audits  # noqa: E402
 from dptext.errors import ConfigError, NoGuaranteeError  # noqa: E402
 from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
-from dptext.mechanisms.adept import Adept, AdeptNoise  # noqa: E402
-from dptext.mechanisms.published_adept import PublishedAdept, PublishedAdeptMechanism  # noqa: E402
+from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism  # noqa: E402
+from dptext.mechanisms.adept.sound import Adept, AdeptNoise  # noqa: E402
 from dptext.privacy import accounting  # noqa: E402
 from dptext.privacy.guarantee import ApproximateEvent, Basis, Event, NoEvent, PureEvent, Relation, Unit  # noqa: E402
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace  # noqa: E402

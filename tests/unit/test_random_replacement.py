@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dptext.errors import ConfigError, NoGuaranteeError
-from dptext.mechanisms.random_replacement import RandomReplacement
+from dptext.mechanisms.words.random_replacement import RandomReplacement
 from dptext.pipeline import privatize
 from dptext.privacy.guarantee import Basis, NoEvent, Unit
 from dptext.sampling.randomness import secure, seeded

@@ -14,8 +14,8 @@ from dptext import audits
 from dptext.audits.enumeration import exact_delta, exact_epsilon
 from dptext.audits.pairs import Pair
 from dptext.errors import ConfigError, IncomparableError, NoGuaranteeError
-from dptext.masking import Mask, largest, masked, share, tokenized
-from dptext.mechanisms.redaction import (
+from dptext.mechanisms.redaction.masking import Mask, largest, masked, share, tokenized
+from dptext.mechanisms.redaction.random import (
     CountRedaction,
     CountRedactionMechanism,
     RandomRedaction,

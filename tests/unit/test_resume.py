@@ -10,7 +10,7 @@ import pytest
 
 from dptext.errors import ConfigError
 from dptext.file_runs import Plan, privatize_file
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.resume import State
 from vectors import sentences
 

@@ -8,7 +8,7 @@ import pytest
 from dptext import file_runs
 from dptext.errors import ConfigError
 from dptext.file_runs import Plan, privatize_file
-from dptext.mechanisms.redaction import RandomRedaction
+from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.sampling.randomness import secure
 from dptext.text.formats import Format
 from dptext.text.records import Fields

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
-from dptext.mechanisms import smart_redaction
-from dptext.mechanisms.smart_redaction import SmartRedaction
+from dptext.mechanisms.redaction import smart as smart_redaction
+from dptext.mechanisms.redaction.smart import SmartRedaction
 from dptext.pipeline import privatize
 from dptext.privacy.guarantee import Basis, NoEvent, Unit
 from dptext.sampling.randomness import secure, seeded
@@ -113,7 +113,7 @@ def test_the_same_text_leaves_in_the_same_way_whatever_is_drawn(fitted) -> None:
 
 
 def test_what_it_masks_costs_a_classifier_more_than_random_words_do() -> None:
-    from dptext.mechanisms.redaction import CountRedaction
+    from dptext.mechanisms.redaction.random import CountRedaction
 
     public, private = sample_records(600)[:400], sample_records(600)[400:]
     mechanism = SmartRedaction(0.6, sensitive="health").fit(public=public)

@@ -11,7 +11,7 @@ from dptext import audits
 from dptext.audits.enumeration import exact_delta, exact_epsilon
 from dptext.audits.fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanisms.syntf import SynTf, SynTfMechanism
+from dptext.mechanisms.words.syntf import SynTf, SynTfMechanism
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, ExponentialEvent, Relation, Unit
 from dptext.sampling import selection
@@ -114,8 +114,8 @@ def test_planted_samplers_are_rejected(plane, planted, monkeypatch):
 
 @pytest.mark.parametrize("at_once", [1, 9, 4096])
 def test_documents_of_one_batch_keep_their_own_terms(plane, at_once, monkeypatch):
-    monkeypatch.setattr("dptext.mechanisms.syntf._TERMS_AT_ONCE", at_once)
-    monkeypatch.setattr("dptext.mechanisms.syntf._ENTRIES_AT_ONCE", 3 * at_once)
+    monkeypatch.setattr("dptext.mechanisms.words.syntf._TERMS_AT_ONCE", at_once)
+    monkeypatch.setattr("dptext.mechanisms.words.syntf._ENTRIES_AT_ONCE", 3 * at_once)
     # So large an epsilon that a word leaves as itself.
     mechanism = replace(plane, epsilon=1000.0, n_terms=4).fit()
     batch = [Record(str(i), text) for i, text in enumerate(["one", "", "four four", "three", "one", "two \n two"])]

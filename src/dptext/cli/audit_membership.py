@@ -35,7 +35,7 @@ from dptext.cli.utility import chosen_classifier
 from dptext.config import SPECS, AnySpec
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, reads_labels
-from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
+from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
 from dptext.pipeline import require_guarantee
 from dptext.privacy.guarantee import Json
 from dptext.sampling.randomness import seeded

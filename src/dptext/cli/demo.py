@@ -23,7 +23,7 @@ from dptext.cli.terminal import plain_console
 from dptext.cli.utility import Task, read_back, show_table, table
 from dptext.file_runs import Plan, privatize_file
 from dptext.mechanism import Mechanism
-from dptext.mechanisms.adept import Adept
+from dptext.mechanisms.adept.sound import Adept
 from dptext.privacy.guarantee import Json
 from dptext.text.records import LABEL_FIELD, Fields, Record, Release
 from dptext.text.releases import write_releases

@@ -16,7 +16,7 @@ from dptext.embeddings.vectors import HIDDEN
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
 from dptext.mechanism import releases_text, settings
 from dptext.mechanisms.erae import ErAe
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.pipeline import guarantees
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import (

@@ -16,13 +16,13 @@ from dptext.cli.stopping import advising
 from dptext.config import SPECS, AnySpec, save_model
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, Spec, learns_labels, releases_labels, settings
-from dptext.mechanisms.adept_dpsgd import AdeptDpSgd
-from dptext.mechanisms.pii_redaction import PiiRedaction
-from dptext.mechanisms.private_phrases import PrivatePhrases
-from dptext.mechanisms.random_replacement import RandomReplacement
-from dptext.mechanisms.redaction import CountRedaction, RandomRedaction
-from dptext.mechanisms.syntf import SynTf
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
+from dptext.mechanisms.redaction.pii import PiiRedaction
+from dptext.mechanisms.redaction.random import CountRedaction, RandomRedaction
+from dptext.mechanisms.words.private_phrases import PrivatePhrases
+from dptext.mechanisms.words.random_replacement import RandomReplacement
+from dptext.mechanisms.words.syntf import SynTf
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Json, format_delta, format_epsilon
 from dptext.text.records import Fields, Record, read_records
 

@@ -24,8 +24,8 @@ from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
 from dptext.mechanism import releases_labels, settings
-from dptext.mechanisms.candidates import Candidates
-from dptext.mechanisms.label_only import LabelOnly
+from dptext.mechanisms.candidates.candidates import Candidates
+from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.privacy.guarantee import Json, Unit
 from dptext.sampling.randomness import seeded
 from dptext.text.formats import Format, detect_format, read_whole

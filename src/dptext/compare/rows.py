@@ -20,7 +20,7 @@ from dptext.compare.experiment import Experiment
 from dptext.compare.measure import Lens, Number, Released, measured
 from dptext.config import AnySpec, spec_from_settings
 from dptext.mechanism import Mechanism, releases_labels, releases_text
-from dptext.mechanisms.published_adept import PublishedAdept
+from dptext.mechanisms.adept.published import PublishedAdept
 from dptext.pipeline import SEEDED, privatize
 from dptext.privacy.guarantee import Guarantee, Json, Unit
 from dptext.sampling.randomness import Randomness, secure, seeded

@@ -29,7 +29,7 @@ from dptext.audits.authorship import (
 from dptext.bounds import reconstruction_bound
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson_lower
-from dptext.mechanisms.label_only import LabelOnly
+from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, PureEvent, Relation, Unit
 from dptext.sampling.randomness import Randomness, seeded, uniform_below

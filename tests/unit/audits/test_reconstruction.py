@@ -21,7 +21,7 @@ from dptext.audits.subjects import claim_of
 from dptext.bounds import reconstruction_bound
 from dptext.cli.audit_reconstruction import run
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, PureEvent, Relation, Unit
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace

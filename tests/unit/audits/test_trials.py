@@ -16,7 +16,7 @@ from dptext.audits.pairs import UNKNOWN, check_neighbours
 from dptext.audits.subjects import sample
 from dptext.errors import ConfigError, IncomparableError, PrivacyError
 from dptext.estimates import Estimate
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ApproximateEvent, Basis, MetricEvent, NoEvent, PureEvent, Relation, Unit
 from dptext.sampling.noise import Gaussian, GridGaussian, GridLaplace, L2Laplace, Norm

@@ -15,15 +15,15 @@ pytest.importorskip("opacus")
 
 from dptext import config  # noqa: E402
 from dptext.config import MODEL_FILE, load_model, save_model  # noqa: E402
-from dptext.embedded import Embedded  # noqa: E402
 from dptext.embeddings.devices import require_device  # noqa: E402
 from dptext.embeddings.sentence_encoder import load_sentence_encoder  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.mechanism import settings  # noqa: E402
-from dptext.mechanisms.adept import Adept  # noqa: E402
-from dptext.mechanisms.adept_dpsgd import AdeptDpSgd  # noqa: E402
-from dptext.mechanisms.label_only import LabelOnly  # noqa: E402
-from dptext.mechanisms.published_adept import PublishedAdept  # noqa: E402
+from dptext.mechanisms.adept.dpsgd import AdeptDpSgd  # noqa: E402
+from dptext.mechanisms.adept.published import PublishedAdept  # noqa: E402
+from dptext.mechanisms.adept.sound import Adept  # noqa: E402
+from dptext.mechanisms.candidates.label_only import LabelOnly  # noqa: E402
+from dptext.mechanisms.embedded import Embedded  # noqa: E402
 from dptext.neural.adept import model as annotated  # noqa: E402
 from dptext.neural.adept.model import load_autoencoder  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dptext.errors import ConfigError
-from dptext.mechanisms.candidates import Candidates
-from dptext.mechanisms.label_only import LabelOnly
+from dptext.mechanisms.candidates.candidates import Candidates
+from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 from dptext.text.samples import sample_records

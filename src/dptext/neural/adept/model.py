@@ -46,7 +46,7 @@ _SAVE_AGAIN = "Fit and save the model again."
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Public settings of the auto-encoder; see `dptext.mechanisms.adept.Adept` for what each means."""
+    """Public settings of the auto-encoder; see `dptext.mechanisms.adept.sound.Adept` for what each means."""
 
     labels: tuple[str, ...]
     encoder: Literal["sentence", "distilled", "lstm"]

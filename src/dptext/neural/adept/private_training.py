@@ -6,7 +6,7 @@ two linear layers that see all steps at once (`RecordLstm`). Which records a ste
 are drawn from the caller's `Randomness`: opacus's own noise comes from a predictable generator unless torchcsprng is
 installed, which is not to be had for this torch.
 
-Whoever calls this sees the private texts and must be trusted; `dptext.mechanisms.adept_dpsgd` states what the weights
+Whoever calls this sees the private texts and must be trusted; `dptext.mechanisms.adept.dpsgd` states what the weights
 guarantee.
 """
 

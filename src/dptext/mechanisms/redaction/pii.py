@@ -16,7 +16,7 @@ from typing import Literal, Protocol, Self
 from dptext import _validate
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.frozen import Frozen
-from dptext.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
+from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.sampling.randomness import Randomness

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, latent
+from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
-from dptext.latent import ClippedRewriter
+from dptext.mechanisms.adept import latent
+from dptext.mechanisms.adept.latent import ClippedRewriter
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, Guarantee, Relation, SampledGaussianEvent, Trust, Unit
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, clip

@@ -1,7 +1,7 @@
 """ADePT made sound: whole utterances rewritten under document-level differential privacy.
 
 Krishna, Gupta and Dupuy 2021 (EACL) auto-encode an utterance with its label, clip the latent, add noise and decode. As
-published it is not private (see `dptext.mechanisms.published_adept`). Here the model knows public text only, the noise
+published it is not private (see `dptext.mechanisms.adept.published`). Here the model knows public text only, the noise
 is calibrated to what two clipped latents can really differ by, and the decoder is trained on latents that carry it.
 
 The default is another mechanism on the same model (`noise="codebook"`, MATHS 2.6): the decoder writes a codebook of
@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, latent
+from dptext import _validate
 from dptext.embeddings.vectors import read_array
 from dptext.errors import ConfigError, IncomparableError
-from dptext.latent import ClippedRewriter, Fitted
+from dptext.mechanisms.adept import latent
+from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, PureEvent, Relation, Unit
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, clip

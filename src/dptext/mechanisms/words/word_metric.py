@@ -31,14 +31,7 @@ from dptext.embeddings.nearest import NearestWords
 from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
-from dptext.privacy import accounting
-from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, MetricEvent, Relation, Unit
-from dptext.sampling.noise import MetricNoise
-from dptext.sampling.randomness import Randomness, seeded, uniform_below
-from dptext.sampling.selection import LEAST_DISTANCE, TruncatedExponential
-from dptext.text import tokens as text
-from dptext.text.records import Record, Release
-from dptext.vocabulary import (
+from dptext.mechanisms.words.vocabulary import (
     Vocabulary,
     covariance_root,
     frequent_words,
@@ -46,6 +39,13 @@ from dptext.vocabulary import (
     spread_words,
     squared_distances,
 )
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, MetricEvent, Relation, Unit
+from dptext.sampling.noise import MetricNoise
+from dptext.sampling.randomness import Randomness, seeded, uniform_below
+from dptext.sampling.selection import LEAST_DISTANCE, TruncatedExponential
+from dptext.text import tokens as text
+from dptext.text.records import Record, Release
 
 _NO_DOCUMENT = (
     "Expected unit=token, found unit={unit}: the guarantee is a multiple of the distance between two words. For a "

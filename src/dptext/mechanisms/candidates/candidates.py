@@ -29,14 +29,15 @@ from typing import Literal, Self, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, ranking
+from dptext import _validate
 from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.vectors import ALONE, read_array
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
+from dptext.mechanisms.candidates import rankers as ranking
+from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Ranks, Saved
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Event, ExponentialEvent, Guarantee, PureEvent, Relation, Unit
-from dptext.ranking import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Ranks, Saved
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential, TopKRandomizedResponse

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
-from dptext.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, tokenized
+from dptext.mechanisms.redaction.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, tokenized
 from dptext.privacy import accounting
 from dptext.privacy.curves import sum_up
 from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext import _validate, latent
+from dptext import _validate
 from dptext.errors import ConfigError, NoGuaranteeError
-from dptext.latent import Rewriter
+from dptext.mechanisms.adept import latent
+from dptext.mechanisms.adept.latent import Rewriter
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Trust, Unit
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace

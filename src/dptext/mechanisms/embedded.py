@@ -2,7 +2,7 @@
 
 What it guarantees is what the other mechanism does:
 
-    >>> from dptext.mechanisms.word_metric import WordMetric
+    >>> from dptext.mechanisms.words.word_metric import WordMetric
     >>> Embedded(WordMetric(epsilon=6.0), encoder="glove").guarantee().unit.value
     'token'
 """
@@ -18,7 +18,7 @@ from dptext.embeddings.likeness import mean_by_document
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.mechanism import HasMetric, Mechanism, Spec, learns_labels, reads_labels, releases_text, releases_vectors
-from dptext.mechanisms.word_metric import WordMetric
+from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Event, Guarantee, Trust, Unit
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record, Release

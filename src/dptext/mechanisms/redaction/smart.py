@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from dptext import _validate
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.frozen import Frozen
-from dptext.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
+from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
 from dptext.sampling.randomness import Randomness

@@ -1,0 +1,1 @@
+"""ADePT: an utterance rewritten through a noisy latent. Sound, trained with DP-SGD, and as published."""

@@ -1,0 +1,1 @@
+"""Mechanisms that release a public text in the place of a private one."""

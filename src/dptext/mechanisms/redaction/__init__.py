@@ -1,0 +1,1 @@
+"""Mechanisms that mask words. They protect nothing in the sense of differential privacy."""
