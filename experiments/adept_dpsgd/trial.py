@@ -27,7 +27,7 @@ import numpy as np
 import torch
 
 from dptext import Candidates, Fields, LabelOnly, Record, Release, privatize, read_records
-from dptext.audits.membership import from_scores
+from dptext.audits.membership.attacks import from_scores
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.estimates import clopper_pearson
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd, AdeptDpSgdMechanism

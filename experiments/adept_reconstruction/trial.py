@@ -23,7 +23,7 @@ import numpy as np
 from language_model import Trigrams, generate_distinct
 from scipy.spatial.distance import cdist
 
-from dptext.bounds import reconstruction_bound
+from dptext.audits.bounds import reconstruction_bound
 from dptext.estimates import clopper_pearson
 from dptext.mechanisms.adept.sound import Adept, AdeptCodebook, AdeptNoise
 from dptext.privacy import accounting

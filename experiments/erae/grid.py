@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 import yelp
 
-from dptext.audits.authors import ENCODER, NGRAMS
-from dptext.audits.authorship import attribute_releases
+from dptext.audits.inference.authors import ENCODER, NGRAMS
+from dptext.audits.inference.authorship import attribute_releases
 from dptext.config import AnySpec, load_model, save_model
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanism import Mechanism

@@ -28,9 +28,9 @@ from grid import TARGET, write
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
-from dptext.audits.divergence_epsilon import DELTA
-from dptext.audits.sets import LINEAR, TFIDF, train_linear, train_tfidf
-from dptext.audits.trait import infer_trait_from_releases
+from dptext.audits.divergence.epsilon import DELTA
+from dptext.audits.inference.sets import LINEAR, TFIDF, train_linear, train_tfidf
+from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.config import AnySpec
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.sentence_encoder import load_sentence_encoder

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import quad
 
-from dptext.audits.density_ratio import Model, certify, cross_fit
-from dptext.audits.renyi import gaussian, knn_count_ratio, knn_poczos_schneider
+from dptext.audits.divergence.density_ratio import Model, certify, cross_fit
+from dptext.audits.divergence.renyi import gaussian, knn_count_ratio, knn_poczos_schneider
 
 Floats = NDArray[np.float64]
 ALPHAS = (2.0, 5.0)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from grid import ATTACKERS, CONFIDENCE, PLANE_LEVELS, TRANSFORMER, Cells, Mode, estimate
 
-from dptext.audits.density_ratio import CertifiedBound
-from dptext.audits.divergence_epsilon import Direct, Line
-from dptext.audits.divergence_report import (
+from dptext.audits.divergence.density_ratio import CertifiedBound
+from dptext.audits.divergence.epsilon import Direct, Line
+from dptext.audits.divergence.report import (
     CHEAPEST,
     DEFAULT,
     DIRECT,
@@ -26,9 +26,16 @@ from dptext.audits.divergence_report import (
     DivergenceReport,
     Tested,
 )
-from dptext.audits.sets import LINEAR, TFIDF
+from dptext.audits.figures import (
+    LINES,
+    Levels,
+    divergence_figure,
+    divergence_levels_figure,
+    drawing,
+    epsilon_levels_figure,
+)
+from dptext.audits.inference.sets import LINEAR, TFIDF
 from dptext.estimates import Estimate
-from dptext.report import LINES, Levels, divergence_figure, divergence_levels_figure, drawing, epsilon_levels_figure
 from dptext.text.files import Target
 
 NAMES = {"sentence": "sentence encoder", "medical": "fine-tuned on medical topics", "glove": "GloVe", "tfidf": "TF-IDF"}

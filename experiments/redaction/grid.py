@@ -25,14 +25,14 @@ from typing import Any, Literal
 import numpy as np
 from corpus import SEED, Corpus, Pair, Remembering, Sides, read_pair
 
-from dptext.audits.density_ratio import Model, certify
-from dptext.audits.divergence import DivergenceSettings, measure_vectors
-from dptext.audits.divergence_epsilon import DELTA, is_inconsistent
-from dptext.audits.divergence_report import CHEAPEST, DEFAULT, DIRECT, PAPER, PAPER_WHOLE, PUBLISHED
-from dptext.audits.public_space import COMPONENTS, Projection, fit_projection, fit_tfidf_svd
-from dptext.audits.sets import LINEAR, TFIDF, TextVectors, train_linear, train_tfidf
-from dptext.audits.trait import infer_trait_from_releases
-from dptext.bounds import accuracy_implies
+from dptext.audits.bounds import accuracy_implies
+from dptext.audits.divergence.density_ratio import Model, certify
+from dptext.audits.divergence.divergence import DivergenceSettings, measure_vectors
+from dptext.audits.divergence.epsilon import DELTA, is_inconsistent
+from dptext.audits.divergence.report import CHEAPEST, DEFAULT, DIRECT, PAPER, PAPER_WHOLE, PUBLISHED
+from dptext.audits.divergence.space import COMPONENTS, Projection, fit_projection, fit_tfidf_svd
+from dptext.audits.inference.sets import LINEAR, TFIDF, TextVectors, train_linear, train_tfidf
+from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.embeddings.sentence_encoder import load_sentence_encoder, load_word_mean
 from dptext.embeddings.vectors import load_glove
 from dptext.estimates import Estimate, clopper_pearson

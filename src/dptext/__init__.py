@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from dptext import audits, bounds, errors, report, testing, utility
+    from dptext import audits, errors, testing, utility
+    from dptext.audits import bounds
+    from dptext.audits import figures as report
     from dptext.certificate import Certificate
     from dptext.config import load_model, read_spec, save_model, spec_from_settings
     from dptext.embeddings.vectors import WordVectors, load_word_vectors

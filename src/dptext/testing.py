@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import audits
-from dptext.audits.distinguishing import separation
-from dptext.audits.enumeration import enumerable
+from dptext.audits.trials.distinguishing import separation
+from dptext.audits.trials.enumeration import enumerable
 from dptext.errors import ConfigError, DPTextError
 from dptext.file_checks import left_behind, told_by_shapes
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Mechanism, compared, output_fault, seen, settings

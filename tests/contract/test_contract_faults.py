@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dptext import file_checks, file_runs, pipeline
-from dptext.audits.distinguishing import separation
+from dptext.audits.trials.distinguishing import separation
 from dptext.certificate import Certificate
 from dptext.errors import ConfigError, DPTextError, PrivacyError
 from dptext.mechanisms.candidates.label_only import LabelOnly

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dptext.audits import density_ratio, divergence
+from dptext.audits.divergence import density_ratio, divergence
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
 from pages_folder import CORPORA, Folder, guarantee

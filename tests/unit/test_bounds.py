@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.stats import binom
 
-from dptext.bounds import (
+from dptext.audits.bounds import (
     EpsilonLowerBound,
     accuracy_implies,
     bootstrap,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dptext.audits.fit import SIGNIFICANT, distribution_p_value
+from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import TopKEvent
 from dptext.sampling.label_response import LabelResponse

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext import audits
-from dptext.audits.enumeration import exact_delta, exact_epsilon
-from dptext.audits.pairs import Pair
+from dptext.audits.trials.enumeration import exact_delta, exact_epsilon
+from dptext.audits.trials.pairs import Pair
 from dptext.errors import ConfigError, IncomparableError, NoGuaranteeError
 from dptext.mechanisms.redaction.masking import Mask, largest, masked, share, tokenized
 from dptext.mechanisms.redaction.random import (

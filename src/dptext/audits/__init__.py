@@ -15,7 +15,8 @@ its training set. `attribute` asks who wrote a release, `infer_trait` which of t
 `measure` how far apart two sets of texts are.
 """
 
-from dptext.audits.authorship import (
+from dptext.audits.divergence.divergence import DivergenceReport, DivergenceSettings, measure, measure_vectors
+from dptext.audits.inference.authorship import (
     AttributionRow,
     AuthorshipReport,
     AuthorSplit,
@@ -24,22 +25,29 @@ from dptext.audits.authorship import (
     epsilon_from_attribution,
     split_authors,
 )
-from dptext.audits.density import whitebox
-from dptext.audits.distinguishing import distinguish
-from dptext.audits.divergence import DivergenceReport, DivergenceSettings, measure, measure_vectors
-from dptext.audits.enumeration import exact, exact_delta, exact_epsilon
-from dptext.audits.lira import LiraResult, lira
-from dptext.audits.members import MemberSplit, Scorer, Trainer, Transform, blind_scores, split_members, verbatim_share
-from dptext.audits.membership import Attack, Measure, MembershipResult, from_scores, shokri
-from dptext.audits.pairs import Pair, worst_latents, worst_pairs
-from dptext.audits.pools import feasible, random_candidates
+from dptext.audits.inference.trait import TraitReport, infer_trait, infer_trait_from_releases
+from dptext.audits.membership.attacks import Attack, Measure, MembershipResult, from_scores, shokri
+from dptext.audits.membership.lira import LiraResult, lira
+from dptext.audits.membership.members import (
+    MemberSplit,
+    Scorer,
+    Trainer,
+    Transform,
+    blind_scores,
+    split_members,
+    verbatim_share,
+)
 from dptext.audits.provenance import broken_assumptions, records_digest
-from dptext.audits.reconstruction import Reconstruction, reconstruct
+from dptext.audits.reconstruction.attack import Reconstruction, reconstruct
+from dptext.audits.reconstruction.pools import feasible, random_candidates
 from dptext.audits.report import Report
 from dptext.audits.roc import Roc
-from dptext.audits.sensitivity import Claim, simulate, violating_pairs
+from dptext.audits.sensitivity.claims import Claim, simulate, violating_pairs
 from dptext.audits.subjects import Sampler, Subject, claim_of
-from dptext.audits.trait import TraitReport, infer_trait, infer_trait_from_releases
+from dptext.audits.trials.density import whitebox
+from dptext.audits.trials.distinguishing import distinguish
+from dptext.audits.trials.enumeration import exact, exact_delta, exact_epsilon
+from dptext.audits.trials.pairs import Pair, worst_latents, worst_pairs
 
 __all__ = [
     "Attack",

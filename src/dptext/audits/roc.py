@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.bounds import EpsilonLowerBound, epsilon_from_rates
+from dptext.audits.bounds import EpsilonLowerBound, epsilon_from_rates
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.privacy.guarantee import Json
@@ -120,7 +120,7 @@ def area_interval(
 ) -> Estimate:
     """AUC with its percentile bootstrap interval; members and non-members are drawn apart, each record as one.
 
-    As `dptext.bounds.bootstrap`: right only in the limit of many records, ends taken outwards, widened to hold the
+    As `dptext.audits.bounds.bootstrap`: right only in the limit of many records, ends taken outwards, widened to hold the
     value. At complete separation every resample is 1, and so is the interval. No refutation may rest on it.
 
     Args:
@@ -217,7 +217,7 @@ def epsilon_measured(
 ) -> EpsilonLowerBound:
     """The epsilon that the counts amount to: a threshold is chosen on one half of the records, counted on the other.
 
-    `dptext.bounds.epsilon_from_rates` on records of one trained model. Those are not independent runs, so this measures
+    `dptext.audits.bounds.epsilon_from_rates` on records of one trained model. Those are not independent runs, so this measures
     the model and is no refutation of a guarantee; it is 0 where either sample has fewer than two records.
 
     Args:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dptext.audits.density import whitebox
-from dptext.audits.distinguishing import distinguish, unclaimed
-from dptext.audits.enumeration import exact
 from dptext.audits.report import Report
 from dptext.audits.subjects import Progress, Subject, claim_of
+from dptext.audits.trials.density import whitebox
+from dptext.audits.trials.distinguishing import distinguish, unclaimed
+from dptext.audits.trials.enumeration import exact
 from dptext.cli.privatize import chosen, fitted
 from dptext.cli.terminal import bars
 from dptext.errors import ConfigError
@@ -170,7 +170,7 @@ def run(
                     raise ConfigError(f"Expected attack={attack!r} to be distinguish, whitebox or exact.")
         reports.append(report)
     if figure is not None:
-        from dptext.report import Bounds, bounds_figure
+        from dptext.audits.figures import Bounds, bounds_figure
 
         name = getattr(getattr(on_trial, "spec", None), "kind", type(on_trial).__name__)
         curve = Bounds(

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dptext import _validate
-from dptext.audits.authorship import AuthorshipReport, AuthorSplit, attribute_releases, release_split, split_authors
-from dptext.audits.members import shared_texts
+from dptext.audits.inference.authorship import (
+    AuthorshipReport,
+    AuthorSplit,
+    attribute_releases,
+    release_split,
+    split_authors,
+)
+from dptext.audits.membership.members import shared_texts
 from dptext.cli.audit import REFUTED, progress
 from dptext.cli.fit import NEEDS_NO_TEXT, check_label_field, fitted_on, takes
 from dptext.cli.privatize import fitted

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dptext import report
-from dptext.audits.divergence import DivergenceReport, DivergenceSettings, measure
-from dptext.audits.public_space import apart, fit_tfidf_svd
+from dptext.audits import figures as report
+from dptext.audits.divergence.divergence import DivergenceReport, DivergenceSettings, measure
+from dptext.audits.divergence.space import apart, fit_tfidf_svd
 from dptext.cli.audit import progress
 from dptext.cli.progress import WatchedEncoder, say
 from dptext.cli.utility import NOT_PRIVATE

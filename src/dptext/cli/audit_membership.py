@@ -11,8 +11,9 @@ from typing import Final, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.audits.lira import lira
-from dptext.audits.members import (
+from dptext.audits.membership.attacks import PROXY, Attack, Measure, MembershipResult, from_scores, shokri
+from dptext.audits.membership.lira import lira
+from dptext.audits.membership.members import (
     MemberSplit,
     Scorer,
     Trainer,
@@ -26,7 +27,6 @@ from dptext.audits.members import (
     split_members,
     train_on,
 )
-from dptext.audits.membership import PROXY, Attack, Measure, MembershipResult, from_scores, shokri
 from dptext.cli.audit import progress
 from dptext.cli.fit import NEEDS_NO_TEXT, check_label_field, fitted_on, takes
 from dptext.cli.privatize import fitted
@@ -328,7 +328,7 @@ def attack_given(mechanism: Mechanism[str], split: MemberSplit, seed: int) -> Me
 
 
 def _draw(attacked: Mapping[str, MembershipResult], figure: Target) -> None:
-    from dptext.report import roc_figure
+    from dptext.audits.figures import roc_figure
 
     first = next(iter(attacked.values()))
     shown: dict[str, Attack] = {" ".join(["attack", name]).strip(): found.main for name, found in attacked.items()}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from dptext.audits.pools import Candidates, random_candidates
-from dptext.audits.reconstruction import Attack, reconstruct
+from dptext.audits.reconstruction.attack import Attack, reconstruct
+from dptext.audits.reconstruction.pools import Candidates, random_candidates
 from dptext.audits.subjects import Subject, claim_of
 from dptext.cli.audit import progress
 from dptext.errors import ConfigError

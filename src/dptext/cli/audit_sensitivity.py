@@ -14,14 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.calibrations import (
-    TYPICAL_DIMS,
-    VarianceRow,
-    classical_limit,
-    true_gaussian_epsilon,
-    variance_table,
-)
-from dptext.audits.sensitivity import (
+from dptext.audits.sensitivity.claims import (
     PUBLISHED_CLIP_NORM,
     PUBLISHED_DIMS,
     PUBLISHED_LAWS,
@@ -36,6 +29,13 @@ from dptext.audits.sensitivity import (
     replay,
     simulate,
     violating_pairs,
+)
+from dptext.audits.sensitivity.scales import (
+    TYPICAL_DIMS,
+    VarianceRow,
+    classical_limit,
+    true_gaussian_epsilon,
+    variance_table,
 )
 from dptext.cli.terminal import bars
 from dptext.embeddings.vectors import read_array
@@ -121,7 +121,7 @@ def run(
         settings = {"recipe": "fresh", "pairs": pairs, "seed": seed}
         rows = _fresh(first, wanted, PUBLISHED_LAWS if law_sd is None else (Uniform(), Normal(law_sd)), pairs, seed)
     if figure is not None:
-        from dptext.report import violations_figure
+        from dptext.audits.figures import violations_figure
 
         violations_figure(rows, figure)
         print(f"Written: {Target.at(figure).path}", file=sys.stderr)

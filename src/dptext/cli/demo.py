@@ -13,8 +13,8 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from dptext.audits.features import load_sklearn
-from dptext.audits.members import split_members
-from dptext.audits.membership import PROXY, Attack, MembershipResult
+from dptext.audits.membership.attacks import PROXY, Attack, MembershipResult
+from dptext.audits.membership.members import split_members
 from dptext.certificate import Certificate
 from dptext.cli.audit_membership import Membership, attack_classifier
 from dptext.cli.fit import fitted_on

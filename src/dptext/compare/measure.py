@@ -27,12 +27,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.audits.attribution import AttributionRow
-from dptext.audits.authorship import attribute_releases, split_authors
-from dptext.audits.distinguishing import distinguish
-from dptext.audits.members import split_members, train_on
-from dptext.audits.membership import shokri
+from dptext.audits.inference.attribution import AttributionRow
+from dptext.audits.inference.authorship import attribute_releases, split_authors
+from dptext.audits.membership.attacks import shokri
+from dptext.audits.membership.members import split_members, train_on
 from dptext.audits.report import Report
+from dptext.audits.trials.distinguishing import distinguish
 from dptext.compare.corpora import Corpus
 from dptext.compare.experiment import Measures
 from dptext.embeddings.vectors import Embedder, load_vectors, load_word_vectors

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from dptext import _validate
-from dptext.bounds import bootstrap
+from dptext.audits.bounds import bootstrap
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.randomness import seeded

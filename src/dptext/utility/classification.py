@@ -15,7 +15,7 @@ from typing import Literal, Protocol, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.bounds import bootstrap
+from dptext.audits.bounds import bootstrap
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.privacy.guarantee import Json

@@ -40,7 +40,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.bounds import bootstrap
+from dptext.audits.bounds import bootstrap
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.randomness import seeded

@@ -15,10 +15,11 @@ import pytest
 from scipy.stats import binom
 from sklearn.metrics import f1_score
 
-from dptext.audits import attribution
-from dptext.audits.attribution import Judge, bundles, epsilon_from_attribution, mean_chance
-from dptext.audits.authors import train_ngrams
-from dptext.audits.authorship import (
+from dptext.audits.bounds import reconstruction_bound
+from dptext.audits.inference import attribution
+from dptext.audits.inference.attribution import Judge, bundles, epsilon_from_attribution, mean_chance
+from dptext.audits.inference.authors import train_ngrams
+from dptext.audits.inference.authorship import (
     AuthorshipReport,
     AuthorSplit,
     attribute,
@@ -26,7 +27,6 @@ from dptext.audits.authorship import (
     release_split,
     split_authors,
 )
-from dptext.bounds import reconstruction_bound
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson_lower
 from dptext.mechanisms.candidates.label_only import LabelOnly
@@ -411,7 +411,7 @@ def test_every_text_has_bits_of_its_own_whatever_the_batch(monkeypatch: pytest.M
     both = release_split(mechanism, split(), randomness=seeded(0), on_progress=lambda *done: told.append(done))
     drawn = [release.output for side in both for release in side]
     assert len(set(drawn)) == len(drawn) == told[-1][0] == told[-1][1]
-    monkeypatch.setattr("dptext.audits.authorship._BATCH", 7)
+    monkeypatch.setattr("dptext.audits.inference.authorship._BATCH", 7)
     assert release_split(mechanism, split(), randomness=seeded(0)) == both
 
 

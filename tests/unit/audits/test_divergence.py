@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dptext.audits import density_ratio, divergence
-from dptext.audits.divergence import DivergenceReport, DivergenceSettings, measure, measure_vectors
-from dptext.audits.divergence_report import CHEAPEST, DEFAULT, DIRECT, GAUSSIAN, MLP, NEAREST, PAPER_WHOLE, PUBLISHED
-from dptext.audits.public_space import apart, fit_projection, fit_tfidf_svd
-from dptext.audits.renyi import gaussian
+from dptext.audits.divergence import density_ratio, divergence
+from dptext.audits.divergence.divergence import DivergenceReport, DivergenceSettings, measure, measure_vectors
+from dptext.audits.divergence.renyi import gaussian
+from dptext.audits.divergence.report import CHEAPEST, DEFAULT, DIRECT, GAUSSIAN, MLP, NEAREST, PAPER_WHOLE, PUBLISHED
+from dptext.audits.divergence.space import apart, fit_projection, fit_tfidf_svd
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.records import Record

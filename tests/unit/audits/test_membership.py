@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
-from dptext.audits.lira import lira, offline_scores, online_scores
-from dptext.audits.members import (
+from dptext.audits.bounds import epsilon_ceiling
+from dptext.audits.membership.attacks import Measure, from_scores, shokri, top_scores
+from dptext.audits.membership.lira import lira, offline_scores, online_scores
+from dptext.audits.membership.members import (
     MemberSplit,
     blind_scores,
     logit_confidence,
@@ -24,9 +26,7 @@ from dptext.audits.members import (
     split_members,
     verbatim_share,
 )
-from dptext.audits.membership import Measure, from_scores, shokri, top_scores
 from dptext.audits.roc import GRID, area, area_interval, curve, epsilon_measured, true_positives_at
-from dptext.bounds import epsilon_ceiling
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Relation
 from dptext.text.records import Record, Release
@@ -34,7 +34,7 @@ from dptext.text.records import Record, Release
 Floats = NDArray[np.float64]
 CANARY = "zq9canaryxv"
 
-likelihood_ratio = importlib.import_module("dptext.audits.lira")  # in the package, this name is the function
+likelihood_ratio = importlib.import_module("dptext.audits.membership.lira")  # in the package, this name is the function
 
 
 def records(count: int, start: int = 0) -> list[Record]:

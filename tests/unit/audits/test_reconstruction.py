@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import binomtest, chisquare
 
-from dptext.audits import pools, reconstruction
-from dptext.audits.pools import feasible, random_candidates
-from dptext.audits.reconstruction import reconstruct
+from dptext.audits.bounds import reconstruction_bound
+from dptext.audits.reconstruction import attack as reconstruction
+from dptext.audits.reconstruction import pools
+from dptext.audits.reconstruction.attack import reconstruct
+from dptext.audits.reconstruction.pools import feasible, random_candidates
 from dptext.audits.subjects import claim_of
-from dptext.bounds import reconstruction_bound
 from dptext.cli.audit_reconstruction import run
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.word_metric import WordMetric

@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import gamma
 
-from dptext.audits import density_ratio
-from dptext.audits.density_ratio import LogRatios, Model, certify, cross_fit
-from dptext.audits.divergence_epsilon import (
-    cheapest_line,
-    direct,
-    find_knee,
-    is_inconsistent,
-    line_epsilon,
-    paper_line,
-)
-from dptext.audits.renyi import falls, gaussian, knn_count_ratio, knn_poczos_schneider
+from dptext.audits.divergence import density_ratio
+from dptext.audits.divergence.density_ratio import LogRatios, Model, certify, cross_fit
+from dptext.audits.divergence.epsilon import cheapest_line, direct, find_knee, is_inconsistent, line_epsilon, paper_line
+from dptext.audits.divergence.renyi import falls, gaussian, knn_count_ratio, knn_poczos_schneider
 from dptext.errors import ConfigError
 
 ALPHAS = (1.1, 2.0, 5.0)

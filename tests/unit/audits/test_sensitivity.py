@@ -7,9 +7,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from dptext.audits import calibrations, sensitivity
-from dptext.audits.calibrations import classical_limit, classical_sigma, true_gaussian_epsilon, variance_table
-from dptext.audits.sensitivity import (
+from dptext.audits.sensitivity import claims as sensitivity
+from dptext.audits.sensitivity import scales as calibrations
+from dptext.audits.sensitivity.claims import (
     PUBLISHED_LAWS,
     Claim,
     Normal,
@@ -19,6 +19,7 @@ from dptext.audits.sensitivity import (
     simulate,
     violating_pairs,
 )
+from dptext.audits.sensitivity.scales import classical_limit, classical_sigma, true_gaussian_epsilon, variance_table
 from dptext.cli import audit_sensitivity
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta

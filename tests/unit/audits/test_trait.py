@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from dptext.audits.sets import LINEAR, MLP, TFIDF, SetSplit, TextVectors, split_sets, standard_attackers
-from dptext.audits.trait import (
+from dptext.audits.inference.sets import LINEAR, MLP, TFIDF, SetSplit, TextVectors, split_sets, standard_attackers
+from dptext.audits.inference.trait import (
     TraitReport,
     _Judge,
     epsilon_from_accuracy,

@@ -15,8 +15,8 @@ pytest.importorskip("sentence_transformers")
 
 import torch
 
-from dptext.audits.sets import split_sets
-from dptext.audits.trait import infer_trait_from_releases
+from dptext.audits.inference.sets import split_sets
+from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.neural.classifiers.fine_tuned import FineTuned, FineTuning, fine_tune, save_encoder, train_transformer

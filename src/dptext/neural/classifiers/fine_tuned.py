@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 #: Called after each epoch with its number, from 1, how many there are, and the mean loss of its texts in nats.
 OnEpoch = Callable[[int, int, float], None]
-#: From texts to scores `(n_texts,)`; and what makes it from texts of both sets, as `dptext.audits.sets` has it.
+#: From texts to scores `(n_texts,)`; and what makes it from texts of both sets, as `dptext.audits.inference.sets` has it.
 Attacker = Callable[[Sequence[str]], Floats]
 TrainAttacker = Callable[[Sequence[str], NDArray[np.bool_], object, int], Attacker]
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import betainc, ndtr
 
 from dptext import _validate
-from dptext.audits.pairs import check_neighbours
+from dptext.audits.bounds import reconstruction_bound
 from dptext.audits.subjects import as_record
-from dptext.bounds import reconstruction_bound
+from dptext.audits.trials.pairs import check_neighbours
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import bonferroni, clopper_pearson_lower
 from dptext.privacy.guarantee import Guarantee, Relation, Unit

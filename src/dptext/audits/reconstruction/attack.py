@@ -4,8 +4,8 @@ It holds the mechanism and a pool of N equally likely candidates, and ranks the 
 (white box), or by a surrogate that it trained on simulated releases (black box). What the best j guesses can reach is
 bounded by the guarantee (`bounds.reconstruction_bound`), so success above that refutes it::
 
-    >>> from dptext.audits.pools import random_candidates
-    >>> from dptext.audits.reconstruction import reconstruct
+    >>> from dptext.audits.reconstruction.pools import random_candidates
+    >>> from dptext.audits.reconstruction.attack import reconstruct
     >>> from dptext.sampling.published import PublishedLaplace
     >>> from dptext.sampling.randomness import seeded
     >>> pool = random_candidates(1000, dim=64, clip_norm=1.0, randomness=seeded(1))
@@ -27,12 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.audits.distinguishing import unclaimed
-from dptext.audits.pools import LARGEST_POOL, Candidates, Pool, checked_pool, feasible
+from dptext.audits.bounds import reconstruction_bound
+from dptext.audits.reconstruction.pools import LARGEST_POOL, Candidates, Pool, checked_pool, feasible
+from dptext.audits.reconstruction.surrogate import Score, learn_surrogate
 from dptext.audits.report import Report
 from dptext.audits.subjects import Outputs, Progress, Sampler, Subject, claim_of, sample
-from dptext.audits.surrogate import Score, learn_surrogate
-from dptext.bounds import reconstruction_bound
+from dptext.audits.trials.distinguishing import unclaimed
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.mechanism import HasLatent, VectorNoise

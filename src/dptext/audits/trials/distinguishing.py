@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
+from dptext.audits.bounds import EpsilonLowerBound, epsilon_ceiling, epsilon_from_rates
 from dptext.audits.features import Score, learned_scores
-from dptext.audits.pairs import Pair, checked_pair, worst_latents, worst_pairs
 from dptext.audits.report import Report
 from dptext.audits.subjects import Outputs, Privatizer, Progress, Subject, Value, as_vector, claim_of, sample
-from dptext.bounds import EpsilonLowerBound, epsilon_ceiling, epsilon_from_rates
+from dptext.audits.trials.pairs import Pair, checked_pair, worst_latents, worst_pairs
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import VectorNoise

@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.audits.density_ratio import CertifiedBound
-from dptext.audits.divergence_epsilon import CLAIMS, Direct, Line
+from dptext.audits.divergence.density_ratio import CertifiedBound
+from dptext.audits.divergence.epsilon import CLAIMS, Direct, Line
 from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Json
 

@@ -3,7 +3,7 @@
 None of them makes a guarantee: the curve is estimated, in one embedding, where the true divergence of the texts is at
 least as large. Given the curve, they claim different things::
 
-    >>> from dptext.audits.divergence_epsilon import cheapest_line, direct, paper_line
+    >>> from dptext.audits.divergence.epsilon import cheapest_line, direct, paper_line
     >>> alphas, curve = (2.0, 5.0, 10.0, 20.0), (1.0, 2.5, 5.0, 10.0)  # normal with shift 1: alpha / 2
     >>> round(direct(alphas, curve, delta=1e-5).epsilon, 2)
     4.75
@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.audits.renyi import check_alphas
-from dptext.bounds import accuracy_implies
+from dptext.audits.bounds import accuracy_implies
+from dptext.audits.divergence.renyi import check_alphas
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Json
 

@@ -11,7 +11,7 @@ originals beside it, and there is no row without one::
 
 What is measured is these attackers on these authors. Little success proves nothing: other attackers may do better.
 
-Much success bounds epsilon from below, for replacing one document: `dptext.audits.attribution` has the proof.
+Much success bounds epsilon from below, for replacing one document: `dptext.audits.inference.attribution` has the proof.
 """
 
 from __future__ import annotations
@@ -26,8 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.audits.attribution import AttributionRow, Judge, at_chance, bundles, epsilon_from_attribution, table
-from dptext.audits.authors import (
+from dptext.audits.inference.attribution import (
+    AttributionRow,
+    Judge,
+    at_chance,
+    bundles,
+    epsilon_from_attribution,
+    table,
+)
+from dptext.audits.inference.authors import (
     ENCODER,
     NGRAMS,
     AuthorSplit,
@@ -37,7 +44,7 @@ from dptext.audits.authors import (
     train_encoder,
     train_ngrams,
 )
-from dptext.audits.members import shared_texts
+from dptext.audits.membership.members import shared_texts
 from dptext.audits.report import Report
 from dptext.audits.subjects import Progress
 from dptext.embeddings.vectors import Embedder

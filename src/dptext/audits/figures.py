@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dptext.audits.divergence_report import DEFAULT, LOGISTIC, MLP, PUBLISHED, DivergenceReport
+from dptext.audits.divergence.report import DEFAULT, LOGISTIC, MLP, PUBLISHED, DivergenceReport
 from dptext.audits.roc import Roc
-from dptext.audits.sensitivity import Law, Violations
+from dptext.audits.sensitivity.claims import Law, Violations
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
 from dptext.text.files import Target

@@ -1,7 +1,7 @@
 """Membership inference: was this record in the training data of the model?
 
 `shokri` attacks a classifier as the ADePT paper does (Krishna et al. 2021, section 4.5, after Shokri et al. 2017),
-`lira` (in `dptext.audits.lira`) as Carlini et al. 2022, and `from_scores` takes any score, such as an auto-encoder's
+`lira` (in `dptext.audits.membership.lira`) as Carlini et al. 2022, and `from_scores` takes any score, such as an auto-encoder's
 reconstruction loss. Each reports beside the attack a control, where there is nothing to find, and baselines.
 
 A guarantee of local privacy is about what one release tells of its own record. That a classifier trained on releases
@@ -20,8 +20,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dptext.audits.bounds import EpsilonLowerBound
 from dptext.audits.features import load_sklearn
-from dptext.audits.members import (
+from dptext.audits.membership.members import (
     Scorer,
     Trainer,
     Transform,
@@ -43,7 +44,6 @@ from dptext.audits.roc import (
     true_positives_at,
 )
 from dptext.audits.subjects import Progress
-from dptext.bounds import EpsilonLowerBound
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Json, Relation, format_delta
@@ -70,7 +70,7 @@ class Attack:
         name: what the score is.
         auc: with an interval by bootstrap over records.
         tprs: true positives at 0.1% and 1% false ones.
-        roc: true positive rates from 0.1% to 100% false ones, for `dptext.report.roc_figure`.
+        roc: true positive rates from 0.1% to 100% false ones, for `dptext.audits.figures.roc_figure`.
     """
 
     name: str

@@ -31,14 +31,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.audits.attribution import at_chance, epsilon_from_attribution, table
-from dptext.audits.authors import AuthorSplit
-from dptext.audits.authorship import release_split
-from dptext.audits.members import shared_texts
+from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies, bootstrap
+from dptext.audits.inference.attribution import at_chance, epsilon_from_attribution, table
+from dptext.audits.inference.authors import AuthorSplit
+from dptext.audits.inference.authorship import release_split
+from dptext.audits.inference.sets import Attacker, SetSplit, TextVectors, TrainAttacker, split_sets, standard_attackers
+from dptext.audits.membership.members import shared_texts
 from dptext.audits.roc import area_interval, check_scores
-from dptext.audits.sets import Attacker, SetSplit, TextVectors, TrainAttacker, split_sets, standard_attackers
 from dptext.audits.subjects import Progress
-from dptext.bounds import EpsilonLowerBound, accuracy_implies, bootstrap
 from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson

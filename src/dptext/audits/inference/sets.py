@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.audits.authors import embed_distinct
 from dptext.audits.features import load_sklearn
+from dptext.audits.inference.authors import embed_distinct
 from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.privacy.names import normal_form

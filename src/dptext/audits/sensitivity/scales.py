@@ -2,8 +2,8 @@
 
 Papers print the variance of their noise, or an epsilon from a formula that does not hold there::
 
-    >>> from dptext.audits.calibrations import classical_limit, true_gaussian_epsilon, variance_table
-    >>> from dptext.audits.sensitivity import Claim
+    >>> from dptext.audits.sensitivity.scales import classical_limit, true_gaussian_epsilon, variance_table
+    >>> from dptext.audits.sensitivity.claims import Claim
     >>> from dptext.sampling.noise import Norm
     >>> row = variance_table([1.0], [0.25])[0]
     >>> [round(epsilon, 2) for epsilon in (row.claimed_epsilon, row.true_epsilons[0], row.gaussian_epsilon)]
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dptext import _validate
-from dptext.audits.sensitivity import Claim
+from dptext.audits.sensitivity.claims import Claim
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta, gaussian_epsilon, up
 from dptext.sampling.noise import Norm

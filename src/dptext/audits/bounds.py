@@ -3,7 +3,7 @@
 An attack that tells two neighbouring inputs apart too often refutes a claimed epsilon; no attack proves
 one. The functions here are pure: counts go in, a bound that holds with the stated confidence comes out::
 
-    >>> from dptext.bounds import epsilon_from_rates, epsilon_ceiling
+    >>> from dptext.audits.bounds import epsilon_from_rates, epsilon_ceiling
     >>> bound = epsilon_from_rates(900, 1000, false_positives=120, negatives=1000)
     >>> round(bound.epsilon, 2)
     1.96

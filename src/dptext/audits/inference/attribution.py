@@ -7,7 +7,7 @@ author is a guess among A equally likely inputs, and its expected accuracy is
 
     s <= (e^eps + (A - 1) delta) / (e^eps + A - 1)
 
-by `dptext.bounds.reconstruction_bound`, whose proof asks no more of the P_a: sum P_a(guess a) <= e^eps P_b(guess a) +
+by `dptext.audits.bounds.reconstruction_bound`, whose proof asks no more of the P_a: sum P_a(guess a) <= e^eps P_b(guess a) +
 delta over all pairs a != b; the left side is (A - 1) A s, the right one e^eps A (1 - s) + A (A - 1) delta.
 
 The attacker is any function of one release that was fixed before the release was drawn. It may have learned from other
@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
+from dptext.audits.bounds import EpsilonLowerBound, bootstrap
 from dptext.audits.report import Report
-from dptext.bounds import EpsilonLowerBound, bootstrap
 from dptext.errors import ConfigError
 from dptext.estimates import (
     Estimate,

@@ -4,14 +4,14 @@ D_alpha(P || Q) = ln E_P[(p/q)^(alpha - 1)] / (alpha - 1), in nats; each functio
 number for each order alpha::
 
     >>> import numpy as np
-    >>> from dptext.audits.renyi import gaussian
+    >>> from dptext.audits.divergence.renyi import gaussian
     >>> rng = np.random.default_rng(0)
     >>> first, second = rng.standard_normal((4000, 2)) + [2.0, 0.0], rng.standard_normal((4000, 2))
     >>> gaussian(first, second, (2.0, 5.0)).round(1).tolist()  # true: 4 and 10
     [3.9, 9.8]
 
 These are estimates, wrong in ways that their docstrings name. The learned ones and the bound that is certified are in
-`dptext.audits.density_ratio`.
+`dptext.audits.divergence.density_ratio`.
 """
 
 from __future__ import annotations

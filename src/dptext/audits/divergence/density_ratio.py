@@ -6,7 +6,7 @@ third of the rows on learning, a third on choosing an event and a third on count
 `confidence` whatever was learned::
 
     >>> import numpy as np
-    >>> from dptext.audits.density_ratio import Model, certify, cross_fit
+    >>> from dptext.audits.divergence.density_ratio import Model, certify, cross_fit
     >>> rng = np.random.default_rng(0)
     >>> first, second = rng.standard_normal((3000, 2)) + [1.0, 0.0], rng.standard_normal((3000, 2))
     >>> learned = cross_fit(first, second, model=Model.LOGISTIC, folds=5, seed=0)
@@ -31,9 +31,9 @@ from scipy.special import logsumexp
 from scipy.stats import beta
 
 from dptext import _validate
+from dptext.audits.bounds import epsilon_from_rates, renyi_from_rates
+from dptext.audits.divergence.renyi import check_alphas, check_samples
 from dptext.audits.features import load_sklearn
-from dptext.audits.renyi import check_alphas, check_samples
-from dptext.bounds import epsilon_from_rates, renyi_from_rates
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.privacy.guarantee import Json

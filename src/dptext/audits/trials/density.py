@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.audits.distinguishing import chosen_pairs, unclaimed
-from dptext.audits.fit import SIGNIFICANT, density_p_value, losses
-from dptext.audits.pairs import Pair
 from dptext.audits.report import Report
 from dptext.audits.subjects import Progress, Subject, Value, as_record, as_vector, claim_of, sample
+from dptext.audits.trials.distinguishing import chosen_pairs, unclaimed
+from dptext.audits.trials.pairs import Pair
+from dptext.audits.trials.sampler_fit import SIGNIFICANT, density_p_value, losses
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.mechanism import HasLatent, VectorNoise

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.audits.members import (
+from dptext.audits.membership.attacks import PROXY, Measure, MembershipResult, Scores, seeded_measure
+from dptext.audits.membership.members import (
     Scorer,
     Trainer,
     Transform,
@@ -24,7 +25,6 @@ from dptext.audits.members import (
     logit_confidence,
     train_on,
 )
-from dptext.audits.membership import PROXY, Measure, MembershipResult, Scores, seeded_measure
 from dptext.audits.subjects import Progress
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Json

@@ -32,16 +32,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.audits.authors import embed_distinct
-from dptext.audits.density_ratio import LEAST_ROWS, CertifiedBound, LogRatios, Model, certify, cross_fit
-from dptext.audits.divergence_epsilon import (
-    DELTA,
-    cheapest_line,
-    direct,
-    is_inconsistent,
-    paper_line,
+from dptext.audits.bounds import accuracy_implies
+from dptext.audits.divergence.density_ratio import LEAST_ROWS, CertifiedBound, LogRatios, Model, certify, cross_fit
+from dptext.audits.divergence.epsilon import DELTA, cheapest_line, direct, is_inconsistent, paper_line
+from dptext.audits.divergence.renyi import (
+    ALPHAS,
+    NEIGHBOURS,
+    check_alphas,
+    check_samples,
+    falls,
+    gaussian,
+    knn_count_ratio,
+    knn_poczos_schneider,
 )
-from dptext.audits.divergence_report import (
+from dptext.audits.divergence.report import (
     CHEAPEST,
     DEFAULT,
     DIRECT,
@@ -62,19 +66,9 @@ from dptext.audits.divergence_report import (
     Tested,
     short,
 )
-from dptext.audits.public_space import COMPONENTS, apart, fit_projection
-from dptext.audits.renyi import (
-    ALPHAS,
-    NEIGHBOURS,
-    check_alphas,
-    check_samples,
-    falls,
-    gaussian,
-    knn_count_ratio,
-    knn_poczos_schneider,
-)
+from dptext.audits.divergence.space import COMPONENTS, apart, fit_projection
+from dptext.audits.inference.authors import embed_distinct
 from dptext.audits.subjects import Progress
-from dptext.bounds import accuracy_implies
 from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni

@@ -1,0 +1,1 @@
+"""How far apart are two sets of texts in one embedding?"""

@@ -1,0 +1,1 @@
+"""Attribute inference: who wrote a release, and from which of two sets does it come?"""

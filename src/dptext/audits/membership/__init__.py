@@ -1,0 +1,1 @@
+"""Membership inference: who was in the training set of a model?"""

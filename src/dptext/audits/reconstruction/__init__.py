@@ -1,0 +1,1 @@
+"""Reconstruction: which of several known inputs is behind a release?"""

@@ -1,0 +1,1 @@
+"""Sensitivity claims put to trial."""

@@ -1,0 +1,1 @@
+"""Trials of a guarantee: two neighbouring inputs are told apart by outputs, densities or enumeration."""
