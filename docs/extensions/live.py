@@ -24,9 +24,9 @@ import click
 import typer.main
 
 import dptext as dp
-from dptext.certificate import certificate_path
+from dptext.runs.certificate import certificate_path
 from dptext.cli.app import app
-from dptext.config import SPECS
+from dptext.runs.models import SPECS
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

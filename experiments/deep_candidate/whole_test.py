@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 from grid import SEED, drawn, read_corpus
 
 from dptext.cli.app import app
-from dptext.config import save_model
 from dptext.embeddings.sentence_encoder import SentenceEncoder
 from dptext.mechanisms.sentences import deep_candidate
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
 from dptext.neural.deep_candidate import fit as candidates_fit
+from dptext.runs.models import save_model
 from dptext.sampling.selection import Exponential
 
 #: Seconds in each part.

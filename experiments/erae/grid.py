@@ -29,7 +29,6 @@ import yelp
 
 from dptext.audits.inference.authors import ENCODER, NGRAMS
 from dptext.audits.inference.authorship import attribute_releases
-from dptext.config import AnySpec, load_model, save_model
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import Adept
@@ -38,6 +37,7 @@ from dptext.mechanisms.erae import ErAe
 from dptext.mechanisms.words.random_replacement import RandomReplacement
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
+from dptext.runs.models import AnySpec, load_model, save_model
 from dptext.sampling.randomness import secure
 from dptext.text.records import Record, Release
 from dptext.text.tokens import cut, detokenize, sentences, tokenize

@@ -21,8 +21,8 @@ from grid import SEED, read_posts, split
 
 from dptext.audits.bounds import bootstrap
 from dptext.audits.figures import LINES, drawing
-from dptext.config import load_model
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
+from dptext.runs.models import load_model
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import Target
 from dptext.text.records import Record, Release

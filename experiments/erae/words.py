@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from dptext.config import load_model
 from dptext.neural.erae.network import LOGIT_GRID
+from dptext.runs.models import load_model
 from dptext.text.records import Record
 
 SHOWN = 5

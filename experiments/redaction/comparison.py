@@ -31,7 +31,6 @@ from sklearn.metrics import f1_score
 from dptext.audits.divergence.epsilon import DELTA
 from dptext.audits.inference.sets import LINEAR, TFIDF, train_linear, train_tfidf
 from dptext.audits.inference.trait import infer_trait_from_releases
-from dptext.config import AnySpec
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanism import Mechanism
@@ -45,6 +44,7 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.neural.adept import model as annotated
 from dptext.neural.adept import rewriting
 from dptext.neural.deep_candidate import fit as candidates_fit
+from dptext.runs.models import AnySpec
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 

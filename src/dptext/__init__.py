@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from dptext import audits, errors, testing, utility
     from dptext.audits import bounds
     from dptext.audits import figures as report
-    from dptext.certificate import Certificate
-    from dptext.config import load_model, read_spec, save_model, spec_from_settings
     from dptext.embeddings.vectors import WordVectors, load_word_vectors
     from dptext.estimates import Estimate
-    from dptext.file_runs import Plan, privatize_file
     from dptext.ledger.books import Ledger
     from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
     from dptext.mechanisms.adept.published import PublishedAdept
@@ -41,10 +38,13 @@ if TYPE_CHECKING:
     from dptext.mechanisms.words.random_replacement import RandomReplacement
     from dptext.mechanisms.words.syntf import SynTf
     from dptext.mechanisms.words.word_metric import WordMetric
-    from dptext.payment import Payment
-    from dptext.pipeline import privatize
     from dptext.privacy import accounting, curves
     from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
+    from dptext.runs.certificate import Certificate
+    from dptext.runs.files import Plan, privatize_file
+    from dptext.runs.models import load_model, read_spec, save_model, spec_from_settings
+    from dptext.runs.payment import Payment
+    from dptext.runs.streaming import privatize
     from dptext.sampling import noise, privunit, published, randomness, selection
     from dptext.text.records import Fields, Record, Release, read_records
     from dptext.text.releases import write_releases

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dptext.certificate import certificate_path
-from dptext.file_runs import Plan, privatize_file
 from dptext.mechanism import Mechanism, Spec, releases_labels, releases_vectors
-from dptext.resume import State, state_path
+from dptext.runs.certificate import certificate_path
+from dptext.runs.files import Plan, privatize_file
+from dptext.runs.resume import State, state_path
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.formats import Format
 from dptext.text.records import MAX_CHARACTERS, Record, Release

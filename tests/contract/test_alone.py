@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dptext.config import SPECS
 from dptext.embeddings.vectors import HIDDEN
+from dptext.runs.models import SPECS
 
 READ = {  # by a network whose last bits another text of the batch can change
     "adept": "the encoder reads a text",

@@ -13,14 +13,16 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from dptext import file_checks, file_runs, pipeline
+from dptext import file_checks
 from dptext.audits.trials.distinguishing import separation
-from dptext.certificate import Certificate
 from dptext.errors import ConfigError, DPTextError, PrivacyError
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.redaction.random import RandomRedaction, RandomRedactionMechanism
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.resume import State
+from dptext.runs import files as file_runs
+from dptext.runs import streaming as pipeline
+from dptext.runs.certificate import Certificate
+from dptext.runs.resume import State
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.testing import CHECKS, ContractError, _paired, check_mechanism
 from dptext.text.records import Record, Release

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dptext.config import SPECS
 from dptext.frozen import Frozen
 from dptext.mechanism import settings
 from dptext.mechanisms.redaction.pii import PiiRedaction, PiiRedactionMechanism
+from dptext.runs.models import SPECS
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
 from dptext.text.samples import sample_records

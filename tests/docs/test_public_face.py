@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 import dptext
-from dptext.config import SPECS
+from dptext.runs.models import SPECS
 from dptext.text.samples import sample_records
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ def test_modules_that_export_have_what_they_name() -> None:
 
 
 def test_import_order_cannot_replace_a_function_by_a_module() -> None:
-    code = "import dptext.pipeline, dptext.cli.privatize, dptext; assert callable(dptext.privatize)"
+    code = "import dptext.runs.streaming, dptext.cli.privatize, dptext; assert callable(dptext.privatize)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

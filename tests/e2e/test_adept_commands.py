@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from dptext.cli import demo, utility
 from dptext.cli.app import app, exit_code
-from dptext.config import load_model, save_model
 from dptext.errors import DPTextError
 from dptext.mechanisms.adept.sound import Adept
+from dptext.runs.models import load_model, save_model
 from dptext.text.records import Record, records_digest
 from dptext.text.samples import SAMPLE_LABELS, sample_records
 from dptext.utility.balance import confusion_matrix

@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dptext.cli.app import app, exit_code
-from dptext.config import SPECS
 from dptext.errors import DPTextError
+from dptext.runs.models import SPECS
 from vectored import VectorWords, vector_of
 from vectors import WORDS, sentences
 

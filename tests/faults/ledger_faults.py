@@ -12,13 +12,13 @@ import psycopg
 import pytest
 from ledger_processes import SUBJECT_KEY, limit, request, small_charge, word_metric, write_input
 
-from dptext.certificate import certificate_path
 from dptext.errors import ConfigError, LedgerError
-from dptext.file_runs import Plan, privatize_file
 from dptext.ledger.books import Ledger
 from dptext.ledger.database import Database
 from dptext.mechanism import Mechanism
-from dptext.payment import Payment
+from dptext.runs.certificate import certificate_path
+from dptext.runs.files import Plan, privatize_file
+from dptext.runs.payment import Payment
 from dptext.text.records import Fields
 from postgres import Server
 

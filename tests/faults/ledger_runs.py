@@ -15,11 +15,11 @@ from typing import Any
 
 from ledger_processes import Tell, aside, die, fork, open_ledger, request, word_metric
 
-from dptext.certificate import Certificate, certificate_path
 from dptext.errors import ConfigError, DPTextError, LedgerError
-from dptext.file_runs import Plan, privatize_file
 from dptext.ledger.books import Ledger
-from dptext.payment import Payment
+from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.files import Plan, privatize_file
+from dptext.runs.payment import Payment
 from dptext.text.records import Fields
 
 NOBODY = 65534

@@ -14,11 +14,11 @@ from ledger_processes import (
     word_metric,
 )
 
-from dptext.certificate import Certificate, certificate_path
 from dptext.errors import ConfigError, PrivacyError
-from dptext.file_runs import Plan, privatize_file
 from dptext.ledger.books import Ledger
-from dptext.payment import Payment
+from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.files import Plan, privatize_file
+from dptext.runs.payment import Payment
 from dptext.text.files import sha256_of
 from dptext.text.records import Fields
 

@@ -13,9 +13,9 @@ from ledger_faults import OTHER_SECRET, ROLE_SECRET, Faulty, at, connect, create
 from ledger_processes import Children, request, small_charge, to_first_schema
 
 import postgres as server_of_tests
-from dptext.certificate import certificate_path
 from dptext.errors import LedgerError
 from dptext.ledger.books import Ledger
+from dptext.runs.certificate import certificate_path
 from postgres import Server
 
 

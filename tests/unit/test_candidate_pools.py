@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptext.config import load_model, save_model
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism
 from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES
 from dptext.neural.adept import model as annotated
+from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism

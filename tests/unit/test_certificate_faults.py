@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from dptext.certificate import certificate_path
 from dptext.cli.app import INTERNAL_ERROR, exit_code
 from dptext.cli.explain import explain_certificate
 from dptext.errors import DPTextError
-from dptext.file_runs import Plan, privatize_file
 from dptext.ledger.books import Ledger
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.payment import Payment
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
+from dptext.runs.certificate import certificate_path
+from dptext.runs.files import Plan, privatize_file
+from dptext.runs.payment import Payment
 from dptext.text.formats import Format
 from dptext.text.records import Fields
 from vectors import sentences

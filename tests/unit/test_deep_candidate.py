@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptext.config import load_model, save_model
 from dptext.embeddings.depth import ProjectedCandidates
 from dptext.embeddings.likeness import GRID, STEPS, Evidence, Space
 from dptext.embeddings.vectors import load_glove
@@ -20,6 +19,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.sentences import deep_candidate
 from dptext.mechanisms.sentences.deep_candidate import DEPTH_UTILITIES, UTILITIES, DeepCandidate, DeepCandidateMechanism
 from dptext.privacy.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
+from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record, records_digest
 from dptext.text.samples import sample_records

@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 
 import dptext as dp
 from dptext.cli.app import app
-from dptext.config import SPECS, load_model, save_model, spec_from_settings
 from dptext.embeddings.vectors import load_glove
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import (
@@ -23,6 +22,7 @@ from dptext.mechanism import (
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
 from dptext.mechanisms.adept.published import PublishedAdept
 from dptext.mechanisms.embedded import PUBLIC_ENCODER, Embedded
+from dptext.runs.models import SPECS, load_model, save_model, spec_from_settings
 from dptext.sampling.randomness import seeded
 from dptext.testing import check_mechanism
 from dptext.text.tokens import sentences

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from dptext.config import load_model, save_model
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.erae import ErAe, ErAeMechanism
 from dptext.neural.erae import model as erae_model
 from dptext.neural.erae import network as erae
 from dptext.privacy.guarantee import Basis, Unit
+from dptext.runs.models import load_model, save_model
 from dptext.sampling.hub import LARGEST_EPSILON
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record

@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dptext import file_runs, pipeline
-from dptext.certificate import certificate_path
 from dptext.errors import ConfigError
-from dptext.file_runs import Plan, privatize_file
 from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.pipeline import privatize
-from dptext.resume import State, draft_path, state_path
+from dptext.runs import files as file_runs
+from dptext.runs import streaming as pipeline
+from dptext.runs.certificate import certificate_path
+from dptext.runs.files import Plan, privatize_file
+from dptext.runs.resume import State, draft_path, state_path
+from dptext.runs.streaming import privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.text import releases
 from dptext.text.formats import Format

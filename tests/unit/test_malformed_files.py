@@ -17,20 +17,20 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 from compared import experiment
-from dptext import config
 from dptext.compare.experiment import parse_experiment, read_experiment
 from dptext.compare.recommend import Asked, MeasuredTable, Recommendation, read_measured, recommend, reduced
 from dptext.compare.table import read_json
-from dptext.config import MODEL_FILE, load_model, model_spec, parse_setting, parse_toml, read_spec, save_model
 from dptext.embeddings.vectors import load_vectors, read_array
 from dptext.errors import ConfigError, DataError
-from dptext.file_runs import Plan, privatize_file
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.sentences.truncation import Truncation
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.pages import read_results
 from dptext.privacy.guarantee import Unit
+from dptext.runs import models as config
+from dptext.runs.files import Plan, privatize_file
+from dptext.runs.models import MODEL_FILE, load_model, model_spec, parse_setting, parse_toml, read_spec, save_model
 from dptext.text.records import Fields, OnError, Record, read_records
 from dptext.text.samples import sample_records
 

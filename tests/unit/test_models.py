@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptext import config
-from dptext.config import MODEL_FILE, load_model, save_model
 from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.words.private_phrases import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
+from dptext.runs import models as config
+from dptext.runs.models import MODEL_FILE, load_model, save_model
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
 from vectors import sentences, write_vectors

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from dptext import file_runs
-from dptext.certificate import Certificate, Charged, certificate_path
 from dptext.errors import (
     BudgetExceededError,
     ConfigError,
@@ -17,16 +15,18 @@ from dptext.errors import (
     NoGuaranteeError,
     PrivacyError,
 )
-from dptext.file_runs import Plan, privatize_file
 from dptext.ledger.books import Ledger
 from dptext.ledger.subjects import AS_SPELLED, SubjectKey
 from dptext.mechanisms.words.private_phrases import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.payment import ONE_RECORD, Payment, request_for
-from dptext.pipeline import privatize
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.privacy.names import COMPARED
+from dptext.runs import files as file_runs
+from dptext.runs.certificate import Certificate, Charged, certificate_path
+from dptext.runs.files import Plan, privatize_file
+from dptext.runs.payment import ONE_RECORD, Payment, request_for
+from dptext.runs.streaming import privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Fields, OnError, Record
 from vectors import sentences

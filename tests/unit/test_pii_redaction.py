@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dptext.config import load_model, save_model
 from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
 from dptext.mechanisms.redaction.pii import PiiRedaction, PiiRedactionMechanism, _overlaps, model_version
-from dptext.pipeline import privatize
 from dptext.privacy.guarantee import Basis, NoEvent, Unit
+from dptext.runs.models import load_model, save_model
+from dptext.runs.streaming import privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record

@@ -8,15 +8,16 @@ import numpy as np
 import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
-from dptext import file_runs, pipeline
-from dptext.certificate import Certificate, certificate_path
 from dptext.errors import ConfigError, DataError, IncomparableError, NoGuaranteeError, PrivacyError
-from dptext.file_runs import Plan, privatize_file
 from dptext.mechanism import compared, releases_text, releases_vectors, seen
 from dptext.mechanisms.words.private_phrases import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.pipeline import guarantees, privatize
 from dptext.privacy.guarantee import Basis, Unit
+from dptext.runs import files as file_runs
+from dptext.runs import streaming as pipeline
+from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.files import Plan, privatize_file
+from dptext.runs.streaming import guarantees, privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Fields, Record, Release
 from dptext.text.releases import write_releases

@@ -21,9 +21,9 @@ from dptext.mechanisms.redaction.random import (
     RandomRedaction,
     RandomRedactionMechanism,
 )
-from dptext.pipeline import privatize
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
+from dptext.runs.streaming import privatize
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize

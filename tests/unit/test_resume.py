@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dptext.errors import ConfigError
-from dptext.file_runs import Plan, privatize_file
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.resume import State
+from dptext.runs.files import Plan, privatize_file
+from dptext.runs.resume import State
 from vectors import sentences
 
 PLAN = Plan(batch_size=10)

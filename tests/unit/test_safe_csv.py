@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from dptext import file_runs
 from dptext.errors import ConfigError
-from dptext.file_runs import Plan, privatize_file
 from dptext.mechanisms.redaction.random import RandomRedaction
+from dptext.runs import files as file_runs
+from dptext.runs.files import Plan, privatize_file
 from dptext.sampling.randomness import secure
 from dptext.text.formats import Format
 from dptext.text.records import Fields

@@ -32,12 +32,12 @@ from dptext.cli.fit import NEEDS_NO_TEXT, check_label_field, fitted_on, takes
 from dptext.cli.privatize import fitted
 from dptext.cli.progress import say
 from dptext.cli.utility import chosen_classifier
-from dptext.config import SPECS, AnySpec
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, reads_labels
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
-from dptext.pipeline import require_guarantee
 from dptext.privacy.guarantee import Json
+from dptext.runs.models import SPECS, AnySpec
+from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
 from dptext.text.files import Target
 from dptext.text.records import Fields, Record, read_records

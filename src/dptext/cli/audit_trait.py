@@ -17,11 +17,11 @@ from dptext.cli.fit import NEEDS_NO_TEXT, check_label_field, fitted_on, takes
 from dptext.cli.privatize import fitted
 from dptext.cli.progress import WatchedEncoder, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
-from dptext.config import AnySpec
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, Spec, learns_labels, reads_labels
-from dptext.pipeline import require_guarantee
 from dptext.privacy.guarantee import Json
+from dptext.runs.models import AnySpec
+from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
 from dptext.text.files import Target
 from dptext.text.records import Fields, Record, read_records

@@ -15,16 +15,16 @@ from rich.table import Table
 from dptext.audits.features import load_sklearn
 from dptext.audits.membership.attacks import PROXY, Attack, MembershipResult
 from dptext.audits.membership.members import split_members
-from dptext.certificate import Certificate
 from dptext.cli.audit_membership import Membership, attack_classifier
 from dptext.cli.fit import fitted_on
 from dptext.cli.progress import counted, say
 from dptext.cli.terminal import plain_console
 from dptext.cli.utility import Task, read_back, show_table, table
-from dptext.file_runs import Plan, privatize_file
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import Adept
 from dptext.privacy.guarantee import Json
+from dptext.runs.certificate import Certificate
+from dptext.runs.files import Plan, privatize_file
 from dptext.text.records import LABEL_FIELD, Fields, Record, Release
 from dptext.text.releases import write_releases
 from dptext.text.samples import SAMPLE_LABELS, sample_records

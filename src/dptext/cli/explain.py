@@ -8,16 +8,13 @@ from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Final
 
-from dptext.certificate import SCHEMA, Certificate, certificate_path
 from dptext.cli.privatize import chosen_spec
 from dptext.cli.progress import say
-from dptext.config import MODEL_FILE, AnySpec, model_spec, spec_from_settings
 from dptext.embeddings.vectors import HIDDEN
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
 from dptext.mechanism import releases_text, settings
 from dptext.mechanisms.erae import ErAe
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.pipeline import guarantees
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import (
     ONE_RECORD,
@@ -32,6 +29,9 @@ from dptext.privacy.guarantee import (
     format_epsilon,
 )
 from dptext.privacy.names import COMPARED
+from dptext.runs.certificate import SCHEMA, Certificate, certificate_path
+from dptext.runs.models import MODEL_FILE, AnySpec, model_spec, spec_from_settings
+from dptext.runs.streaming import guarantees
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TruncatedExponential
 from dptext.text.formats import read_whole

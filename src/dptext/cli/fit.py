@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from dptext import _validate
 from dptext.cli.progress import counted, say
 from dptext.cli.stopping import advising
-from dptext.config import SPECS, AnySpec, save_model
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, Spec, learns_labels, releases_labels, settings
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
@@ -24,6 +23,7 @@ from dptext.mechanisms.words.random_replacement import RandomReplacement
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Json, format_delta, format_epsilon
+from dptext.runs.models import SPECS, AnySpec, save_model
 from dptext.text.records import Fields, Record, read_records
 
 if TYPE_CHECKING:  # torch is slow to load

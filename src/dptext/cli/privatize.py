@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dptext.certificate import certificate_path
 from dptext.cli.fit import NEEDS_NO_TEXT, check_label_field
 from dptext.cli.stopping import advising
 from dptext.cli.terminal import bars
-from dptext.config import AnySpec, load_model, parse_setting, read_spec, spec_from_settings
 from dptext.errors import ConfigError, LedgerError
-from dptext.file_runs import Plan, privatize_file
 from dptext.mechanism import Mechanism, reads_labels
 from dptext.privacy.guarantee import Json, format_epsilon
-from dptext.resume import state_path
+from dptext.runs.certificate import certificate_path
+from dptext.runs.files import Plan, privatize_file
+from dptext.runs.models import AnySpec, load_model, parse_setting, read_spec, spec_from_settings
+from dptext.runs.resume import state_path
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import refuse_inputs
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
@@ -28,7 +28,7 @@ from dptext.text.records import Fields, OnError
 from dptext.text.releases import APPENDABLE
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
-    from dptext.payment import Payment
+    from dptext.runs.payment import Payment
 
 _LINE_EVERY_SECONDS = 10.0
 
@@ -162,7 +162,7 @@ def payment(
     if ledger is None:
         raise ConfigError("Expected --ledger with --account: the books that the account is in.")
     from dptext.cli.budget import opened
-    from dptext.payment import Payment
+    from dptext.runs.payment import Payment
 
     return Payment(opened(ledger, subject_key, named=named), account, charge_key)
 

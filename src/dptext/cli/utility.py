@@ -15,11 +15,9 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from dptext.certificate import Certificate, certificate_path
 from dptext.cli.fit import chosen_seed
 from dptext.cli.progress import WatchedEncoder, counted, say
 from dptext.cli.terminal import plain_console
-from dptext.config import load_model, on_device, spec_from_settings
 from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
@@ -27,6 +25,8 @@ from dptext.mechanism import releases_labels, settings
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.privacy.guarantee import Json, Unit
+from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.models import load_model, on_device, spec_from_settings
 from dptext.sampling.randomness import seeded
 from dptext.text.formats import Format, detect_format, read_whole
 from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release, read_records

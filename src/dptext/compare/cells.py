@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from dptext.compare.experiment import REFERENCES, Experiment, MechanismPlan
-from dptext.config import SPECS, AnySpec, spec_from_settings
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import settings
 from dptext.mechanisms.embedded import Embedded
 from dptext.privacy.guarantee import Basis, Guarantee, Json, Unit
+from dptext.runs.models import SPECS, AnySpec, spec_from_settings
 from dptext.text.files import sha256_of
 from dptext.text.formats import file_error
 

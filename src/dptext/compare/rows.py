@@ -18,11 +18,11 @@ from dptext.compare.cells import Cell, lifted
 from dptext.compare.corpora import Corpus
 from dptext.compare.experiment import Experiment
 from dptext.compare.measure import Lens, Number, Released, measured
-from dptext.config import AnySpec, spec_from_settings
 from dptext.mechanism import Mechanism, releases_labels, releases_text
 from dptext.mechanisms.adept.published import PublishedAdept
-from dptext.pipeline import SEEDED, privatize
 from dptext.privacy.guarantee import Guarantee, Json, Unit
+from dptext.runs.models import AnySpec, spec_from_settings
+from dptext.runs.streaming import SEEDED, privatize
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.records import Record, Release
 from dptext.utility.tables import ORIGINAL, baselines

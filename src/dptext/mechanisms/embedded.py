@@ -55,7 +55,7 @@ class Embedded:
     device: str = "cpu"
     kind: Literal["embedded"] = field(default="embedded", init=False)
 
-    #: How `dptext.config` reads the field that is another spec.
+    #: How `dptext.runs.models` reads the field that is another spec.
     __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True}
 
     def __post_init__(self) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from dptext.compare.cells import ANY_LABELS, Cell, plan_cells
 from dptext.compare.experiment import DATA, Experiment, read_experiment
-from dptext.config import SPECS
 from dptext.errors import ConfigError
+from dptext.runs.models import SPECS
 
 FOLDER = Path(__file__).parents[3] / "experiments"
 FILES = sorted(FOLDER.glob("*.toml"))

@@ -16,7 +16,8 @@ def run(program: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "modules", ["dptext", "dptext.pipeline", "dptext.file_runs", "dptext.certificate", "dptext.ledger.entries"]
+    "modules",
+    ["dptext", "dptext.runs.streaming", "dptext.runs.files", "dptext.runs.certificate", "dptext.ledger.entries"],
 )
 def test_importing_loads_no_database(modules: str) -> None:
     program = f"import sys, {modules}; print([name for name in {HEAVY} if name in sys.modules])"

@@ -19,8 +19,6 @@ pytest.importorskip("safetensors")
 
 from safetensors.torch import load_file, save_file  # noqa: E402
 
-from dptext import config  # noqa: E402
-from dptext.config import load_model, save_model  # noqa: E402
 from dptext.errors import ConfigError, MissingExtraError  # noqa: E402
 from dptext.mechanisms.adept.published import PublishedAdept  # noqa: E402
 from dptext.mechanisms.adept.sound import Adept, AdeptCodebook  # noqa: E402
@@ -28,6 +26,8 @@ from dptext.mechanisms.candidates.rankers import latents_ranker  # noqa: E402
 from dptext.neural.adept import model as annotated  # noqa: E402
 from dptext.neural.adept.model import load_autoencoder, load_fitted  # noqa: E402
 from dptext.neural.adept.network import Decoding  # noqa: E402
+from dptext.runs import models as config  # noqa: E402
+from dptext.runs.models import load_model, save_model  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402

@@ -13,8 +13,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("opacus")
 
-from dptext import config  # noqa: E402
-from dptext.config import MODEL_FILE, load_model, save_model  # noqa: E402
 from dptext.embeddings.devices import require_device  # noqa: E402
 from dptext.embeddings.sentence_encoder import load_sentence_encoder  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
@@ -26,6 +24,8 @@ from dptext.mechanisms.candidates.label_only import LabelOnly  # noqa: E402
 from dptext.mechanisms.embedded import Embedded  # noqa: E402
 from dptext.neural.adept import model as annotated  # noqa: E402
 from dptext.neural.adept.model import load_autoencoder  # noqa: E402
+from dptext.runs import models as config  # noqa: E402
+from dptext.runs.models import MODEL_FILE, load_model, save_model  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.samples import SAMPLE_LABELS, sample_records  # noqa: E402
 

@@ -111,7 +111,7 @@ class PiiRedaction:
     def load(self, folder: Path) -> PiiRedactionMechanism:
         """The mechanism of this spec; nothing is read from the folder.
 
-        The tagger is that of the installed packages; `dptext.config.load_model` refuses one of other versions, which
+        The tagger is that of the installed packages; `dptext.runs.models.load_model` refuses one of other versions, which
         has another digest.
 
         Raises:

@@ -1,6 +1,6 @@
 """The one use case: read private records, release privatized ones, say what was guaranteed.
 
-`privatize` streams from records to releases; `dptext.file_runs` goes from file to file.
+`privatize` streams from records to releases; `dptext.runs.files` goes from file to file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dptext.sampling.randomness import Randomness, secure
 from dptext.text.records import Record, Release, batches
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
-    from dptext.payment import Payment
+    from dptext.runs.payment import Payment
 
 Output = TypeVar("Output")
 

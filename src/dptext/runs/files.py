@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from dptext import _validate
-from dptext.certificate import Certificate, Charged, certificate_path
 from dptext.errors import (
     ConfigError,
     DataError,
@@ -28,9 +27,10 @@ from dptext.errors import (
     PrivacyError,
 )
 from dptext.mechanism import Mechanism, releases_labels, releases_text, releases_vectors, settings
-from dptext.pipeline import BATCH_SIZE, guarantees, limited, released, require_guarantee
 from dptext.privacy.guarantee import Guarantee, Json, Unit
-from dptext.resume import State, draft_path, fingerprint, state_path
+from dptext.runs.certificate import Certificate, Charged, certificate_path
+from dptext.runs.resume import State, draft_path, fingerprint, state_path
+from dptext.runs.streaming import BATCH_SIZE, guarantees, limited, released, require_guarantee
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.files import create_private, open_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
 from dptext.text.formats import Format, file_format, is_compressed
@@ -40,7 +40,7 @@ from dptext.text.releases import APPENDABLE, blocks, open_writer, release_column
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Account, Charge, Request
     from dptext.ledger.subjects import SubjectsDigest
-    from dptext.payment import Payment
+    from dptext.runs.payment import Payment
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""From records to releases: streaming, files, certificates, payment, saved models, verification."""
