@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from dptext.cli.app import app
 from dptext.compare import measure
+from dptext.compare.report import frontier, page, read_results, summary, write_page, write_private_page
+from dptext.compare.report.cautions import cautions
+from dptext.compare.report.figures import marker_svg, panel_svg
+from dptext.compare.report.results import Row
 from dptext.errors import ConfigError
-from dptext.pages import frontier, page, read_results, summary, write_page, write_private_page
-from dptext.pages.cautions import cautions
-from dptext.pages.figures import marker_svg, panel_svg
-from dptext.pages.results import Row
 from dptext.privacy.guarantee import Basis, Trust, Unit
 from dptext.text.files import Target
 from pages_folder import CORPORA, METRICS, ORIGINALS, Folder, everything, guarantee

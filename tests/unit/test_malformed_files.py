@@ -19,6 +19,7 @@ import pytest
 from compared import experiment
 from dptext.compare.experiment import parse_experiment, read_experiment
 from dptext.compare.recommend import Asked, MeasuredTable, Recommendation, read_measured, recommend, reduced
+from dptext.compare.report import read_results
 from dptext.compare.table import read_json
 from dptext.embeddings.vectors import load_vectors, read_array
 from dptext.errors import ConfigError, DataError
@@ -26,7 +27,6 @@ from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.sentences.truncation import Truncation
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.pages import read_results
 from dptext.privacy.guarantee import Unit
 from dptext.runs import models as config
 from dptext.runs.files import Plan, privatize_file

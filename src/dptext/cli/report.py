@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from dptext.compare.report import Written, markdown, read_results, write_page, write_private_page
 from dptext.errors import ConfigError
-from dptext.pages import Written, markdown, read_results, write_page, write_private_page
 from dptext.text.files import Target
 
 PAGE = "report.html"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from dptext.pages.frontier import Frontier, Panel, Series, in_words
-from dptext.pages.summary import without_folders
+from dptext.compare.report.frontier import Frontier, Panel, Series, in_words
+from dptext.compare.report.summary import without_folders
 from dptext.privacy.guarantee import format_epsilon
 
 COLORS: Final = 5

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dptext.pages.results import PUBLIC_ONLY, Results, Row
-from dptext.pages.summary import (
+from dptext.compare.report.results import PUBLIC_ONLY, Results, Row
+from dptext.compare.report.summary import (
     REFUTED,
     Key,
     Measured,

@@ -13,21 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from dptext.errors import MissingExtraError
-from dptext.pages.cautions import cautions
-from dptext.pages.figures import marker_svg, panel_svg
-from dptext.pages.frontier import Frontier, frontiers, in_brief, undrawn
-from dptext.pages.results import (
-    CELLS,
-    EXPERIMENT,
-    TABLE,
-    Results,
-    Row,
-    Sample,
-    private_samples,
-    read_results,
-)
-from dptext.pages.summary import (
+from dptext.compare.report.cautions import cautions
+from dptext.compare.report.figures import marker_svg, panel_svg
+from dptext.compare.report.frontier import Frontier, frontiers, in_brief, undrawn
+from dptext.compare.report.results import CELLS, EXPERIMENT, TABLE, Results, Row, Sample, private_samples, read_results
+from dptext.compare.report.summary import (
     document_epsilon,
     first_rows,
     listed,
@@ -38,6 +28,7 @@ from dptext.pages.summary import (
     row_names,
     without_folders,
 )
+from dptext.errors import MissingExtraError
 from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Guarantee, Json, Unit, format_epsilon
 from dptext.text.files import Target
 
@@ -116,7 +107,7 @@ def load_environment() -> Environment:
     except ImportError as error:
         raise MissingExtraError('The page needs Jinja2. Install it: pip install "dptext[report]"') from error
     found = Environment(
-        loader=PackageLoader("dptext.pages"),
+        loader=PackageLoader("dptext.compare.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dptext.pages.results import ORIGINAL, PUBLIC_ONLY, RANDOM, Row
-from dptext.pages.summary import (
+from dptext.compare.report.results import ORIGINAL, PUBLIC_ONLY, RANDOM, Row
+from dptext.compare.report.summary import (
     Key,
     Measured,
     first_rows,

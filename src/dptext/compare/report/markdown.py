@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from dptext.compare.report.results import Results, Row
+from dptext.compare.report.summary import document_epsilon, first_rows, measured, names, privacy, row_names
 from dptext.errors import ConfigError
-from dptext.pages.results import Results, Row
-from dptext.pages.summary import document_epsilon, first_rows, measured, names, privacy, row_names
 
 #: Shown where none are asked for: what is kept, what a task gets, what an attacker gets.
 METRICS: Final = ("fidelity.cosine", "fidelity.label_kept", "classification.accuracy", "authorship.adaptive")

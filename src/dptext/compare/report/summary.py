@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from dptext.pages.results import ORIGINAL, Row
+from dptext.compare.report.results import ORIGINAL, Row
 from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Unit, format_delta, format_epsilon
 
 #: What the metrics mean, and where more is worse for privacy. A metric that is not here is shown without words.
