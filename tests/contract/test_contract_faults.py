@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from dptext import file_checks
 from dptext.audits.trials.distinguishing import separation
 from dptext.errors import ConfigError, DPTextError, PrivacyError
 from dptext.mechanisms.candidates.label_only import LabelOnly
@@ -25,6 +24,7 @@ from dptext.runs.certificate import Certificate
 from dptext.runs.resume import State
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.testing import CHECKS, ContractError, _paired, check_mechanism
+from dptext.testing import shapes as file_checks
 from dptext.text.records import Record, Release
 from vectored import VectorMechanism, VectorWords, vector_of
 from vectors import WORDS

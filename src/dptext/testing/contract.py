@@ -32,11 +32,11 @@ from dptext import audits
 from dptext.audits.trials.distinguishing import separation
 from dptext.audits.trials.enumeration import enumerable
 from dptext.errors import ConfigError, DPTextError
-from dptext.file_checks import left_behind, told_by_shapes
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Mechanism, compared, output_fault, seen, settings
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Basis, Guarantee, event_from_dict, event_to_dict
 from dptext.sampling.randomness import secure, seeded
+from dptext.testing.shapes import left_behind, told_by_shapes
 from dptext.text.records import Record, Release
 
 _LONG = 10_000
