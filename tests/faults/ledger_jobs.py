@@ -16,7 +16,7 @@ from ledger_processes import Tell, aside, fork, limit, open_ledger, request, sma
 from ledger_runs import as_nobody, crash_run, kill_runs, on_a_full_disk, run_twice_at_once
 
 from dptext.errors import DPTextError, LedgerError
-from dptext.ledger import rows
+from dptext.ledger import statements as rows
 from dptext.ledger.books import Ledger
 
 # -------------------------------------------------------------------------------------------------- the crowd

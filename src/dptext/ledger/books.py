@@ -29,7 +29,8 @@ import sqlalchemy as sa
 
 from dptext import _validate
 from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
-from dptext.ledger import rows, verification
+from dptext.ledger import statements as rows
+from dptext.ledger import verification
 from dptext.ledger.database import WAIT_SECONDS, Database
 from dptext.ledger.entries import (
     UNITS,

@@ -9,7 +9,7 @@ from itertools import groupby
 import sqlalchemy as sa
 
 from dptext.errors import ConfigError, IncomparableError, LedgerError
-from dptext.ledger import rows
+from dptext.ledger import statements as rows
 from dptext.ledger.entries import (
     Account,
     Request,

@@ -8,7 +8,7 @@ import pytest
 from ledger_tools import Raw, fresh, opened, request
 
 from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
-from dptext.ledger import rows
+from dptext.ledger import statements as rows
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Request, Terms
 from dptext.privacy.guarantee import Basis, GaussianEvent, TopKEvent, Trust
