@@ -35,9 +35,10 @@ from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMech
 from dptext.neural.adept.model import AnnotatedModel
 from dptext.neural.adept.training import Progress, Schedule, train
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Guarantee, Json
+from dptext.privacy.guarantee import Guarantee
 from dptext.sampling.noise import clip
 from dptext.sampling.randomness import seeded
+from dptext.types import Json
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY, baselines, utility_table
 
 SEED = 20250101

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from grid import CLIPS, DATASETS, LONGER, Cell, every_cell, read_cell
 
-from dptext.audits.figures import LINES, drawing, roc_figure
 from dptext.audits.roc import Roc
+from dptext.report import LINES, drawing, roc_figure
 from dptext.text.files import Target
 
 if TYPE_CHECKING:

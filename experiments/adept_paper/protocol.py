@@ -27,9 +27,9 @@ from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.words.private_phrases import PrivatePhrases, PrivatePhrasesMechanism
 from dptext.neural.classifiers.intent import train_intent_classifier
-from dptext.privacy.guarantee import Json
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
+from dptext.types import Json
 from dptext.utility.classification import evaluate
 from dptext.utility.fidelity import fidelity
 from dptext.utility.tables import baselines

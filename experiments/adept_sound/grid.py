@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from dptext import Adept, Candidates, Fields, LabelOnly, Record, Release, privatize, read_records, write_releases
 from dptext.embeddings import sentence_encoder
@@ -28,6 +27,7 @@ from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import AdeptCodebook
 from dptext.neural.adept import model as annotated
 from dptext.neural.adept.rewriting import best_k
+from dptext.types import Floats, Singles
 from dptext.utility.tables import baselines, utility_table
 
 SEED = 20250101
@@ -64,9 +64,9 @@ class Remembered:
     def __init__(self) -> None:
         self._encoder = sentence_encoder.load_sentence_encoder()
         self.name, self.dim, self.digest = self._encoder.name, self._encoder.dim, self._encoder.digest
-        self._known: dict[str, NDArray[np.float32]] = {}
+        self._known: dict[str, Singles] = {}
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float64]:
+    def embed(self, texts: Sequence[str]) -> Floats:
         """Unit vectors `(n_texts, dim)`."""
         fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
         self._known.update(zip(fresh, self._encoder.embed(fresh).astype(np.float32), strict=True))

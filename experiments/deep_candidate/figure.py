@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from grid import ALL, CLASSIFIER, EPSILON_OF_SIZES, EPSILONS, SIZES, name_of, read_cells
 
-from dptext.audits.figures import drawing
+from dptext.report import drawing
 from dptext.sampling.selection import Exponential
 from dptext.text.files import Target
 

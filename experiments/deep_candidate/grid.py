@@ -44,8 +44,8 @@ from dptext.neural.deep_candidate.scores import Utility
 from dptext.sampling.randomness import secure
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize
+from dptext.types import Floats
 
-Floats = NDArray[np.float64]
 Recoding = Literal["none", "clusters", "labels"]
 SEED = 60
 MIN_SENTENCES = 8

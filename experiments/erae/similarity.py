@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from grid import SEED, read_posts, split
 
-from dptext.audits.bounds import bootstrap
-from dptext.audits.figures import LINES, drawing
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
+from dptext.report import LINES, drawing
 from dptext.runs.models import load_model
+from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import Target
 from dptext.text.records import Record, Release

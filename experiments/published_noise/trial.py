@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dptext import audits
-from dptext.audits.figures import Bounds, Success, bounds_figure, reconstruction_figure
 from dptext.mechanism import VectorNoise
+from dptext.report import Bounds, Success, bounds_figure, reconstruction_figure
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace

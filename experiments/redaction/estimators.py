@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import quad
 
 from dptext.audits.divergence.density_ratio import Model, certify, cross_fit
 from dptext.audits.divergence.renyi import gaussian, knn_count_ratio, knn_poczos_schneider
+from dptext.types import Floats
 
-Floats = NDArray[np.float64]
 ALPHAS = (2.0, 5.0)
 DIMENSIONS = (2, 16, 64, 384)
 SIZES = (2_000, 10_000)

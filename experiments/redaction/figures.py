@@ -26,7 +26,9 @@ from dptext.audits.divergence.report import (
     DivergenceReport,
     Tested,
 )
-from dptext.audits.figures import (
+from dptext.audits.inference.sets import LINEAR, TFIDF
+from dptext.estimates import Estimate
+from dptext.report import (
     LINES,
     Levels,
     divergence_figure,
@@ -34,8 +36,6 @@ from dptext.audits.figures import (
     drawing,
     epsilon_levels_figure,
 )
-from dptext.audits.inference.sets import LINEAR, TFIDF
-from dptext.estimates import Estimate
 from dptext.text.files import Target
 
 NAMES = {"sentence": "sentence encoder", "medical": "fine-tuned on medical topics", "glove": "GloVe", "tfidf": "TF-IDF"}

@@ -27,7 +27,8 @@ import numpy as np
 
 from dptext import audits
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Guarantee, MetricEvent, Unit
+from dptext.privacy.events import MetricEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.randomness import Randomness
 from dptext.text.tokens import TOKEN_COUNT
 

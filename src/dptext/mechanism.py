@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dptext.privacy.guarantee import Event, Guarantee, Json, Unit
+from dptext.privacy.events import Event
+from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Output_co, Record, Release
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats, Json
 
 
 @runtime_checkable

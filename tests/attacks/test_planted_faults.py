@@ -15,7 +15,8 @@ from dptext.audits.provenance import broken_assumptions, records_digest
 from dptext.errors import IncomparableError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, PureEvent, Relation, Unit
+from dptext.privacy.events import PureEvent
+from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.noise import Gaussian, GridLaplace
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded, uniform_below

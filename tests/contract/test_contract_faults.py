@@ -23,8 +23,9 @@ from dptext.runs import streaming as pipeline
 from dptext.runs.certificate import Certificate
 from dptext.runs.resume import State
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.testing import CHECKS, ContractError, _paired, check_mechanism
+from dptext.testing import CHECKS, ContractError, check_mechanism
 from dptext.testing import shapes as file_checks
+from dptext.testing.contract import _paired
 from dptext.text.records import Record, Release
 from vectored import VectorMechanism, VectorWords, vector_of
 from vectors import WORDS

@@ -61,7 +61,7 @@ def test_the_archives_hold_what_they_should(built: Path) -> None:
     modules = {
         f"dptext/{path.relative_to(ROOT / 'src' / 'dptext')}" for path in (ROOT / "src" / "dptext").rglob("*.py")
     }
-    data = {f"dptext/pages/templates/{name}" for name in ("report.html", "report.css")}
+    data = {f"dptext/compare/report/templates/{name}" for name in ("report.html", "report.css")}
     assert modules | data | {"dptext/py.typed", "dptext/compare/measured.json"} <= names
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"dptext"}
     with tarfile.open(sdist) as archive:

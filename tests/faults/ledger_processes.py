@@ -27,7 +27,8 @@ from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Request
 from dptext.ledger.subjects import SubjectKey
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.privacy.guarantee import Guarantee, PureEvent, Relation, Unit
+from dptext.privacy.events import PureEvent
+from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from vectors import sentences
 
 SUBJECT_KEY = SubjectKey(b"a key that every test may know!!")

@@ -12,19 +12,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit
 
 from dptext.mechanism import VectorNoise
 from dptext.sampling import noise, privunit, published, randomness
 from dptext.sampling.randomness import Randomness, seeded
+from dptext.types import Floats, Integers, UInt64s
 
 FALSE_ALARM = 1e-4
 N = 60_000
 
 
-def fits_discrete(draws: NDArray[np.int64], log_weight: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> bool:
+def fits_discrete(draws: Integers, log_weight: Callable[[Floats], Floats]) -> bool:
     """Chi-square of integers against weights e^log_weight(x), tails pooled."""
     reach = int(np.abs(draws).max()) * 2 + 10
     support = np.arange(-reach, reach + 1)
@@ -37,7 +37,7 @@ def fits_discrete(draws: NDArray[np.int64], log_weight: Callable[[NDArray[np.flo
     return stats.chisquare(pooled(observed), pooled(expected)).pvalue > FALSE_ALARM
 
 
-def fits_continuous(draws: NDArray[np.float64], cdf: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> bool:
+def fits_continuous(draws: Floats, cdf: Callable[[Floats], Floats]) -> bool:
     return stats.kstest(draws, cdf).pvalue > FALSE_ALARM
 
 
@@ -136,7 +136,7 @@ def test_uniform_open_reaches_its_tail() -> None:
             super().__init__(None)
             self.words = iter([0, 5, 1 << 63, 0, 7, 0, 9999])
 
-        def uint64(self, size: int) -> NDArray[np.uint64]:
+        def uint64(self, size: int) -> UInt64s:
             return np.array([next(self.words) for _ in range(size)], np.uint64)
 
     values = randomness.uniform_open(3, Low())
@@ -231,7 +231,7 @@ def test_privunit_draws_its_density(dim: int, epsilon: float) -> None:
     cosine = (points * x).sum(axis=1)
     q = math.exp(cap.log_q)
 
-    def cdf(t: NDArray[np.float64], p: float = cap.p) -> NDArray[np.float64]:
+    def cdf(t: Floats, p: float = cap.p) -> Floats:
         above = stats.beta(a, a).sf((np.asarray(t) + 1) / 2)  # accurate in the small cap
         outside = (1 - np.maximum(above, q)) / (1 - q)
         return (1 - p) * outside + p * (1 - np.minimum(above, q) / q)
@@ -246,12 +246,10 @@ def test_privunit_draws_its_density(dim: int, epsilon: float) -> None:
 
 # ------------------------------------------------------------------------ declared densities
 
-Release = Callable[[NDArray[np.float64], Randomness], NDArray[np.float64]]
+Release = Callable[[Floats, Randomness], Floats]
 
 
-def fits_density(
-    mechanism: VectorNoise, release: Release, first: NDArray[np.float64], second: NDArray[np.float64], runs: int = N
-) -> bool:
+def fits_density(mechanism: VectorNoise, release: Release, first: Floats, second: Floats, runs: int = N) -> bool:
     """Whether the odds of the first latent, given an output, are those of the declared density.
 
     A fair coin picks the latent of each run; given the outputs the coins are independent with probability
@@ -273,7 +271,7 @@ def fits_density(
     return bins == 0 or stats.chi2.sf(statistic, bins) > FALSE_ALARM
 
 
-def two_latents(dim: int, distance: float) -> NDArray[np.float64]:
+def two_latents(dim: int, distance: float) -> Floats:
     rng = np.random.default_rng(0)
     first, towards = rng.normal(size=(2, dim))
     first *= 0.7 / np.linalg.norm(first)
@@ -318,7 +316,7 @@ def test_privunit_draws_its_declared_density(dim: int, epsilon: float) -> None:
         odds = mechanism.cap.log_odds + (1 / factor - 1) * epsilon
         cap = replace(mechanism.cap, log_odds=odds, p=float(expit(odds)))
 
-        def release(x: NDArray[np.float64], source: Randomness) -> NDArray[np.float64]:
+        def release(x: Floats, source: Randomness) -> Floats:
             if isinstance(mechanism, privunit.PrivUnitSphere):
                 return noise.rounded(privunit._around(noise.unit(x), cap, source), mechanism.grid) / cap.m
             inner, last = mechanism._lifted(x)
@@ -339,7 +337,7 @@ def test_a_density_that_forgets_the_rounding_of_privunit_is_noticed() -> None:
     """The rounded point taken for the drawn one: some V seem to lie outside their cap."""
 
     class Naive(privunit.PrivUnit):
-        def log_density(self, released: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        def log_density(self, released: Floats, vectors: Floats) -> Floats:
             inner, last = self._lifted(vectors)
             points = released * self.cap.m / self.clip_norm
             height = np.sqrt(np.maximum(0.0, 1 - np.square(points).sum(axis=1)))

@@ -13,23 +13,19 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.privacy import accounting, curves
 from dptext.privacy.accounting import calibrate, epsilon, guarantee, lift
 from dptext.privacy.curves import dominating, top_k_probabilities
-from dptext.privacy.guarantee import (
+from dptext.privacy.events import (
     ApproximateEvent,
-    Basis,
     ExponentialEvent,
     GaussianEvent,
-    Guarantee,
     MetricEvent,
     NoEvent,
     PureEvent,
-    Relation,
     SampledGaussianEvent,
     TopKEvent,
-    Trust,
     TwoSetEvent,
-    Unit,
     ZcdpEvent,
 )
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
 
 S, K = 20_000, 5
 

@@ -11,24 +11,20 @@ import pytest
 from dptext.embeddings.likeness import Evidence, on_grid
 from dptext.errors import ConfigError, IncomparableError, PrivacyError
 from dptext.privacy import accounting, curves
-from dptext.privacy.guarantee import (
-    RECORD_COUNT,
+from dptext.privacy.events import (
     ApproximateEvent,
-    Basis,
     Event,
     ExponentialEvent,
     GaussianEvent,
     MetricEvent,
     NoEvent,
     PureEvent,
-    Relation,
     SampledGaussianEvent,
     TopKEvent,
-    Trust,
     TwoSetEvent,
-    Unit,
     ZcdpEvent,
 )
+from dptext.privacy.guarantee import RECORD_COUNT, Basis, Relation, Trust, Unit
 from dptext.sampling.hub import Hub
 from dptext.sampling.noise import Gaussian
 from dptext.sampling.randomness import secure

@@ -20,7 +20,8 @@ from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
 from dptext.mechanisms.adept import latent  # noqa: E402
 from dptext.mechanisms.adept import sound as adept  # noqa: E402
 from dptext.mechanisms.adept.sound import NOISES, PUBLIC_MODEL, Adept, AdeptCodebook, AdeptNoise  # noqa: E402
-from dptext.privacy.guarantee import Basis, PureEvent, Relation, Trust, Unit  # noqa: E402
+from dptext.privacy.events import PureEvent  # noqa: E402
+from dptext.privacy.guarantee import Basis, Relation, Trust, Unit  # noqa: E402
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm  # noqa: E402
 from dptext.sampling.privunit import PrivUnit  # noqa: E402
 from dptext.sampling.randomness import secure, seeded  # noqa: E402

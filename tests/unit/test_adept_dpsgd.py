@@ -21,7 +21,8 @@ from dptext.neural.adept.network import Architecture, AutoEncoder, encode, shift
 from dptext.neural.adept.private_training import ClippedGradients, PrivateSchedule, RecordLstm, sampled, train_privately
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, SampledGaussianEvent, Trust, Unit
+from dptext.privacy.events import SampledGaussianEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import seeded
 from dptext.testing import CHECKS, check_mechanism

@@ -17,7 +17,6 @@ from scipy.stats import binom
 from dptext.audits.bounds import (
     EpsilonLowerBound,
     accuracy_implies,
-    bootstrap,
     epsilon_ceiling,
     epsilon_from_rates,
     one_run,
@@ -25,7 +24,9 @@ from dptext.audits.bounds import (
     renyi_from_rates,
 )
 from dptext.errors import ConfigError
+from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import seeded, uniform_below
+from dptext.types import Floats
 
 TOLERANCE = 1e-9  # quantiles of neighbouring arguments may differ by their own rounding
 
@@ -489,7 +490,7 @@ class TestAccuracy:
             accuracy_implies(accuracy, delta=delta)
 
 
-def mean(rows: NDArray[np.float64]) -> float:
+def mean(rows: Floats) -> float:
     return float(rows.mean())
 
 
@@ -516,7 +517,7 @@ class TestBootstrap:
         scores = np.arange(20.0)
         rows = np.stack([scores, 2 * scores], axis=1)
 
-        def broken_pairs(sample: NDArray[np.float64]) -> float:
+        def broken_pairs(sample: Floats) -> float:
             return float((sample[:, 1] != 2 * sample[:, 0]).sum())
 
         assert bootstrap(rows, broken_pairs, source=seeded(0)).high == 0.0
@@ -524,7 +525,7 @@ class TestBootstrap:
     def test_contains_a_biased_statistic_and_is_repeatable(self) -> None:
         values = np.random.default_rng(3).normal(size=30)
 
-        def distinct(sample: NDArray[np.float64]) -> float:
+        def distinct(sample: Floats) -> float:
             return float(len(np.unique(sample)))  # every resample has fewer
 
         estimate = bootstrap(values, distinct, source=seeded(5))

@@ -23,7 +23,8 @@ from dptext.mechanism import HasDistribution, seen, settings
 from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism, Pool
 from dptext.mechanisms.candidates.rankers import PUBLIC_CANDIDATES, Ranker, words_ranker
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
+from dptext.privacy.events import ExponentialEvent, PureEvent
+from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism

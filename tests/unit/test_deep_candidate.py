@@ -18,7 +18,8 @@ from dptext.embeddings.vectors import load_glove
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.sentences import deep_candidate
 from dptext.mechanisms.sentences.deep_candidate import DEPTH_UTILITIES, UTILITIES, DeepCandidate, DeepCandidateMechanism
-from dptext.privacy.guarantee import Basis, ExponentialEvent, PureEvent, Relation, Unit
+from dptext.privacy.events import ExponentialEvent, PureEvent
+from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record, records_digest

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
@@ -12,8 +11,7 @@ from dptext.privacy.curves import gaussian_delta
 from dptext.sampling import noise, privunit, published
 from dptext.sampling.noise import Norm
 from dptext.sampling.randomness import seeded
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats
 
 
 def every(dim: int) -> list[VectorNoise]:

@@ -7,24 +7,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import ConfigError, IncomparableError
-from dptext.privacy.guarantee import (
+from dptext.privacy.events import (
     ApproximateEvent,
-    Basis,
     ExponentialEvent,
     GaussianEvent,
-    Guarantee,
     MetricEvent,
     NoEvent,
     PureEvent,
-    Relation,
     SampledGaussianEvent,
     TopKEvent,
-    Trust,
     TwoSetEvent,
-    Unit,
     ZcdpEvent,
     event_from_dict,
     event_to_dict,
+)
+from dptext.privacy.guarantee import (
+    Basis,
+    Guarantee,
+    Relation,
+    Trust,
+    Unit,
     format_delta,
     format_epsilon,
     weakest,

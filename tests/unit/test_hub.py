@@ -13,7 +13,8 @@ from scipy import stats
 
 from dptext.errors import ConfigError
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Relation, TopKEvent, Unit
+from dptext.privacy.events import TopKEvent
+from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.hub import PARTS, Hub
 from dptext.sampling.randomness import secure
 

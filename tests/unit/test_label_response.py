@@ -7,7 +7,7 @@ import pytest
 
 from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import TopKEvent
+from dptext.privacy.events import TopKEvent
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import secure
 

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from dptext.errors import ConfigError
 from dptext.privacy import accounting
 from dptext.privacy.curves import gaussian_delta
-from dptext.privacy.guarantee import GaussianEvent, MetricEvent, PureEvent, TopKEvent, ZcdpEvent
+from dptext.privacy.events import GaussianEvent, MetricEvent, PureEvent, TopKEvent, ZcdpEvent
 from dptext.sampling import noise, privunit
 from dptext.sampling.noise import Norm
 from dptext.sampling.randomness import seeded

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
 from dptext.mechanisms.redaction.pii import PiiRedaction, PiiRedactionMechanism, _overlaps, model_version
-from dptext.privacy.guarantee import Basis, NoEvent, Unit
+from dptext.privacy.events import NoEvent
+from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs.models import load_model, save_model
 from dptext.runs.streaming import privatize
 from dptext.sampling.randomness import secure, seeded

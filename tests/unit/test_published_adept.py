@@ -18,7 +18,8 @@ from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
 from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism  # noqa: E402
 from dptext.mechanisms.adept.sound import Adept, AdeptNoise  # noqa: E402
 from dptext.privacy import accounting  # noqa: E402
-from dptext.privacy.guarantee import ApproximateEvent, Basis, Event, NoEvent, PureEvent, Relation, Unit  # noqa: E402
+from dptext.privacy.events import ApproximateEvent, Event, NoEvent, PureEvent  # noqa: E402
+from dptext.privacy.guarantee import Basis, Relation, Unit  # noqa: E402
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace  # noqa: E402
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace  # noqa: E402
 from dptext.sampling.randomness import secure, seeded  # noqa: E402

@@ -22,7 +22,8 @@ from dptext.mechanisms.redaction.random import (
     RandomRedactionMechanism,
 )
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
+from dptext.privacy.events import ApproximateEvent, NoEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.runs.streaming import privatize
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.records import Record
@@ -396,7 +397,7 @@ def test_a_wrong_mode_is_refused() -> None:
 
 
 def test_the_event_survives_json() -> None:
-    from dptext.privacy.guarantee import event_from_dict, event_to_dict
+    from dptext.privacy.events import event_from_dict, event_to_dict
 
     event = RandomRedaction(0.25).event
     assert event == ApproximateEvent(0.0, 0.75)

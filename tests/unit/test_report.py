@@ -7,12 +7,12 @@ from xml.etree import ElementTree as ET
 import matplotlib as mpl
 import pytest
 
-from dptext.audits import figures as report
-from dptext.audits.figures import Bounds, Success, bounds_figure, reconstruction_figure, roc_figure
+from dptext import report
 from dptext.audits.roc import Roc
 from dptext.audits.sensitivity.claims import Claim, Normal, Uniform, Violations, simulate
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
+from dptext.report import Bounds, Success, bounds_figure, reconstruction_figure, roc_figure
 from dptext.sampling.noise import Norm
 
 
@@ -55,7 +55,7 @@ def test_equal_numbers_make_equal_files(rows, tmp_path) -> None:
 
 def test_another_process_writes_the_same_file(tmp_path) -> None:
     code = (
-        "import sys; from dptext.audits import figures as report; from dptext.audits.sensitivity import *\n"
+        "import sys; from dptext import report; from dptext.audits.sensitivity import *\n"
         "report.violations_figure([simulate(Claim(dim=n), Uniform(), pairs=50) for n in (1, 2, 3)], sys.argv[1])"
     )
     theirs, ours = tmp_path / "theirs.svg", tmp_path / "ours.svg"
@@ -108,7 +108,7 @@ def test_without_matplotlib_the_install_line_is_named(rows, tmp_path, monkeypatc
 
 
 def test_importing_the_module_does_not_import_matplotlib() -> None:
-    code = "import sys, dptext.audits.figures, dptext.cli.audit_sensitivity; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, dptext.report, dptext.cli.audit_sensitivity; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 

@@ -10,7 +10,8 @@ import pytest
 from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
 from dptext.mechanisms.redaction import smart as smart_redaction
 from dptext.mechanisms.redaction.smart import SmartRedaction
-from dptext.privacy.guarantee import Basis, NoEvent, Unit
+from dptext.privacy.events import NoEvent
+from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs.streaming import privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record

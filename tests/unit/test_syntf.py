@@ -13,7 +13,8 @@ from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.syntf import SynTf, SynTfMechanism
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, ExponentialEvent, Relation, Unit
+from dptext.privacy.events import ExponentialEvent
+from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling import selection
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import Exponential

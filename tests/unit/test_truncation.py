@@ -19,7 +19,8 @@ from scipy.stats import kstest, laplace
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import HasLatent, settings
 from dptext.mechanisms.sentences.truncation import PUBLIC_BOX, SCALE, Box, Truncation, TruncationMechanism
-from dptext.privacy.guarantee import Basis, PureEvent, Relation, Unit
+from dptext.privacy.events import PureEvent
+from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record

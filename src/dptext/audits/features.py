@@ -13,12 +13,11 @@ from itertools import pairwise
 from types import ModuleType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.audits.subjects import Outputs
 from dptext.errors import MissingExtraError
+from dptext.types import Floats
 
-Floats = NDArray[np.float64]
 Score = Callable[[Outputs], Floats]
 
 _MOST_FEATURES = 4096

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate
-from dptext.privacy.guarantee import Basis, Guarantee, Json, Relation, Unit, format_delta, format_epsilon
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit, format_delta, format_epsilon
+from dptext.types import Json
 
 
 @dataclass(frozen=True, slots=True)

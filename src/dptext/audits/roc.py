@@ -18,15 +18,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.audits.bounds import EpsilonLowerBound, epsilon_from_rates
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
-from dptext.privacy.guarantee import Json
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats, Json, Positions
 
 #: False positive rates at which Carlini et al. 2022 report true positives.
 RATES: Final = (0.001, 0.01)
@@ -120,7 +117,7 @@ def area_interval(
 ) -> Estimate:
     """AUC with its percentile bootstrap interval; members and non-members are drawn apart, each record as one.
 
-    As `dptext.audits.bounds.bootstrap`: right only in the limit of many records, ends taken outwards, widened to hold the
+    As `dptext.sampling.bootstrap`: right only in the limit of many records, ends taken outwards, widened to hold the
     value. At complete separation every resample is 1, and so is the interval. No refutation may rest on it.
 
     Args:
@@ -148,20 +145,20 @@ def area_interval(
     return Estimate(value, min(value, float(drawn[rank - 1])), max(value, float(drawn[-rank])), confidence)
 
 
-def _places(members: Floats, non_members: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _places(members: Floats, non_members: Floats) -> tuple[Positions, Positions]:
     """The place of each score among the distinct ones."""
     places = np.unique(np.concatenate([members, non_members]), return_inverse=True)[1]
     return places[: len(members)], places[len(members) :]
 
 
-def _drawn(places: NDArray[np.intp], rows: int, width: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def _drawn(places: Positions, rows: int, width: int, rng: np.random.Generator) -> Positions:
     """Counts `(rows, width)` of the places in `rows` resamples."""
     picked = places[rng.integers(0, len(places), size=(rows, len(places)))]
     picked += width * np.arange(rows)[:, None]
     return np.bincount(picked.ravel(), minlength=rows * width).reshape(rows, width)
 
 
-def _areas(high: NDArray[np.intp], low: NDArray[np.intp]) -> Floats:
+def _areas(high: Positions, low: Positions) -> Floats:
     """AUC of each row of counts, `(rows, distinct scores)`."""
     width = max(high.shape[1], low.shape[1])
     high, low = (np.pad(counts, ((0, 0), (0, width - counts.shape[1]))) for counts in (high, low))
@@ -217,7 +214,7 @@ def epsilon_measured(
 ) -> EpsilonLowerBound:
     """The epsilon that the counts amount to: a threshold is chosen on one half of the records, counted on the other.
 
-    `dptext.audits.bounds.epsilon_from_rates` on records of one trained model. Those are not independent runs, so this measures
+    `bounds.epsilon_from_rates` on records of one trained model. Those are not independent runs, so this measures
     the model and is no refutation of a guarantee; it is 0 where either sample has fewer than two records.
 
     Args:

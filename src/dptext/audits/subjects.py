@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.errors import ConfigError, PrivacyError
 from dptext.mechanism import HasDistribution, VectorNoise, compared, seen
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Event, Guarantee, MetricEvent, Unit
+from dptext.privacy.events import Event, MetricEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record, Release
+from dptext.types import Floats, Integers
 
-Floats = NDArray[np.float64]
 Value = str | Record | Floats
 Outputs = list[str] | Floats
 Progress = Callable[[int, int], None]
@@ -53,7 +53,7 @@ class Choice(Protocol):
         """Probabilities `(rows, options)` for scores of that shape."""
         ...
 
-    def choose(self, scores: Floats, source: Randomness, /) -> NDArray[np.int64]:
+    def choose(self, scores: Floats, source: Randomness, /) -> Integers:
         """Index of one option a row."""
         ...
 

@@ -19,13 +19,15 @@ from dptext.cli.terminal import bars
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, Json, MetricEvent, PureEvent, Unit
+from dptext.privacy.events import ApproximateEvent, MetricEvent, PureEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm
 from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import Target
 from dptext.text.records import Record, read_records
+from dptext.types import Json
 
 REFUTED = 1
 _SMALLEST_CURVE = 250
@@ -170,7 +172,7 @@ def run(
                     raise ConfigError(f"Expected attack={attack!r} to be distinguish, whitebox or exact.")
         reports.append(report)
     if figure is not None:
-        from dptext.audits.figures import Bounds, bounds_figure
+        from dptext.report import Bounds, bounds_figure
 
         name = getattr(getattr(on_trial, "spec", None), "kind", type(on_trial).__name__)
         curve = Bounds(

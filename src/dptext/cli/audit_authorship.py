@@ -23,11 +23,12 @@ from dptext.cli.progress import WatchedEncoder, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, reads_labels
-from dptext.privacy.guarantee import Basis, Guarantee, Json, Trust, Unit
+from dptext.privacy.guarantee import Basis, Guarantee, Trust, Unit
 from dptext.runs.models import AnySpec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Fields, Record, Release, read_records
+from dptext.types import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dptext.audits import figures as report
+from dptext import report
 from dptext.audits.divergence.divergence import DivergenceReport, DivergenceSettings, measure
 from dptext.audits.divergence.space import apart, fit_tfidf_svd
 from dptext.cli.audit import progress

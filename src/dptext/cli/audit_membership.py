@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.audits.membership.attacks import PROXY, Attack, Measure, MembershipResult, from_scores, shokri
 from dptext.audits.membership.lira import lira
@@ -35,12 +34,12 @@ from dptext.cli.utility import chosen_classifier
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, reads_labels
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
-from dptext.privacy.guarantee import Json
 from dptext.runs.models import SPECS, AnySpec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
 from dptext.text.files import Target
 from dptext.text.records import Fields, Record, read_records
+from dptext.types import Floats, Json
 from dptext.utility.classification import train_named
 
 _UNTRAINED: Final = (
@@ -54,7 +53,7 @@ ATTACKS: Final = ("shokri", "lira", "loss", "reconstruction")
 class Reconstructs(Protocol):
     """A mechanism that can say how well its auto-encoder writes a record."""
 
-    def reconstruction_losses(self, records: Sequence[Record]) -> NDArray[np.float64]:
+    def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
         """Loss per token `(n,)`."""
         ...
 
@@ -191,7 +190,7 @@ def _given_model(folder: Path, fields: Fields, voided: bool) -> Mechanism[str]:
     return mechanism
 
 
-def _losses(mechanism: Mechanism[str]) -> Callable[[Sequence[Record]], NDArray[np.float64]]:
+def _losses(mechanism: Mechanism[str]) -> Callable[[Sequence[Record]], Floats]:
     if not isinstance(mechanism, Reconstructs):
         raise ConfigError(
             f"Expected a mechanism with reconstruction losses: {mechanism.spec.kind} has none. Attack a classifier "
@@ -328,7 +327,7 @@ def attack_given(mechanism: Mechanism[str], split: MemberSplit, seed: int) -> Me
 
 
 def _draw(attacked: Mapping[str, MembershipResult], figure: Target) -> None:
-    from dptext.audits.figures import roc_figure
+    from dptext.report import roc_figure
 
     first = next(iter(attacked.values()))
     shown: dict[str, Attack] = {" ".join(["attack", name]).strip(): found.main for name, found in attacked.items()}

@@ -10,9 +10,10 @@ from dptext.audits.reconstruction.pools import Candidates, random_candidates
 from dptext.audits.subjects import Subject, claim_of
 from dptext.cli.audit import progress
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import Guarantee, Json
+from dptext.privacy.guarantee import Guarantee
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record
+from dptext.types import Json
 
 
 def run(

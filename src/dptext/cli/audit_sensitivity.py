@@ -41,10 +41,10 @@ from dptext.cli.terminal import bars
 from dptext.embeddings.vectors import read_array
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.privacy.guarantee import Json
 from dptext.sampling.noise import Norm, Vectors
 from dptext.text.files import Target
 from dptext.text.formats import file_error, open_input
+from dptext.types import Json
 
 _LINE_EVERY_SECONDS = 10.0
 _LARGEST_DIM = 1 << 16
@@ -121,7 +121,7 @@ def run(
         settings = {"recipe": "fresh", "pairs": pairs, "seed": seed}
         rows = _fresh(first, wanted, PUBLISHED_LAWS if law_sd is None else (Uniform(), Normal(law_sd)), pairs, seed)
     if figure is not None:
-        from dptext.audits.figures import violations_figure
+        from dptext.report import violations_figure
 
         violations_figure(rows, figure)
         print(f"Written: {Target.at(figure).path}", file=sys.stderr)

@@ -19,12 +19,12 @@ from dptext.cli.progress import WatchedEncoder, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, Spec, learns_labels, reads_labels
-from dptext.privacy.guarantee import Json
 from dptext.runs.models import AnySpec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
 from dptext.text.files import Target
 from dptext.text.records import Fields, Record, read_records
+from dptext.types import Json
 
 #: Attackers by the name of --attacker; the transformer is slow.
 ATTACKERS: Final = {"tfidf": TFIDF, "linear": LINEAR, "mlp": MLP}

@@ -15,17 +15,9 @@ from dptext.ledger.books import Ledger, require_openable
 from dptext.ledger.entries import Balance, Charge, format_left
 from dptext.ledger.subjects import create_subject_key, read_subject_key
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import (
-    MAX_MEANINGFUL_DELTA,
-    Event,
-    Guarantee,
-    Json,
-    Relation,
-    Unit,
-    event_to_dict,
-    format_delta,
-    format_epsilon,
-)
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, event_to_dict
+from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_delta, format_epsilon
+from dptext.types import Json
 
 
 def opened(location: str, subject_key: Path | None, *, named: bool) -> Ledger:

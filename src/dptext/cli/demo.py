@@ -22,12 +22,12 @@ from dptext.cli.terminal import plain_console
 from dptext.cli.utility import Task, read_back, show_table, table
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import Adept
-from dptext.privacy.guarantee import Json
 from dptext.runs.certificate import Certificate
 from dptext.runs.files import Plan, privatize_file
 from dptext.text.records import LABEL_FIELD, Fields, Record, Release
 from dptext.text.releases import write_releases
 from dptext.text.samples import SAMPLE_LABELS, sample_records
+from dptext.types import Json
 from dptext.utility.tables import UtilityTable
 
 EPSILON: Final = 10.0

@@ -16,16 +16,14 @@ from dptext.mechanism import releases_text, settings
 from dptext.mechanisms.erae import ErAe
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
+from dptext.privacy.events import MetricEvent, event_to_dict
 from dptext.privacy.guarantee import (
     ONE_RECORD,
     ONE_SPELLING,
     RECORD_COUNT,
     Basis,
     Guarantee,
-    Json,
-    MetricEvent,
     Unit,
-    event_to_dict,
     format_epsilon,
 )
 from dptext.privacy.names import COMPARED
@@ -36,6 +34,7 @@ from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TruncatedExponential
 from dptext.text.formats import read_whole
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, read_records
+from dptext.types import Json
 
 _OLDER: Final = (
     "\nThis certificate is of an older version, which did not say two things that it takes for granted: that "

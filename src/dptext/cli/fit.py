@@ -22,9 +22,10 @@ from dptext.mechanisms.words.private_phrases import PrivatePhrases
 from dptext.mechanisms.words.random_replacement import RandomReplacement
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.privacy.guarantee import Basis, Json, format_delta, format_epsilon
+from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import SPECS, AnySpec, save_model
 from dptext.text.records import Fields, Record, read_records
+from dptext.types import Json
 
 if TYPE_CHECKING:  # torch is slow to load
     from dptext.neural.adept.training import Progress

@@ -16,7 +16,7 @@ from dptext.cli.stopping import advising
 from dptext.cli.terminal import bars
 from dptext.errors import ConfigError, LedgerError
 from dptext.mechanism import Mechanism, reads_labels
-from dptext.privacy.guarantee import Json, format_epsilon
+from dptext.privacy.guarantee import format_epsilon
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import Plan, privatize_file
 from dptext.runs.models import AnySpec, load_model, parse_setting, read_spec, spec_from_settings
@@ -26,6 +26,7 @@ from dptext.text.files import refuse_inputs
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
 from dptext.text.records import Fields, OnError
 from dptext.text.releases import APPENDABLE
+from dptext.types import Json
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
     from dptext.runs.payment import Payment

@@ -8,11 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dptext.cli.terminal import bars, escaped
 from dptext.embeddings.sentence_encoder import SentenceEncoder
+from dptext.types import Floats
 
 #: Called with what is done, what there is to do, and in what: "texts", "epochs, loss 2.31".
 Told = Callable[[int, int, str], None]
@@ -74,7 +72,7 @@ class WatchedEncoder:
         """The encoder's."""
         return self.encoder.dim
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float64]:
+    def embed(self, texts: Sequence[str]) -> Floats:
         """Unit vectors `(n_texts, dim)`."""
         total = len(set(texts))
         with counted("embedding") as tell:

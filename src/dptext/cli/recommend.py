@@ -23,8 +23,9 @@ from dptext.compare.recommend import (
 )
 from dptext.compare.table import json_bytes
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import Json, Unit
+from dptext.privacy.guarantee import Unit
 from dptext.text.files import Target
+from dptext.types import Json
 
 _SHOWN: Final = 5
 _SCOPE: Final = (

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -24,12 +22,13 @@ from dptext.estimates import Estimate
 from dptext.mechanism import releases_labels, settings
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
-from dptext.privacy.guarantee import Json, Unit
+from dptext.privacy.guarantee import Unit
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.models import load_model, on_device, spec_from_settings
 from dptext.sampling.randomness import seeded
 from dptext.text.formats import Format, detect_format, read_whole
 from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release, read_records
+from dptext.types import Floats, Json
 from dptext.utility.balance import balance_error, confusion_matrix
 from dptext.utility.classification import ClassifierName, train_named
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY, ORIGINAL, PUBLIC_ONLY, UtilityTable, baselines, utility_table
@@ -280,9 +279,7 @@ def balance(task: Task, *, model: Path | None, held_out: Path | None, as_json: b
     given = response.privatize(task.originals, seeded(task.seed))
     own = [release.label for release in task.releases]
 
-    def error(
-        labels: Sequence[str | None], *, epsilon: float | None = None, matrix: NDArray[np.float64] | None = None
-    ) -> Estimate:
+    def error(labels: Sequence[str | None], *, epsilon: float | None = None, matrix: Floats | None = None) -> Estimate:
         return balance_error(true, labels, task.labels, epsilon=epsilon, matrix=matrix, seed=task.seed)
 
     errors = {
@@ -313,7 +310,7 @@ def balance(task: Task, *, model: Path | None, held_out: Path | None, as_json: b
         print("The correction is biased where the model was fitted on --public: give --held-out, texts it never saw.")
 
 
-def _confusion(task: Task, model: Path, unseen: Sequence[Record]) -> NDArray[np.float64]:
+def _confusion(task: Task, model: Path, unseen: Sequence[Record]) -> Floats:
     """What the model makes of public labels; noise on public texts costs no privacy."""
     mechanism = load_model(model, device="cpu")  # wherever it was fitted, and the releases were made
     if task.certificate is not None and (

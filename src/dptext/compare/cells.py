@@ -21,10 +21,11 @@ from dptext.compare.experiment import REFERENCES, Experiment, MechanismPlan
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import settings
 from dptext.mechanisms.embedded import Embedded
-from dptext.privacy.guarantee import Basis, Guarantee, Json, Unit
+from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.runs.models import SPECS, AnySpec, spec_from_settings
 from dptext.text.files import sha256_of
 from dptext.text.formats import file_error
+from dptext.types import Json
 
 LABEL_ONLY: Final = "label_only"
 MEDOID: Final = "label_only (medoid)"

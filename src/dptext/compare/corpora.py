@@ -17,10 +17,10 @@ import numpy as np
 
 from dptext.compare.experiment import PARTS, CorpusPlan, Source
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import Json
 from dptext.text.records import Fields, Record, read_records, require_labels
 from dptext.text.samples import sample_records
 from dptext.text.tokens import cut, detokenize, sentences, tokenize
+from dptext.types import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from dptext.compare.experiment import Experiment
 from dptext.compare.table import JSON_FILE, PARQUET, is_row, read_json, write_json, write_table
 from dptext.compare.worker import CELLS
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import Json
 from dptext.text.files import refuse_inputs
 from dptext.text.formats import file_error
+from dptext.types import Json
 
 EXPERIMENT: Final = "experiment.json"
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import Json
+from dptext.types import Json
 
 Choice = TypeVar("Choice", bound=str)
 

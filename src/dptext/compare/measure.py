@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.audits.inference.attribution import AttributionRow
 from dptext.audits.inference.authorship import attribute_releases, split_authors
@@ -41,12 +40,12 @@ from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Basis, Guarantee, Trust
 from dptext.text.records import Record, Release
+from dptext.types import Floats, Singles
 from dptext.utility.balance import balance_error
 from dptext.utility.classification import Classifier, evaluate, train_named
 from dptext.utility.fidelity import fidelity
 from dptext.utility.stylometry import StyleSpace
 
-Floats = NDArray[np.float64]
 #: Releases of any records, drawn by a seed; what attacks on training sets need.
 Transform = Callable[[Sequence[Record], int], Sequence[Release[str]]]
 
@@ -129,7 +128,7 @@ class _Remembering:
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
         self.name, self.dim = inner.name, inner.dim
-        self._known: dict[str, NDArray[np.float32]] = {}
+        self._known: dict[str, Singles] = {}
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Vectors `(n_texts, dim)`."""

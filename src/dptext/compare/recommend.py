@@ -26,8 +26,10 @@ from typing import Final, Literal
 from dptext import _validate
 from dptext.compare.table import read_json
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Json, Unit, format_delta, format_epsilon
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA
+from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.text.formats import parse_json
+from dptext.types import Json
 from dptext.utility.tables import PUBLIC_ONLY
 
 Task = Literal["classification", "meaning", "authorship"]

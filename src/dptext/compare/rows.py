@@ -20,11 +20,12 @@ from dptext.compare.experiment import Experiment
 from dptext.compare.measure import Lens, Number, Released, measured
 from dptext.mechanism import Mechanism, releases_labels, releases_text
 from dptext.mechanisms.adept.published import PublishedAdept
-from dptext.privacy.guarantee import Guarantee, Json, Unit
+from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.models import AnySpec, spec_from_settings
 from dptext.runs.streaming import SEEDED, privatize
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.records import Record, Release
+from dptext.types import Json
 from dptext.utility.tables import ORIGINAL, baselines
 
 #: The columns of the table, in their order.

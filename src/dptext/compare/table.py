@@ -10,9 +10,9 @@ from typing import Final
 
 from dptext.compare.rows import COLUMNS
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import Json
 from dptext.text.files import Target, writing
 from dptext.text.formats import load_pyarrow, parse_json, read_whole, string_fault
+from dptext.types import Json
 
 PARQUET: Final = "table.parquet"
 JSON_FILE: Final = "table.json"

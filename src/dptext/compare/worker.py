@@ -27,7 +27,7 @@ from dptext.compare.measure import Lens
 from dptext.compare.rows import Outcome, cell_data, run_cell
 from dptext.compare.table import write_json
 from dptext.errors import ConfigError, DPTextError
-from dptext.privacy.guarantee import Json
+from dptext.types import Json
 
 INTERNAL_ERROR: Final = 70
 OUT_OF_MEMORY: Final = 71

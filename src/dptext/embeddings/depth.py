@@ -16,13 +16,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.errors import ConfigError, MissingExtraError
-
-Singles = NDArray[np.float32]
-Depths = NDArray[np.int64]
-Ranks = NDArray[np.uint16]
+from dptext.types import Integers, Singles, UInt16s
 
 #: `lowest`: the smallest depth over the directions, as the paper's text says. `algorithm_1`: the largest, as its
 #: algorithm is printed (plus k/2, which no choice notices). `mean`: the sum over the directions.
@@ -44,7 +40,7 @@ class ProjectedCandidates:
 
     projections: Singles
     _order: Singles = field(init=False, repr=False)
-    _ranks: Ranks = field(init=False, repr=False)
+    _ranks: UInt16s = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         values = np.asarray(self.projections, np.float32)
@@ -65,7 +61,7 @@ class ProjectedCandidates:
     def __len__(self) -> int:
         return len(self.projections)
 
-    def depths(self, sentences: Singles, sizes: Sequence[int], statistic: Statistic, *, threads: int = 1) -> Depths:
+    def depths(self, sentences: Singles, sizes: Sequence[int], statistic: Statistic, *, threads: int = 1) -> Integers:
         """The depth of every candidate in every document, `(n_documents, n_candidates)`.
 
         Args:

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Depths = NDArray[np.int64]
-Ranks = NDArray[np.uint16]
-Singles = NDArray[np.float32]
+from dptext.types import Integers, Singles, UInt16s
 
-Counts = NDArray[np.uint16] | NDArray[np.int64]
+Counts = UInt16s | Integers
 
 
 @njit(nogil=True)
-def _sort(values: Ranks) -> None:
+def _sort(values: UInt16s) -> None:
     """Batcher's odd-even merge network (Knuth, 5.2.2, algorithm M): its steps depend on the length alone."""
     n = len(values)
     top = 1
@@ -41,12 +38,12 @@ def _sort(values: Ranks) -> None:
 @njit(nogil=True)
 def depths(
     sentences: Singles,
-    ends: NDArray[np.int64],
+    ends: Integers,
     order: Singles,
-    ranks: Ranks,
+    ranks: UInt16s,
     which: int,
     counts: Counts,
-    found: Depths,
+    found: Integers,
 ) -> None:
     """Fill `found` `(n_documents, m)`; `which` is the place in `dptext.embeddings.depth.STATISTICS`.
 

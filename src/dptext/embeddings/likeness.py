@@ -15,15 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptext.errors import ConfigError, PrivacyError
+from dptext.types import Floats, Int32s, Integers, Singles
 
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Steps = NDArray[np.int32]
-Sums = NDArray[np.int64]
-
-#: Steps of a coordinate. A product of unit vectors is at most 2^22 steps, below the 2^24 that float32 counts exactly.
+#: Int32s of a coordinate. A product of unit vectors is at most 2^22 steps, below the 2^24 that float32 counts exactly.
 GRID = 2048
-#: Steps of a score.
+#: Int32s of a score.
 STEPS = 4096
 _ROWS = 256
 _SENTENCES_AT_ONCE = 512
@@ -122,7 +118,9 @@ def whitened(sentences: Floats, sizes: Sequence[int], *, shrinkage: float = 0.1)
     return Space(sentences.mean(axis=0), vectors / np.sqrt(np.maximum(values, 1e-12)) @ vectors.T)
 
 
-def likeness_sums(sentences: Singles, sizes: Sequence[int], candidates: Singles, *, low: float, high: float) -> Sums:
+def likeness_sums(
+    sentences: Singles, sizes: Sequence[int], candidates: Singles, *, low: float, high: float
+) -> Integers:
     """Sums over the sentences of each document of clip((cosine - low) / (high - low), 0, 1), `(n_documents, m)`.
 
     Args:
@@ -133,7 +131,7 @@ def likeness_sums(sentences: Singles, sizes: Sequence[int], candidates: Singles,
         high: the cosine that counts 1.
 
     Returns:
-        Sums in steps of 2^-12.
+        Integers in steps of 2^-12.
     """
     if not low < high:
         raise ConfigError(f"Expected low={low!r} below high={high!r}.")
@@ -169,7 +167,7 @@ class Evidence:
     bias: Floats
     depth: float
 
-    def __call__(self, embeddings: Floats) -> Steps:
+    def __call__(self, embeddings: Floats) -> Int32s:
         """Scores `(n, n_classes)` in steps of 2^-12."""
         _require_finite(embeddings)
         logits = in_blocks(np.asarray(embeddings, np.float64), lambda rows: rows @ self.weights + self.bias)

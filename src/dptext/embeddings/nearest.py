@@ -18,11 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from dptext import _validate
 from dptext.embeddings.vectors import WordVectors, relative_error
 from dptext.errors import ConfigError
+from dptext.types import Floats, Int32s, Positions, Singles
 
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
-Indices = NDArray[np.int32]
-Positions = NDArray[np.intp]
 Real = TypeVar("Real", np.float32, np.float64)
 
 # A tile of scores is _TILE queries by _TILE words in float32: 4 MB a thread, read back by argmax from the cache.
@@ -68,11 +65,11 @@ class NearestWords:
 
     vectors: WordVectors
     threads: int | None = field(default=None, kw_only=True)
-    _mean: Doubles = field(init=False, repr=False)
-    _axes: Doubles = field(init=False, repr=False)
+    _mean: Floats = field(init=False, repr=False)
+    _axes: Floats = field(init=False, repr=False)
     _radius: float = field(init=False, repr=False)
     _cuts: tuple[int, ...] = field(init=False, repr=False)
-    _table: Floats = field(init=False, repr=False)
+    _table: Singles = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.threads is not None:
@@ -101,7 +98,7 @@ class NearestWords:
         object.__setattr__(self, "_cuts", cuts)
         object.__setattr__(self, "_table", table)
 
-    def search(self, queries: ArrayLike) -> Indices:
+    def search(self, queries: ArrayLike) -> Int32s:
         """Return the position of the word nearest to each query; of the first such word when several are.
 
         Args:
@@ -138,7 +135,7 @@ class NearestWords:
                     pass
         return nearest
 
-    def _rotate(self, points: Doubles) -> tuple[Doubles, Doubles]:
+    def _rotate(self, points: Floats) -> tuple[Floats, Floats]:
         """Return queries in the table's coordinates, shape (n, dim), and their norms, shape (n,)."""
         if not np.isfinite(points).all():
             raise ConfigError("Expected queries to be finite.")
@@ -146,7 +143,7 @@ class NearestWords:
             rotated = _product((points - self._mean) / self._radius, self._axes)
             return rotated, _norms(rotated)
 
-    def _bounds(self, rotated: Doubles, cut: int) -> tuple[Floats, Floats]:
+    def _bounds(self, rotated: Floats, cut: int) -> tuple[Singles, Singles]:
         """Return what multiplies to upper bounds of all scores, or to the scores at the last cut.
 
         Shapes: (n_queries, k) and (n_blocks, k, _BLOCK).
@@ -167,7 +164,7 @@ class NearestWords:
         exact = len(self._cuts)
         if len(points) < _MIN_QUERIES_FOR_CUTS or not exact:
             return exact
-        probes: Doubles = np.asarray(points[:: -(-len(points) // _PROBES)], np.float64)
+        probes: Floats = np.asarray(points[:: -(-len(points) // _PROBES)], np.float64)
         rotated, norms = self._rotate(probes)
         near = norms <= _FAR
         if not near.any():
@@ -187,15 +184,15 @@ class NearestWords:
         work.append(n_words * (dim + 1 + _OVERHEAD) + _SECOND_LOOK * _TILE * dim)
         return int(np.argmin(work))
 
-    def _score(self, points: Doubles, norms: Doubles, words: Positions | Indices) -> Doubles:
+    def _score(self, points: Floats, norms: Floats, words: Positions | Int32s) -> Floats:
         """Return the float64 score of one word for each query, from the vectors as given."""
         gaps = (self.vectors.vectors[words] - points) / self._radius
-        scores: Doubles = (norms**2 - np.einsum("ij,ij->i", gaps, gaps)) / 2
+        scores: Floats = (norms**2 - np.einsum("ij,ij->i", gaps, gaps)) / 2
         return scores
 
     def _search_tile(self, queries: NDArray[np.floating], cut: int) -> Positions:
         """Return the nearest word of each of at most _TILE queries."""
-        points: Doubles = np.asarray(queries, np.float64)
+        points: Floats = np.asarray(queries, np.float64)
         rotated, norms = self._rotate(points)
         near = norms <= _FAR
         if not near.all():
@@ -205,7 +202,7 @@ class NearestWords:
             return nearest
         return self._search_near(points, rotated, norms, cut)
 
-    def _search_near(self, points: Doubles, rotated: Doubles, norms: Doubles, cut: int) -> Positions:
+    def _search_near(self, points: Floats, rotated: Floats, norms: Floats, cut: int) -> Positions:
         left, right = self._bounds(rotated, cut)
         n_tiles = len(right) // _BLOCKS
         tops = np.empty((n_tiles, len(points)), np.float32)
@@ -237,7 +234,7 @@ class NearestWords:
             shortlist.add(rows[pick], place + tile * _TILE)
         return shortlist.nearest()
 
-    def _search_far(self, point: Doubles) -> int:
+    def _search_far(self, point: Floats) -> int:
         """Return the nearest word of a query so far off that float32 scores are all equal: float64, word by word."""
         unit = np.abs(point).max()
         squares = np.empty(len(self.vectors))
@@ -252,7 +249,7 @@ class _Shortlist:
 
     __slots__ = ("_best", "_chosen", "_points", "_rows", "_size", "_vectors", "_words")
 
-    def __init__(self, points: Doubles, vectors: Floats) -> None:
+    def __init__(self, points: Floats, vectors: Singles) -> None:
         self._points, self._vectors = points, vectors
         self._best = np.full(len(points), np.inf)
         self._chosen = np.zeros(len(points), np.intp)
@@ -305,14 +302,14 @@ def _product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
     return product.reshape(-1, right.shape[1])[: len(left)]
 
 
-def _fill_scores(scores: Floats, stacked: Floats, blocks: Floats) -> None:
+def _fill_scores(scores: Singles, stacked: Singles, blocks: Singles) -> None:
     """Fill ``scores`` (n_queries, _TILE) from queries (n_products, n_rows, k) and a tile (_BLOCKS, k, _BLOCK)."""
     out = scores.reshape(*stacked.shape[:2], _BLOCKS, _BLOCK).transpose(2, 0, 1, 3)
     np.matmul(stacked, blocks[:, None], out=out)
 
 
-def _norms(rows: Doubles) -> Doubles:
-    norms: Doubles = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+def _norms(rows: Floats) -> Floats:
+    norms: Floats = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     return norms
 
 

@@ -25,18 +25,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.text.files import sha256_of
 from dptext.text.tokens import tokenize
+from dptext.types import Floats, Integers, Positions, Singles
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-Floats = NDArray[np.float64]
-Positions = NDArray[np.intp]
 Precision: TypeAlias = Literal["float32", "bfloat16"]
 Progress: TypeAlias = Callable[[int], None]
 
@@ -95,9 +93,7 @@ class SentenceEncoder:
             found[start : start + len(part)] = self._floats(part, done=start, on_progress=on_progress)
         return np.rint(found[[position[text] for text in texts]] / _GRID) * _GRID
 
-    def _floats(
-        self, texts: Sequence[str], *, done: int = 0, on_progress: Progress | None = None
-    ) -> NDArray[np.float32]:
+    def _floats(self, texts: Sequence[str], *, done: int = 0, on_progress: Progress | None = None) -> Singles:
         """Unit vectors before they are rounded, after `done` others."""
         import torch  # noqa: PLC0415 (an extra, slow to load)
 
@@ -271,7 +267,7 @@ def _place(length: int, limit: int) -> tuple[int, bool]:
 
 def _padded(
     pieces: Mapping[str, Sequence[Sequence[int]]], block: _Block, *, pad: int, side: str
-) -> dict[str, NDArray[np.int64]]:
+) -> dict[str, Integers]:
     """The features of a block, `(n_rows, length)` each. A row without a text has one piece, or all if it is full."""
     shape = (block.n_rows, block.length)
     features = {name: np.full(shape, pad if name == "input_ids" else 0, np.int64) for name in pieces}

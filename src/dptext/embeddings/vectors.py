@@ -24,11 +24,8 @@ from dptext import _validate
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.text.files import create_private
 from dptext.text.formats import open_input, parse_json
+from dptext.types import Floats, Int32s, Singles
 
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
-Indices = NDArray[np.int32]
-Positions = NDArray[np.intp]
 Real = TypeVar("Real", np.float32, np.float64)
 
 #: What the next assumption, and its likes, rest on; and what one text can cost another where that fails.
@@ -62,7 +59,7 @@ class Embedder(Protocol):
         """Number of coordinates of a vector."""
         ...
 
-    def embed(self, texts: Sequence[str]) -> Floats | Doubles:
+    def embed(self, texts: Sequence[str]) -> Singles | Floats:
         """Return vectors of shape (n_texts, dim)."""
         ...
 
@@ -87,7 +84,7 @@ class WordVectors:
     """
 
     words: tuple[str, ...]
-    vectors: Floats
+    vectors: Singles
     name: str = field(kw_only=True)
     digest: str = field(init=False)
     _positions: dict[str, int] = field(init=False)
@@ -126,7 +123,7 @@ class WordVectors:
         """Number of coordinates of a vector."""
         return int(self.vectors.shape[1])
 
-    def index_of(self, tokens: Sequence[str]) -> Indices:
+    def index_of(self, tokens: Sequence[str]) -> Int32s:
         """Return the position of each token, else of its lower-cased form, else -1; int32 of shape (n_tokens,)."""
         get = self._positions.get
         found = (get(token, -1) for token in tokens)
@@ -266,7 +263,7 @@ def load_saved_word_vectors(folder: Path, n_words: int) -> WordVectors:
     return vectors
 
 
-def _as_vectors(vectors: ArrayLike, name: str) -> Floats:
+def _as_vectors(vectors: ArrayLike, name: str) -> Singles:
     given = np.asarray(vectors)
     if given.dtype.kind not in "fiu" or given.ndim != 2 or given.shape[1] < 1:
         raise ConfigError(
@@ -318,9 +315,9 @@ def _open(path: Path) -> Iterator[BufferedIOBase]:
             yield unzipped
 
 
-def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Floats]:
+def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
     """Read the GloVe or word2vec text format."""
-    rows: list[Floats] = []
+    rows: list[Singles] = []
     known: dict[str, int] = {}
     promised, dim = None, 0
     for number, line in _lines(path):
@@ -358,7 +355,7 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _LONGEST_COUNT
 
 
-def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Floats]:
+def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
     """Read X.npy and X.words.txt."""
     words_path = path.with_suffix(".words.txt")
     array = _read_matrix(path)

@@ -1,7 +1,8 @@
 """The ledger: accounts are opened, charged, shown and checked, each in one transaction.
 
     >>> from tempfile import TemporaryDirectory
-    >>> from dptext.privacy.guarantee import Guarantee, PureEvent, Relation, Unit
+    >>> from dptext.privacy.guarantee import Guarantee, Relation, Unit
+    >>> from dptext.privacy.events import PureEvent
     >>> from dptext.ledger.entries import Request
     >>> with TemporaryDirectory() as folder:
     ...     ledger = Ledger.create(f"{folder}/budget.db")
@@ -49,7 +50,8 @@ from dptext.ledger.entries import (
 from dptext.ledger.schema import accounts, balances, charges, settlements, subject_balances, tallies
 from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDigest
 from dptext.ledger.verification import Verification
-from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Guarantee
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA
+from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.privacy.names import COMPARED, normal_form
 
 _ROWS_AT_ONCE = 1000

@@ -18,23 +18,18 @@ from dptext import _validate
 from dptext.errors import BudgetExceededError, ConfigError, IncomparableError, LedgerError, NoGuaranteeError
 from dptext.privacy import accounting
 from dptext.privacy.curves import sum_up
+from dptext.privacy.events import Event, MetricEvent, NoEvent, SampledGaussianEvent, event_from_dict, event_to_dict
 from dptext.privacy.guarantee import (
     Basis,
-    Event,
     Guarantee,
-    Json,
-    MetricEvent,
-    NoEvent,
     Relation,
-    SampledGaussianEvent,
     Trust,
     Unit,
-    event_from_dict,
-    event_to_dict,
     format_delta,
     format_epsilon,
     weakest,
 )
+from dptext.types import Json
 
 #: A limit of 2 admits twenty charges of 0.1, whose exact sum as binary fractions is 2 + 1.1e-16.
 TOLERANCE = 1e-12

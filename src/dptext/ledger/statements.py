@@ -42,7 +42,8 @@ from dptext.ledger.schema import (
     subject_balances,
     tallies,
 )
-from dptext.privacy.guarantee import Event, Guarantee, Relation, Unit
+from dptext.privacy.events import Event
+from dptext.privacy.guarantee import Guarantee, Relation, Unit
 
 AnyRow = sa.Row[Any]  # columns are checked by the tests against both databases
 

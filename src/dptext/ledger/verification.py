@@ -22,7 +22,8 @@ from dptext.ledger.entries import (
 )
 from dptext.ledger.schema import charged_subjects, charges, requests, subject_balances, tallies
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Event, format_epsilon
+from dptext.privacy.events import Event
+from dptext.privacy.guarantee import format_epsilon
 
 _ROWS_AT_ONCE = 1000
 

@@ -19,7 +19,8 @@ from dptext.errors import ConfigError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.mechanism import HasMetric, Mechanism, Spec, learns_labels, reads_labels, releases_text, releases_vectors
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.privacy.guarantee import Event, Guarantee, Trust, Unit
+from dptext.privacy.events import Event
+from dptext.privacy.guarantee import Guarantee, Trust, Unit
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record, Release
 from dptext.text.tokens import sentences

@@ -20,25 +20,24 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.embeddings.vectors import HIDDEN
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Event, ExponentialEvent, Guarantee, Relation, TopKEvent, TwoSetEvent, Unit
+from dptext.privacy.events import Event, ExponentialEvent, TopKEvent, TwoSetEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.hub import LARGEST_EPSILON, Hub
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import ClippedExponential, TopKRandomizedResponse, TwoSet
 from dptext.text.records import Record, Release
+from dptext.types import Floats, Int32s, Integers
 
 if TYPE_CHECKING:
     from dptext.neural.erae.model import ErAeModel, Settings
     from dptext.neural.erae.network import Progress
 
-Floats = NDArray[np.float64]
-Steps = NDArray[np.int32]
 
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
 ALONE = f"the network computes a text as if it were alone in its block: {HIDDEN}"
@@ -356,7 +355,7 @@ class ErAeMechanism(Frozen):
             writing.wrote(columns[-1])
         return [self._model.text(row) for row in np.stack(columns, axis=1)]
 
-    def proposals(self, record: Record, released: NDArray[np.int64]) -> Floats:
+    def proposals(self, record: Record, released: Integers) -> Floats:
         """Probabilities of the next option after each of these beginnings `(n_beginnings, options)`: private.
 
         Args:
@@ -400,17 +399,17 @@ class ErAeMechanism(Frozen):
 Chooser = Hub | TopKRandomizedResponse | TwoSet | ClippedExponential
 
 
-def _below(steps: Steps) -> Floats:
+def _below(steps: Int32s) -> Floats:
     """Logits below the largest of their row."""
     return np.asarray((steps - steps.max(axis=1, keepdims=True)) * _LOGIT_GRID)
 
 
-def _softmax(steps: Steps) -> Floats:
+def _softmax(steps: Int32s) -> Floats:
     weights = np.exp(_below(steps))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def choose(chooser: Chooser, choice: str, logits: Sequence[Steps], source: Randomness) -> NDArray[np.int64]:
+def choose(chooser: Chooser, choice: str, logits: Sequence[Int32s], source: Randomness) -> Integers:
     """One option a row."""
     match chooser:
         case Hub():
@@ -421,7 +420,7 @@ def choose(chooser: Chooser, choice: str, logits: Sequence[Steps], source: Rando
             return chooser.choose(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]), source)
 
 
-def distribution(chooser: Chooser, choice: str, logits: Sequence[Steps]) -> Floats:
+def distribution(chooser: Chooser, choice: str, logits: Sequence[Int32s]) -> Floats:
     """Probabilities `(rows, options)` of what `choose` draws."""
     match chooser:
         case Hub():

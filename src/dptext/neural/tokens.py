@@ -10,12 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.text import tokens as text
 from dptext.text.records import Record
-
-Ids = NDArray[np.int64]
+from dptext.types import Integers
 
 PAD, UNKNOWN, BEGIN, END = range(4)
 _SPECIAL = 4
@@ -62,12 +60,12 @@ class Tokens:
         """Positions of a written sequence: the label where there are labels, the words, the end."""
         return bool(self.labels) + self.max_tokens + 1
 
-    def label_rows(self, labels: Sequence[str | None]) -> Ids:
+    def label_rows(self, labels: Sequence[str | None]) -> Integers:
         """The position of each label among `labels`, `(n,)`; -1 where there is none or an unknown one."""
         index = {label: i for i, label in enumerate(self.labels)}
         return np.asarray([-1 if label is None else index.get(label, -1) for label in labels], np.int64)
 
-    def sequences(self, records: Sequence[Record]) -> Ids:
+    def sequences(self, records: Sequence[Record]) -> Integers:
         """What a decoder is to write, `(n, length)`: label, words, end, padding.
 
         A missing or unknown label and an unknown word have the same token, UNKNOWN.
@@ -83,7 +81,7 @@ class Tokens:
             found[i, offset + len(ids)] = END
         return found
 
-    def inputs(self, sequences: Ids) -> Ids:
+    def inputs(self, sequences: Integers) -> Integers:
         """What an encoder reads, of the same shape: the padding is moved to the left, so that texts end together."""
         lengths = (sequences != PAD).sum(axis=1)
         positions = np.arange(sequences.shape[1])[None, :] - (sequences.shape[1] - lengths)[:, None]

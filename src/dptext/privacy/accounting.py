@@ -1,7 +1,7 @@
 """The only maker of epsilons: composing, lifting, calibrating and reading events as guarantees.
 
     >>> from dptext.privacy import accounting
-    >>> from dptext.privacy.guarantee import TopKEvent
+    >>> from dptext.privacy.events import TopKEvent
     >>> accounting.epsilon([TopKEvent(epsilon=4, k=5, size=20_000, count=20)])
     80.0
     >>> accounting.epsilon([TopKEvent(epsilon=4, k=5, size=20_000, count=20)], delta=1e-5) < 16.1
@@ -33,7 +33,6 @@ from scipy.optimize import brentq
 from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError
 from dptext.privacy.curves import (
-    Floats,
     approximate_delta,
     dominating,
     exponential_epsilon,
@@ -47,28 +46,23 @@ from dptext.privacy.curves import (
     up,
     zcdp_epsilon,
 )
-from dptext.privacy.guarantee import (
-    RECORD_COUNT,
+from dptext.privacy.events import (
     ApproximateEvent,
-    Basis,
     Event,
     ExponentialEvent,
     GaussianEvent,
-    Guarantee,
     MetricEvent,
     NoEvent,
     PureEvent,
-    Relation,
     SampledGaussianEvent,
     TopKEvent,
-    Trust,
     TwoSetEvent,
-    Unit,
     ZcdpEvent,
-    weakest,
 )
+from dptext.privacy.guarantee import RECORD_COUNT, Basis, Guarantee, Relation, Trust, Unit, weakest
 from dptext.privacy.loss_distributions import Mixable, inverse_square, is_mixable, mixed_epsilon
 from dptext.privacy.names import COMPARED
+from dptext.types import Floats
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 

@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr
 
 from dptext import _validate
-from dptext.privacy.guarantee import ApproximateEvent, Event, ExponentialEvent, TopKEvent, TwoSetEvent
-
-Floats = NDArray[np.float64]
+from dptext.privacy.events import ApproximateEvent, Event, ExponentialEvent, TopKEvent, TwoSetEvent
+from dptext.types import Floats
 
 #: Relative room for the rounding of exp and log in the closed formulas; they err by a few 2^-53.
 _ROUNDING = 2.0**-44

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dptext.privacy.curves import gaussian_epsilon, sum_up, top_k_probabilities, up
-from dptext.privacy.guarantee import GaussianEvent, Relation, SampledGaussianEvent, TopKEvent
+from dptext.privacy.events import GaussianEvent, SampledGaussianEvent, TopKEvent
+from dptext.privacy.guarantee import Relation
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution

@@ -14,8 +14,10 @@ from typing import TypeVar
 
 from dptext import _validate
 from dptext.errors import ConfigError, DataError
-from dptext.privacy.guarantee import Event, Guarantee, Json, Unit, event_from_dict, event_to_dict
+from dptext.privacy.events import Event, event_from_dict, event_to_dict
+from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.text.files import sha256_of
+from dptext.types import Json
 
 SCHEMA = 3
 #: The first had no charge; the second named one event, and assumed without a word that no text stands in two records.

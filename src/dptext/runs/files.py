@@ -27,7 +27,7 @@ from dptext.errors import (
     PrivacyError,
 )
 from dptext.mechanism import Mechanism, releases_labels, releases_text, releases_vectors, settings
-from dptext.privacy.guarantee import Guarantee, Json, Unit
+from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import Certificate, Charged, certificate_path
 from dptext.runs.resume import State, draft_path, fingerprint, state_path
 from dptext.runs.streaming import BATCH_SIZE, guarantees, limited, released, require_guarantee
@@ -36,6 +36,7 @@ from dptext.text.files import create_private, open_private, publish, refuse_exis
 from dptext.text.formats import Format, file_format, is_compressed
 from dptext.text.records import Fields, OnError, Record, read_records
 from dptext.text.releases import APPENDABLE, blocks, open_writer, release_columns, require_csv
+from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Account, Charge, Request

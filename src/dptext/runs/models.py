@@ -41,9 +41,9 @@ from dptext.mechanisms.words.private_phrases import PrivatePhrases
 from dptext.mechanisms.words.random_replacement import RandomReplacement
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.privacy.guarantee import Json
 from dptext.text.files import create_private, sha256_of
 from dptext.text.formats import file_error, parse_json, read_whole
+from dptext.types import Json
 
 MODEL_FILE = "model.json"
 MODEL_SCHEMA = 1

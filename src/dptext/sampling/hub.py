@@ -18,16 +18,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import TopKEvent
+from dptext.privacy.events import TopKEvent
 from dptext.sampling.randomness import Randomness, uniform_below
 from dptext.sampling.selection import require_finite
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from dptext.types import Floats, Integers
 
 #: Probabilities are whole parts of this: sums of them are exact in float64.
 PARTS = 1 << 46
@@ -130,7 +127,7 @@ class Hub:
         """Probabilities `(rows, size)`, exactly as drawn."""
         return self.parts(private, public) / PARTS
 
-    def choose(self, private: Floats, public: Floats, source: Randomness) -> Indices:
+    def choose(self, private: Floats, public: Floats, source: Randomness) -> Integers:
         """One option a row, `(rows,)`: one integer draw a row."""
         drawn = uniform_below(PARTS, len(private), source).astype(np.float64)
         ends = np.cumsum(self.parts(private, public), axis=1)

@@ -10,16 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import TopKEvent
+from dptext.privacy.events import TopKEvent
 from dptext.sampling.randomness import Randomness, uniform_below
 from dptext.sampling.selection import TopKRandomizedResponse
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from dptext.types import Floats, Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class LabelResponse:
     def _choice(self) -> TopKRandomizedResponse:
         return TopKRandomizedResponse(self.epsilon, 1, len(self.labels))
 
-    def _places(self, labels: Sequence[str | None]) -> Indices:
+    def _places(self, labels: Sequence[str | None]) -> Integers:
         place = {label: i for i, label in enumerate(self.labels)}
         return np.array([place.get(label or "", -1) for label in labels], np.int64)
 
@@ -66,7 +63,7 @@ class LabelResponse:
         every = self._choice.distribution(np.eye(len(self.labels)))
         return np.asarray(every.mean(axis=0) if place < 0 else every[place])
 
-    def choose(self, labels: Sequence[str | None], source: Randomness) -> Indices:
+    def choose(self, labels: Sequence[str | None], source: Randomness) -> Integers:
         """The place in the set of what leaves for each private label `(n,)`."""
         given = self._places(labels)
         # Drawn for every record, so that which ones have an unknown label shows in nothing.

@@ -9,7 +9,7 @@ Two kinds of sampler:
 
 * *On integers* (`GridLaplace`, `GridGaussian`): exact. Rounding to the grid moves two vectors
   apart by at most one grid step a coordinate, which is counted in the sensitivity.
-* *In floats* (`L2Laplace`, `Gaussian`, `MetricNoise`, and `PrivUnit` in dptext.sampling.privunit): the result is rounded to
+* *In floats* (`L2Laplace`, `Gaussian`, `MetricNoise`, and `PrivUnit` beside it): the result is rounded to
   a grid of step h, far coarser than the error eta of the float computation. Couple the float sampler with the ideal
   one by letting both read the same uniform reals, of which the floats see the leading bits: coordinates then differ
   by at most eta. The float result can be in a set S of grid cells only if the ideal one is within eta of S, and it
@@ -28,16 +28,15 @@ from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta
-from dptext.privacy.guarantee import ApproximateEvent, GaussianEvent, MetricEvent, PureEvent, ZcdpEvent
+from dptext.privacy.events import ApproximateEvent, GaussianEvent, MetricEvent, PureEvent, ZcdpEvent
 from dptext.sampling.randomness import Randomness, discrete_gaussian, discrete_laplace, uniform_open
+from dptext.types import Floats, Singles
 
-Floats = NDArray[np.float64]
-Vectors = NDArray[np.float64] | NDArray[np.float32]
+Vectors = Floats | Singles
 
 #: Float error of one coordinate of a sample, relative to the length of the noise vector (see `slack`).
 ETA = 2.0**-48

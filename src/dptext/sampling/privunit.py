@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import betainc, betaincinv, betaln, gammaln, hyp2f1, ndtr
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import ApproximateEvent, TopKEvent
-from dptext.sampling.noise import ETA, Floats, Vectors, clip, directions, finite, normals, paired, rounded, slack, unit
+from dptext.privacy.events import ApproximateEvent, TopKEvent
+from dptext.sampling.noise import ETA, Vectors, clip, directions, finite, normals, paired, rounded, slack, unit
 from dptext.sampling.randomness import Randomness, bernoulli_exp_minus, uniform_open
 from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.types import Booleans, Floats, Integers
 
 #: The inverse beta function errs more than the other steps: PrivUnit counts with 2^-44 = _POLAR * ETA.
 _POLAR = 2.0**4
@@ -327,7 +327,7 @@ def _around(units: Floats, cap: Cap, source: Randomness) -> Floats:
     return np.asarray(cosine[:, None] * units + sine[:, None] * free)
 
 
-def _polar(half: Floats, w: Floats, inside: NDArray[np.bool_], cap: Cap, dim: int) -> tuple[Floats, Floats]:
+def _polar(half: Floats, w: Floats, inside: Booleans, cap: Cap, dim: int) -> tuple[Floats, Floats]:
     """Cosine and sine of the angle to the centre, by inverting its distribution inside or outside the cap.
 
     y = sine^2 is Beta((dim - 1) / 2, 1/2) distributed on either half of the sphere. Outside the cap there are
@@ -427,7 +427,7 @@ class Codebook:
         """One choice."""
         return self.choice.event
 
-    def choose(self, vectors: Vectors, source: Randomness) -> NDArray[np.int64]:
+    def choose(self, vectors: Vectors, source: Randomness) -> Integers:
         """Index of one point a row, `(rows,)`."""
         units, choice = unit(vectors), self.choice
         step = max(1, _SCORES_AT_ONCE // len(self.points))

@@ -1,6 +1,6 @@
 """Noise as published, with claims that are false; for audits and for published systems; event is NoEvent.
 
-The sound counterparts are in `dptext.sampling.noise`: `GridLaplace` and `Gaussian`. `claimed` is what the authors state,
+The sound counterparts are in `noise`: `GridLaplace` and `Gaussian`. `claimed` is what the authors state,
 `true_epsilon` the least epsilon that their noise has for any two vectors::
 
     >>> from dptext.sampling.published import PublishedLaplace
@@ -20,9 +20,8 @@ import numpy as np
 
 from dptext import _validate
 from dptext.privacy.curves import gaussian_epsilon
-from dptext.privacy.guarantee import ApproximateEvent, NoEvent, PureEvent
+from dptext.privacy.events import ApproximateEvent, NoEvent, PureEvent
 from dptext.sampling.noise import (
-    Floats,
     Norm,
     Vectors,
     clip,
@@ -35,6 +34,7 @@ from dptext.sampling.noise import (
     sensitivity,
 )
 from dptext.sampling.randomness import Randomness
+from dptext.types import Floats
 
 _LARGEST_EPSILON = 1e6
 

@@ -27,9 +27,7 @@ from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.errors import ConfigError
-
-UInt64 = NDArray[np.uint64]
-Int64 = NDArray[np.int64]
+from dptext.types import Booleans, Floats, Integers, UInt64s
 
 _BUFFER_BYTES = 1 << 16
 _REKEY_BYTES = 1 << 36  # ChaCha20's block counter has 32 bits: stay far below 2^38 bytes a key and nonce
@@ -75,19 +73,19 @@ class Randomness:
             key = self._seed
             nonce = hashlib.sha256(f"{self._purpose}:{self._position}:{self._epoch}".encode()).digest()[:12]
         self._encryptor = Cipher(algorithms.ChaCha20(key, b"\0\0\0\0" + nonce), mode=None).encryptor()
-        self._buffer: UInt64 = np.empty(0, np.uint64)
+        self._buffer: UInt64s = np.empty(0, np.uint64)
         self._left = 0
         self._used = 0
         self._pid = os.getpid()
 
-    def _keystream(self, n_bytes: int) -> UInt64:
+    def _keystream(self, n_bytes: int) -> UInt64s:
         self._used += n_bytes
         if self._used > _REKEY_BYTES:
             self._rekey()
             self._used = n_bytes
         return np.frombuffer(self._encryptor.update(bytes(n_bytes)), "<u8")
 
-    def uint64(self, size: int) -> UInt64:
+    def uint64(self, size: int) -> UInt64s:
         """`size` independent uniform integers in [0, 2^64)."""
         with self._lock:
             if self._pid != os.getpid() and self.is_secure:
@@ -143,7 +141,7 @@ def seeded(seed: int) -> Randomness:
     return Randomness(hashlib.sha256(f"dptext:{seed}".encode()).digest())
 
 
-def uniform_below(bound: int, size: int, source: Randomness) -> UInt64:
+def uniform_below(bound: int, size: int, source: Randomness) -> UInt64s:
     """`size` independent uniform integers in [0, bound), bound at most 2^63; by rejection, so exact."""
     if not 1 <= bound <= 1 << 63:
         raise ConfigError(f"Expected bound={bound!r} in [1, 2^63].")
@@ -161,7 +159,7 @@ def uniform_below(bound: int, size: int, source: Randomness) -> UInt64:
     return draws - draws // divisor * divisor
 
 
-def _uniform_below_each(bounds: UInt64, source: Randomness) -> UInt64:
+def _uniform_below_each(bounds: UInt64s, source: Randomness) -> UInt64s:
     """One uniform integer below each of the bounds (each in [1, 2^63])."""
     limit = np.uint64(2**64 - 1) - (np.uint64(2**64 - 1) % bounds + np.uint64(1)) % bounds
     draws = source.uint64(bounds.size).copy()
@@ -172,7 +170,7 @@ def _uniform_below_each(bounds: UInt64, source: Randomness) -> UInt64:
     return draws % bounds
 
 
-def weighted_choice(weights: UInt64, source: Randomness) -> Int64:
+def weighted_choice(weights: UInt64s, source: Randomness) -> Integers:
     """One index a row with probability exactly weight / row sum.
 
     Args:
@@ -192,15 +190,15 @@ LIMBS = 3
 _LIMB_MASK = np.uint64((1 << LIMB_BITS) - 1)
 
 
-def _below(left: UInt64, right: UInt64) -> NDArray[np.bool_]:
+def _below(left: UInt64s, right: UInt64s) -> Booleans:
     """left < right for integers of several limbs, first axis = limbs, least first."""
-    result: NDArray[np.bool_] = left[0] < right[0]
+    result: Booleans = left[0] < right[0]
     for low, high in zip(left[1:], right[1:], strict=True):
         result = (low < high) | ((low == high) & result)
     return result
 
 
-def wide_choice(weights: UInt64, source: Randomness) -> Int64:
+def wide_choice(weights: UInt64s, source: Randomness) -> Integers:
     """`weighted_choice` for weights of up to 120 bits, given as limbs of 40 bits `(3, rows, options)`.
 
     Least limb first; the largest weight of a row is at least 2^80 (else the rejection would take long),
@@ -224,7 +222,7 @@ def wide_choice(weights: UInt64, source: Randomness) -> Int64:
     return np.asarray((~_below(drawn[:, :, None], cumulated)).sum(axis=1), np.int64)
 
 
-def wide_bernoulli(weights: UInt64, source: Randomness) -> NDArray[np.bool_]:
+def wide_bernoulli(weights: UInt64s, source: Randomness) -> Booleans:
     """True with probability exactly weight / 2^119 for each weight in [0, 2^119], given as limbs first."""
     flat = weights.reshape(LIMBS, -1)
     words = source.uint64(flat.size).reshape(flat.shape) & _LIMB_MASK
@@ -232,7 +230,7 @@ def wide_bernoulli(weights: UInt64, source: Randomness) -> NDArray[np.bool_]:
     return np.asarray(_below(words, flat).reshape(weights.shape[1:]))
 
 
-def bernoulli_exp(numerator: UInt64, denominator: int, source: Randomness) -> NDArray[np.bool_]:
+def bernoulli_exp(numerator: UInt64s, denominator: int, source: Randomness) -> Booleans:
     """True with probability exactly exp(-numerator / denominator), for numerators in [0, denominator].
 
     Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), algorithm 1: count how long Bernoulli(x / k)
@@ -250,7 +248,7 @@ def bernoulli_exp(numerator: UInt64, denominator: int, source: Randomness) -> ND
     return result
 
 
-def _successes_of_exp_minus_one(size: int, source: Randomness) -> UInt64:
+def _successes_of_exp_minus_one(size: int, source: Randomness) -> UInt64s:
     """How often Bernoulli(1/e) succeeds before it fails first."""
     result = np.zeros(size, np.uint64)
     pending = np.arange(size)
@@ -260,7 +258,7 @@ def _successes_of_exp_minus_one(size: int, source: Randomness) -> UInt64:
     return result
 
 
-def discrete_laplace(scale: int, size: int, source: Randomness) -> Int64:
+def discrete_laplace(scale: int, size: int, source: Randomness) -> Integers:
     """`size` integers x with probability proportional to exp(-|x| / scale), scale an integer below 2^40.
 
     Canonne, Kamath and Steinke 2020, algorithm 2, in integers throughout.
@@ -281,7 +279,7 @@ def discrete_laplace(scale: int, size: int, source: Randomness) -> Int64:
     return result
 
 
-def discrete_gaussian(sigma: int, size: int, source: Randomness) -> Int64:
+def discrete_gaussian(sigma: int, size: int, source: Randomness) -> Integers:
     """`size` integers x with probability proportional to exp(-x^2 / (2 sigma^2)), sigma an integer up to 2^24.
 
     Canonne, Kamath and Steinke 2020, algorithm 3, with the proposal's scale equal to sigma, so that the
@@ -309,7 +307,7 @@ def discrete_gaussian(sigma: int, size: int, source: Randomness) -> Int64:
     return result
 
 
-def bernoulli_exp_minus(exponent: float, size: int, source: Randomness) -> NDArray[np.bool_]:
+def bernoulli_exp_minus(exponent: float, size: int, source: Randomness) -> Booleans:
     """True with probability exp(-exponent), the exponent (>= 0, finite) rounded to a multiple of 2^-40.
 
     Exact for that multiple however large it is: no probability is too small to be drawn.
@@ -322,7 +320,7 @@ def bernoulli_exp_minus(exponent: float, size: int, source: Randomness) -> NDArr
     return result
 
 
-def uniform_open(size: int, source: Randomness) -> NDArray[np.float64]:
+def uniform_open(size: int, source: Randomness) -> Floats:
     """`size` uniform floats in (0, 1) for the continuous samplers, precise to 2^-52 of their own size.
 
     (r + 1/2) / 2^64 for r uniform below 2^64; where r is small more bits follow, so that no tail of a

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from dptext import _validate
 from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy.curves import round_up
-from dptext.privacy.guarantee import ExponentialEvent, MetricEvent, PureEvent, TopKEvent, TwoSetEvent
+from dptext.privacy.events import ExponentialEvent, MetricEvent, PureEvent, TopKEvent, TwoSetEvent
 from dptext.sampling.randomness import (
     LIMB_BITS,
     LIMBS,
@@ -40,11 +40,10 @@ from dptext.sampling.randomness import (
     wide_bernoulli,
     wide_choice,
 )
+from dptext.types import Booleans, Floats, Int16s, Int32s, Integers, Singles, UInt64s
 
-Scores = NDArray[np.float64] | NDArray[np.float32]
-Rankable = Scores | NDArray[np.int16] | NDArray[np.int32] | NDArray[np.int64]
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+Scores = Floats | Singles
+Rankable = Scores | Int16s | Int32s | Integers
 
 _FLOOR = -54.0
 _TOP_BITS = 119
@@ -80,7 +79,7 @@ def _relative(log_weights: Floats) -> Floats:
     return np.asarray(np.maximum(log_weights - log_weights.max(axis=1, keepdims=True), _FLOOR))
 
 
-def _integer_weights(log_weights: Floats) -> NDArray[np.uint64]:
+def _integer_weights(log_weights: Floats) -> UInt64s:
     """e^w as integers of up to 119 bits relative to the row's largest (exactly 2^119), limbs first."""
     exponent = _relative(log_weights) / math.log(2)
     whole = np.floor(exponent)
@@ -115,7 +114,7 @@ def _softmax(log_weights: Floats) -> Floats:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _draw_by_weight(log_weights: Floats, source: Randomness) -> Indices:
+def _draw_by_weight(log_weights: Floats, source: Randomness) -> Integers:
     rows, options = log_weights.shape
     result = np.empty(rows, np.int64)
     for block in _blocks(rows, options):
@@ -165,7 +164,7 @@ class Exponential:
         """Probabilities `(rows, options)`."""
         return _softmax(self._log_weights(scores))
 
-    def choose(self, scores: Scores, source: Randomness) -> Indices:
+    def choose(self, scores: Scores, source: Randomness) -> Integers:
         """One option a row, `(rows,)`."""
         return _draw_by_weight(self._log_weights(scores), source)
 
@@ -221,7 +220,7 @@ class ClippedExponential:
         """Probabilities `(rows, options)`."""
         return _softmax(self._log_weights(scores))
 
-    def choose(self, scores: Scores, source: Randomness) -> Indices:
+    def choose(self, scores: Scores, source: Randomness) -> Integers:
         """One option a row, `(rows,)`."""
         return _draw_by_weight(self._log_weights(scores), source)
 
@@ -276,7 +275,7 @@ class TruncatedExponential:
         near = np.minimum(_checked(distances, self.size), self.threshold)
         return _softmax(-near * self._shrunk)
 
-    def choose(self, near: Floats, source: Randomness) -> Indices:
+    def choose(self, near: Floats, source: Randomness) -> Integers:
         """Which of the near options of each row, or -1 for one of the others.
 
         Args:
@@ -292,7 +291,7 @@ class TruncatedExponential:
             result[block] = self._choose_block(near[block], source)
         return result
 
-    def _choose_block(self, near: Floats, source: Randomness) -> Indices:
+    def _choose_block(self, near: Floats, source: Randomness) -> Integers:
         listed = near < np.inf
         require_finite(near[listed | np.isnan(near)])
         others = self.size - listed.sum(axis=1)
@@ -355,7 +354,7 @@ class PermuteAndFlip:
         product = np.exp(np.log(factors).sum(axis=1, keepdims=True) - np.log(factors))
         return np.asarray(coins * (product * (weights / 2)).sum(axis=2))
 
-    def choose(self, scores: Scores, source: Randomness) -> Indices:
+    def choose(self, scores: Scores, source: Randomness) -> Integers:
         """One option a row, `(rows,)`."""
         log_weights = _scaled(_clipped(scores, self.score_range), _scale(self.epsilon, self.sensitivity))
         rows, options = log_weights.shape
@@ -366,7 +365,7 @@ class PermuteAndFlip:
         return result
 
 
-def top_k_mask(scores: Scores, k: int) -> NDArray[np.bool_]:
+def top_k_mask(scores: Scores, k: int) -> Booleans:
     """Which options `(rows, options)` are among the k best of their row; ties go to the lower index."""
     return _top_k_mask(_checked(scores), k)
 
@@ -378,7 +377,7 @@ def _ranked(scores: Rankable, size: int) -> NDArray[Any]:
     return _checked(scores, size)
 
 
-def _top_k_mask(values: NDArray[Any], k: int) -> NDArray[np.bool_]:
+def _top_k_mask(values: NDArray[Any], k: int) -> Booleans:
     if k == 1:
         threshold = values.max(axis=1, keepdims=True)
     else:
@@ -389,7 +388,7 @@ def _top_k_mask(values: NDArray[Any], k: int) -> NDArray[np.bool_]:
     return np.asarray(above | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= spare)))
 
 
-def _pick(mask: NDArray[np.bool_], rank: Indices) -> Indices:
+def _pick(mask: Booleans, rank: Integers) -> Integers:
     """The index of the rank-th True of each row."""
     counts = mask.sum(axis=1)
     starts = np.cumsum(counts) - counts
@@ -442,7 +441,7 @@ class TopKRandomizedResponse:
         mask = _top_k_mask(_ranked(scores, self.size), self.k)
         return np.asarray(np.where(mask, best / total, other / total))
 
-    def choose(self, scores: Rankable, source: Randomness) -> Indices:
+    def choose(self, scores: Rankable, source: Randomness) -> Integers:
         """One option a row, `(rows,)`: one integer draw a row."""
         best, other = self._weights()
         rows = len(scores)
@@ -510,12 +509,12 @@ class TwoSet:
             result += chance * self._given_set(mask, self._sampled_mass(values, np.tile(draws, (len(values), 1))))
         return result
 
-    def _given_set(self, mask: NDArray[np.bool_], mass: Floats) -> Floats:
+    def _given_set(self, mask: Booleans, mass: Floats) -> Floats:
         chosen = _softmax(self._log_weights(mass))
         inside = mask.sum(axis=1, keepdims=True)
         return np.asarray(np.where(mask, chosen[:, :1] / inside, chosen[:, 1:] / (self.size - inside)))
 
-    def _sampled_mass(self, values: Floats, draws: Indices) -> Floats:
+    def _sampled_mass(self, values: Floats, draws: Integers) -> Floats:
         rows = np.arange(len(values))[:, None]
         drawn = values[rows, draws].sum(axis=1)
         outside = values.copy()
@@ -523,7 +522,7 @@ class TwoSet:
         total = drawn + outside.sum(axis=1)
         return np.asarray(np.where(total > 0, drawn / np.where(total > 0, total, 1.0), 0.5))
 
-    def choose(self, probabilities: Scores, source: Randomness) -> Indices:
+    def choose(self, probabilities: Scores, source: Randomness) -> Integers:
         """One option a row, `(rows,)`."""
         result = np.empty(len(probabilities), np.int64)
         for block in _blocks(len(probabilities), self.size):
@@ -538,7 +537,7 @@ class TwoSet:
             result[block] = weighted_choice(members.astype(np.uint64), source)
         return result
 
-    def _sampled_set(self, values: Floats, source: Randomness) -> tuple[NDArray[np.bool_], Floats]:
+    def _sampled_set(self, values: Floats, source: Randomness) -> tuple[Booleans, Floats]:
         # The set is drawn from integer weights; the bound holds for any set, so rounding them costs nothing.
         weights = np.rint(values * 2.0**40).astype(np.uint64)
         weights[:, 0] += (weights.sum(axis=1) == 0).astype(np.uint64)

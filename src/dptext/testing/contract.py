@@ -26,7 +26,6 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import audits
 from dptext.audits.trials.distinguishing import separation
@@ -34,10 +33,12 @@ from dptext.audits.trials.enumeration import enumerable
 from dptext.errors import ConfigError, DPTextError
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Mechanism, compared, output_fault, seen, settings
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Guarantee, event_from_dict, event_to_dict
+from dptext.privacy.events import event_from_dict, event_to_dict
+from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.sampling.randomness import secure, seeded
 from dptext.testing.shapes import left_behind, told_by_shapes
 from dptext.text.records import Record, Release
+from dptext.types import Floats
 
 _LONG = 10_000
 _COPIES = 32
@@ -312,7 +313,7 @@ def _check_distribution(case: Case) -> None:
     _require(apart == 0, "the records of a batch are drawn independently")
 
 
-def _paired(first: Sequence[Release[str]], last: Sequence[Release[str]]) -> list[str] | NDArray[np.float64]:
+def _paired(first: Sequence[Release[str]], last: Sequence[Release[str]]) -> list[str] | Floats:
     one, other = compared(first), compared(last)
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return np.hstack([one, other, one - other])  # noise that is shared shows in the differences alone

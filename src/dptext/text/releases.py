@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.errors import ConfigError, DataError
 from dptext.text.files import Target, writing
@@ -35,8 +34,7 @@ from dptext.text.formats import (
     string_fault,
 )
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Release, batches
-
-Vector = NDArray[np.float32]
+from dptext.types import Singles
 
 VECTOR_FIELD: Final = "embedding"
 
@@ -131,7 +129,7 @@ class _Columns:
         """The same where these releases, which were written, are in the file."""
         return replace(self, dim=len(releases[0].vector or ())) if releases else self
 
-    def rows(self, releases: Sequence[Release[str]]) -> list[list[Scalar | Vector]]:
+    def rows(self, releases: Sequence[Release[str]]) -> list[list[Scalar | Singles]]:
         """The values of each release in the order of the columns; all vectors are as long as the first."""
         rows = []
         dim = self.dim
@@ -140,7 +138,7 @@ class _Columns:
             dim = dim or len(release.vector or ())
         return rows
 
-    def _row(self, release: Release[str], where: str, dim: int) -> list[Scalar | Vector]:
+    def _row(self, release: Release[str], where: str, dim: int) -> list[Scalar | Singles]:
         """The values of one release.
 
         A release that does not fit the columns stops the writing: to leave a value out, or a column, would be a silent
@@ -158,7 +156,7 @@ class _Columns:
             raise ConfigError(f"{where} has a vector, and vector=False says that vectors are not written.")
         if release.vector is None and self.vector:
             raise ConfigError(f"{where} has no vector, and vector=True says that vectors are written.")
-        values: list[Scalar | Vector] = [release.id, *((release.output,) if self.text else ())]
+        values: list[Scalar | Singles] = [release.id, *((release.output,) if self.text else ())]
         strings = len(values)
         if release.vector is not None:
             values.append(_vector(release.vector, where, dim))
@@ -174,7 +172,7 @@ class _Columns:
         return values
 
 
-def _vector(vector: tuple[float, ...], where: str, dim: int) -> Vector:
+def _vector(vector: tuple[float, ...], where: str, dim: int) -> Singles:
     """The vector as a file holds it."""
     # Looked at before numpy sees it, whose errors quote what is no number.
     if not isinstance(vector, tuple) or not vector or not all(isinstance(number, float) for number in vector):
@@ -188,7 +186,7 @@ def _vector(vector: tuple[float, ...], where: str, dim: int) -> Vector:
     return found
 
 
-def _decimals(vector: Vector) -> list[float]:
+def _decimals(vector: Singles) -> list[float]:
     """Numbers whose shortest decimals, as JSON writes them, are the shortest that tell the float32."""
     found = np.array([float(str(number)) for number in vector])
     # Readers take them for float64 first. Rounded twice, a few (7.038531e-26) would become a neighbour.
@@ -325,7 +323,7 @@ class _ParquetWriter:
         self._writer.close()
 
 
-def _cell(value: Scalar | Vector) -> str | Vector | None:
+def _cell(value: Scalar | Singles) -> str | Singles | None:
     return value if value is None or isinstance(value, np.ndarray) else as_string(value)
 
 

@@ -15,18 +15,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from dptext import _validate
-from dptext.audits.bounds import bootstrap
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
+from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from dptext.types import Floats, Integers
 
 _ROUNDING = 1e-6
 
@@ -122,7 +119,7 @@ def observed_balance(given: Sequence[str | None], labels: Sequence[str]) -> Floa
     return _shares(np.bincount(_positions(given, labels), minlength=len(labels) + 1)[: len(labels)])
 
 
-def debiased_balance(counts: NDArray[np.int64] | Floats, epsilon: float) -> Floats:
+def debiased_balance(counts: Integers | Floats, epsilon: float) -> Floats:
     """The class balance behind labels that went through k-ary randomized response.
 
     A label leaves as itself with probability p = e^epsilon / (e^epsilon + L - 1), as each other one with q =
@@ -149,7 +146,7 @@ def debiased_balance(counts: NDArray[np.int64] | Floats, epsilon: float) -> Floa
     return simplex_projection((shares - shrink / total) * total / -math.expm1(-epsilon))
 
 
-def balance_behind(counts: NDArray[np.int64] | Floats, matrix: Floats) -> Floats:
+def balance_behind(counts: Integers | Floats, matrix: Floats) -> Floats:
     """The class balance behind labels that went through any mechanism, by non-negative least squares.
 
     The shares x >= 0 with the smallest |matrix^T x - given shares|, scaled to sum 1.
@@ -244,7 +241,7 @@ def balance_error(
         raise ConfigError("Expected every private record to have one of the labels.")
     recover = _recovery(np.bincount(rows[:, 1], minlength=n + 1)[:n], epsilon, matrix)
 
-    def error(drawn: Indices) -> float:
+    def error(drawn: Integers) -> float:
         true, found = (np.bincount(column, minlength=n + 1)[:n] for column in drawn.T)
         # A resample of few records may hold no usable output: then nothing is known.
         recovered = recover(found) if found.any() else np.full(n, 1 / n)
@@ -253,9 +250,7 @@ def balance_error(
     return bootstrap(rows, error, source=seeded(seed))
 
 
-def _recovery(
-    counts: NDArray[np.int64], epsilon: float | None, matrix: Floats | None
-) -> Callable[[NDArray[np.int64]], Floats]:
+def _recovery(counts: Integers, epsilon: float | None, matrix: Floats | None) -> Callable[[Integers], Floats]:
     """The function from counts to shares, tried once on counts `(n_labels,)` so that faults show at the door."""
     if epsilon is not None and matrix is not None:
         raise ConfigError("Expected an epsilon or a matrix, not both.")
@@ -270,13 +265,13 @@ def _recovery(
     return _shares
 
 
-def _positions(given: Sequence[str | None], labels: Sequence[str]) -> Indices:
+def _positions(given: Sequence[str | None], labels: Sequence[str]) -> Integers:
     """The place of each among the labels, the number of labels for anything else."""
     place = {label: i for i, label in enumerate(labels)}
     return np.array([len(labels) if label is None else place.get(label, len(labels)) for label in given], np.int64)
 
 
-def _shares(counts: NDArray[np.int64] | Floats) -> Floats:
+def _shares(counts: Integers | Floats) -> Floats:
     values = np.asarray(counts, np.float64)
     total = values.sum()
     if values.ndim != 1 or not np.isfinite(total) or total <= 0 or values.min() < 0:

@@ -13,17 +13,13 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dptext.audits.bounds import bootstrap
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate, clopper_pearson
-from dptext.privacy.guarantee import Json
+from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from dptext.types import Floats, Integers, Json
 
 _CONFIDENCE = 0.95
 _MOST_FEATURES = 200_000
@@ -188,7 +184,7 @@ def evaluate(classifier: Classifier, test: Sequence[Record], *, seed: int = 0) -
     )
 
 
-def macro_f1(true: Indices, given: Indices, n_labels: int) -> float:
+def macro_f1(true: Integers, given: Integers, n_labels: int) -> float:
     """Mean F1 over the labels that occur in `true` or `given`, `(n,)` each; a given `n_labels` stands for no label."""
     size = n_labels + 1
     counts = np.bincount(true * size + given, minlength=size * size).reshape(size, size)

@@ -13,20 +13,16 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.audits.bounds import bootstrap
 from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
-from dptext.privacy.guarantee import Json
+from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 from dptext.text.tokens import tokenize
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from dptext.types import Floats, Integers, Json, Singles
 
 #: Among so many originals an output's own one is searched, where there are as many.
 CANDIDATES = 100
@@ -92,9 +88,9 @@ class Embedded:
     """
 
     rows: dict[str, int]
-    vectors: NDArray[np.float32]
+    vectors: Singles
 
-    def at(self, texts: Iterable[str]) -> Indices:
+    def at(self, texts: Iterable[str]) -> Integers:
         """The rows of texts `(n_texts,)`."""
         return np.array([self.rows[text] for text in texts], np.int64)
 
@@ -170,7 +166,7 @@ def _label_kept(originals: Sequence[Record], outputs: Sequence[Release[str]]) ->
     return clopper_pearson(sum(a == b for a, b in pairs), len(pairs), confidence=_CONFIDENCE)
 
 
-def _cosines(space: Embedded, originals: Indices, outputs: Indices, seed: int) -> tuple[Floats, Floats]:
+def _cosines(space: Embedded, originals: Integers, outputs: Integers, seed: int) -> tuple[Floats, Floats]:
     """The cosine of each output and its original, and 1/t where that one is among the t best, else 0."""
     n, dim = len(originals), space.vectors.shape[1]
     others = draw_others(n, min(CANDIDATES, n) - 1, seed)
@@ -187,7 +183,7 @@ def _cosines(space: Embedded, originals: Indices, outputs: Indices, seed: int) -
     return np.clip(own, -1.0, 1.0), first
 
 
-def draw_others(n: int, k: int, seed: int) -> Indices:
+def draw_others(n: int, k: int, seed: int) -> Integers:
     """For each of n records k distinct other ones, `(n, k)`: uniform subsets, by Floyd's algorithm on all rows at once.
 
     Bentley and Floyd 1987: for j = n-1-k, ..., n-2 draw t in [0, j]; take t, or j where t was taken already.

@@ -6,7 +6,7 @@
     (5.0, 2.0, 0.2, 0.07142857142857142)
 
 The features follow the groups of Iqbal et al. 2013 (lexical, function words, punctuation, structure) with readability.
-They are read off the tokens of `dptext.text.tokens.tokenize`, so that a text and its tokens written with blanks between them
+They are read off the tokens of `tokenize`, so that a text and its tokens written with blanks between them
 differ in the whitespace ratio alone:
 
 * A *character* is any that is not whitespace. A *word* is a token with a letter, clitics joined again ("did n't" and
@@ -38,17 +38,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dptext.audits.bounds import bootstrap
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
+from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 from dptext.text.tokens import tokenize
+from dptext.types import Floats
 from dptext.utility.fidelity import check_pairs
-
-Floats = NDArray[np.float64]
 
 #: English words of grammar, not of a topic: pronouns, articles, prepositions, conjunctions, auxiliaries, particles.
 FUNCTION_WORDS: Final = (

@@ -20,9 +20,9 @@ import numpy as np
 from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.privacy.guarantee import Json
 from dptext.text import tokens as text
 from dptext.text.records import Record, Release
+from dptext.types import Json
 from dptext.utility.classification import Accuracy, ClassifierName, Trainer, evaluate, train_named
 from dptext.utility.fidelity import Fidelity, check_pairs, embed_distinct, fidelity
 

@@ -31,7 +31,8 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson_lower
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, PureEvent, Relation, Unit
+from dptext.privacy.events import PureEvent
+from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.randomness import Randomness, seeded, uniform_below
 from dptext.text.records import Record, Release
 

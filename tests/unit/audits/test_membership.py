@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
@@ -30,8 +29,8 @@ from dptext.audits.roc import GRID, area, area_interval, curve, epsilon_measured
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Relation
 from dptext.text.records import Record, Release
+from dptext.types import Floats
 
-Floats = NDArray[np.float64]
 CANARY = "zq9canaryxv"
 
 likelihood_ratio = importlib.import_module("dptext.audits.membership.lira")  # in the package, this name is the function

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import binomtest, chisquare
 
@@ -24,15 +23,16 @@ from dptext.cli.audit_reconstruction import run
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, PureEvent, Relation, Unit
+from dptext.privacy.events import ApproximateEvent, NoEvent, PureEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import Randomness, seeded, uniform_below, uniform_open
 from dptext.text.records import Record
+from dptext.types import Floats, Integers
 from vectors import WORDS
 
-Floats = NDArray[np.float64]
 CANARY = "zq9canaryxv"
 
 
@@ -244,12 +244,12 @@ def test_noise_alone_is_guessed_by_chance() -> None:
     assert not found.refutes(claim_of(Constant()))
 
 
-def optimistic(scores: Floats, chosen: NDArray[np.int64], own: Randomness) -> NDArray[np.int64]:
+def optimistic(scores: Floats, chosen: Integers, own: Randomness) -> Integers:
     """The fault: equal scores come after the truth."""
     return np.asarray((scores > np.take_along_axis(scores, chosen[:, None], axis=1)).sum(axis=1))
 
 
-def by_index(scores: Floats, chosen: NDArray[np.int64], own: Randomness) -> NDArray[np.int64]:
+def by_index(scores: Floats, chosen: Integers, own: Randomness) -> Integers:
     """The fault where the truth has a known place in the pool: equal scores in the order of the pool."""
     order = np.argsort(-scores, axis=1, kind="stable")
     return np.asarray((order == chosen[:, None]).argmax(axis=1))

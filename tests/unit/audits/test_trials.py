@@ -18,7 +18,8 @@ from dptext.errors import ConfigError, IncomparableError, PrivacyError
 from dptext.estimates import Estimate
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import ApproximateEvent, Basis, MetricEvent, NoEvent, PureEvent, Relation, Unit
+from dptext.privacy.events import ApproximateEvent, MetricEvent, NoEvent, PureEvent
+from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.noise import Gaussian, GridGaussian, GridLaplace, L2Laplace, Norm
 from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
 from dptext.sampling.published import PublishedLaplace

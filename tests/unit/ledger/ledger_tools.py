@@ -13,7 +13,8 @@ from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Request, Terms, in_order
 from dptext.ledger.subjects import SubjectKey
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Event, Guarantee, PureEvent, Relation, Unit
+from dptext.privacy.events import Event, PureEvent
+from dptext.privacy.guarantee import Guarantee, Relation, Unit
 
 KEY = SubjectKey(bytes(range(32)))
 OTHER_KEY = SubjectKey(b"\xff" * 32)

@@ -10,7 +10,8 @@ from ledger_tools import KEY, Raw, fresh, limit, opened, request
 from dptext.errors import ConfigError, DataError
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Request
-from dptext.privacy.guarantee import Basis, Guarantee, PureEvent, Relation, Trust, Unit
+from dptext.privacy.events import PureEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
 from dptext.privacy.names import COMPARED
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

@@ -19,23 +19,19 @@ from dptext.errors import (
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import PLANNED, TOLERANCE, Request, Terms
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import (
+from dptext.privacy.events import (
     ApproximateEvent,
-    Basis,
     Event,
     ExponentialEvent,
     GaussianEvent,
-    Guarantee,
     MetricEvent,
     NoEvent,
     PureEvent,
-    Relation,
     SampledGaussianEvent,
     TopKEvent,
-    Trust,
-    Unit,
     ZcdpEvent,
 )
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
 
 
 def refusal(ledger: Ledger, name: str, *events: Event | float) -> BudgetExceededError | None:

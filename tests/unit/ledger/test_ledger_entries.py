@@ -29,25 +29,20 @@ from dptext.ledger.entries import (
     spent_guarantee,
 )
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import (
+from dptext.privacy.events import (
     ApproximateEvent,
-    Basis,
     Event,
     ExponentialEvent,
     GaussianEvent,
-    Guarantee,
     MetricEvent,
     NoEvent,
     PureEvent,
-    Relation,
     SampledGaussianEvent,
     TopKEvent,
-    Trust,
     TwoSetEvent,
-    Unit,
     ZcdpEvent,
-    format_epsilon,
 )
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit, format_epsilon
 
 TIME = "2026-01-01T00:00:00Z"
 

@@ -11,7 +11,8 @@ from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
 from dptext.ledger import statements as rows
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Request, Terms
-from dptext.privacy.guarantee import Basis, GaussianEvent, TopKEvent, Trust
+from dptext.privacy.events import GaussianEvent, TopKEvent
+from dptext.privacy.guarantee import Basis, Trust
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 

@@ -23,7 +23,8 @@ from dptext.ledger.books import Ledger
 from dptext.ledger.database import Database, _alembic
 from dptext.ledger.entries import Request, Terms, digest_of
 from dptext.ledger.verification import Verification
-from dptext.privacy.guarantee import Basis, Event, ExponentialEvent, PureEvent, Trust
+from dptext.privacy.events import Event, ExponentialEvent, PureEvent
+from dptext.privacy.guarantee import Basis, Trust
 
 TIME = "2026-01-01T00:00:00Z"
 

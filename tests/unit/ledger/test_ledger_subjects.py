@@ -20,7 +20,14 @@ from dptext.ledger.books import Ledger
 from dptext.ledger.entries import TOLERANCE
 from dptext.ledger.subjects import AS_SPELLED, Naming, SubjectKey, create_subject_key, read_subject_key
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import ApproximateEvent, Event, ExponentialEvent, GaussianEvent, PureEvent, ZcdpEvent
+from dptext.privacy.events import (
+    ApproximateEvent,
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    PureEvent,
+    ZcdpEvent,
+)
 from dptext.privacy.names import COMPARED, normal_form
 
 

@@ -18,7 +18,7 @@ from dptext.errors import BudgetExceededError, DPTextError
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import digest_of, events_to_text
 from dptext.ledger.verification import Verification
-from dptext.privacy.guarantee import PureEvent
+from dptext.privacy.events import PureEvent
 
 _sizes = itertools.count(1)
 

@@ -16,7 +16,7 @@ pytest.importorskip("safetensors")
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd  # noqa: E402
 from dptext.mechanisms.adept.sound import Adept  # noqa: E402
-from dptext.neural.adept import distilled
+from dptext.neural.adept import distilled  # noqa: E402
 from dptext.neural.adept import model as annotated  # noqa: E402
 from dptext.neural.adept.distilled import distil  # noqa: E402
 from dptext.neural.tokens import words_of  # noqa: E402

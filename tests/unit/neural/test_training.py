@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.neural.adept import model as annotated  # noqa: E402
-from dptext.neural.adept import training
+from dptext.neural.adept import training  # noqa: E402
 from dptext.neural.adept.model import AnnotatedModel, Settings, fit_model  # noqa: E402
 from dptext.neural.adept.network import Architecture, AutoEncoder  # noqa: E402
 from dptext.neural.adept.training import Progress, Schedule, noisy, reconstruction_losses, train  # noqa: E402

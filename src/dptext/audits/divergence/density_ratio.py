@@ -36,10 +36,8 @@ from dptext.audits.divergence.renyi import check_alphas, check_samples
 from dptext.audits.features import load_sklearn
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
-from dptext.privacy.guarantee import Json
+from dptext.types import Booleans, Floats, Integers, Json, Positions, Singles
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Scorer = Callable[[Floats], Floats]
 
 #: Fewest rows of a set to learn from: a third of them must be able to show something.
@@ -84,7 +82,7 @@ class LogRatios:
         """ln(q/p), for the other direction."""
         return LogRatios(-self.second, -self.first)
 
-    def at(self, first: NDArray[np.intp], second: NDArray[np.intp]) -> LogRatios:
+    def at(self, first: Positions, second: Positions) -> LogRatios:
         """Some of the rows."""
         return LogRatios(self.first[first], self.second[second])
 
@@ -192,7 +190,7 @@ def _log_loss(logits: Floats, signs: NDArray[np.floating]) -> float:
     return float(np.logaddexp(0.0, -signs * logits).mean())
 
 
-def _logistic(rows: Floats, classes: NDArray[np.int64], seed: int) -> Scorer:
+def _logistic(rows: Floats, classes: Integers, seed: int) -> Scorer:
     sklearn = load_sklearn()
     model = sklearn.linear_model.LogisticRegression(C=1.0, max_iter=300, random_state=seed)
     with warnings.catch_warnings():
@@ -201,7 +199,7 @@ def _logistic(rows: Floats, classes: NDArray[np.int64], seed: int) -> Scorer:
     return lambda found: np.asarray(model.decision_function(found), np.float64)
 
 
-def _network(rows: Floats, classes: NDArray[np.int64], held: Bools, rng: np.random.Generator) -> Scorer:
+def _network(rows: Floats, classes: Integers, held: Booleans, rng: np.random.Generator) -> Scorer:
     """Two hidden layers, stopped where the log loss of held rows is least: scikit-learn itself stops by accuracy."""
     load_sklearn()
     from sklearn.neural_network import MLPClassifier  # noqa: PLC0415 (an extra)
@@ -217,7 +215,7 @@ def _network(rows: Floats, classes: NDArray[np.int64], held: Bools, rng: np.rand
     )
     signs = 2.0 * classes[held] - 1
     least, waited = math.inf, 0
-    best: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
+    best: list[tuple[Singles, Singles]] = []
     for _ in range(_MOST_EPOCHS):
         order = rng.permutation(learned)
         model.partial_fit(small[order], classes[order], classes=[0, 1])
@@ -232,7 +230,7 @@ def _network(rows: Floats, classes: NDArray[np.int64], held: Bools, rng: np.rand
     return lambda found: _forward(best, found.astype(np.float32))
 
 
-def _forward(weights: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], rows: NDArray[np.float32]) -> Floats:
+def _forward(weights: Sequence[tuple[Singles, Singles]], rows: Singles) -> Floats:
     for matrix, shift in weights[:-1]:
         rows = np.maximum(rows @ matrix + shift, 0)
     matrix, shift = weights[-1]
@@ -365,7 +363,7 @@ def _binary(
 
 def _choose(
     values: Sequence[tuple[Floats, Floats]], scorers: Sequence[Scorer], *, alpha: float, sign: float
-) -> Callable[[Floats], Bools]:
+) -> Callable[[Floats], Booleans]:
     """The event, as one more frequent in P, with the best bound on D_2(P || Q) (sign 1) or D_2(Q || P) (sign -1)."""
     best, which, threshold = -math.inf, 0, 0.0
     for i, (high, low) in enumerate(values):

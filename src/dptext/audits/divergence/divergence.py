@@ -29,7 +29,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.audits.bounds import accuracy_implies
@@ -72,13 +71,11 @@ from dptext.audits.subjects import Progress
 from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
-from dptext.privacy.guarantee import Json
 from dptext.text.records import Record
+from dptext.types import Floats, Json, Positions
 
 __all__ = ["DivergenceReport", "DivergenceSettings", "measure", "measure_vectors"]
 
-Floats = NDArray[np.float64]
-Positions = NDArray[np.intp]
 
 _MODELS = {LOGISTIC: Model.LOGISTIC, MLP: Model.MLP}
 #: Random halves for nearest neighbours, whose every half costs as much as a whole.

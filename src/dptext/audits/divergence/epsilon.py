@@ -22,15 +22,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.audits.bounds import accuracy_implies
 from dptext.audits.divergence.renyi import check_alphas
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import Json
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats, Json
 
 #: Delta of the published experiments on most corpora.
 DELTA: Final = 8e-5

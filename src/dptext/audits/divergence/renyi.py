@@ -22,13 +22,11 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from dptext import _validate
 from dptext.errors import ConfigError
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats
 
 #: Orders at which divergences are estimated: those of the published code (1.1, 10, 20, 30, 50) and smaller ones.
 ALPHAS: Final = (1.1, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 50.0)

@@ -8,15 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dptext.audits.divergence.density_ratio import CertifiedBound
 from dptext.audits.divergence.epsilon import CLAIMS, Direct, Line
 from dptext.estimates import Estimate
-from dptext.privacy.guarantee import Json
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats, Json
 
 #: The estimators, in the order of the table.
 PUBLISHED: Final = "kNN count ratio (published)"

@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.audits.features import load_sklearn
 from dptext.errors import ConfigError
 from dptext.text.records import Record
+from dptext.types import Floats
 
 if TYPE_CHECKING:
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-Floats = NDArray[np.float64]
 
 #: Coordinates that are kept, unless another number is asked for.
 COMPONENTS: Final = 64

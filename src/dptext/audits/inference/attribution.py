@@ -7,7 +7,7 @@ author is a guess among A equally likely inputs, and its expected accuracy is
 
     s <= (e^eps + (A - 1) delta) / (e^eps + A - 1)
 
-by `dptext.audits.bounds.reconstruction_bound`, whose proof asks no more of the P_a: sum P_a(guess a) <= e^eps P_b(guess a) +
+by `bounds.reconstruction_bound`, whose proof asks no more of the P_a: sum P_a(guess a) <= e^eps P_b(guess a) +
 delta over all pairs a != b; the left side is (A - 1) A s, the right one e^eps A (1 - s) + A (A - 1) delta.
 
 The attacker is any function of one release that was fixed before the release was drawn. It may have learned from other
@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.audits.bounds import EpsilonLowerBound, bootstrap
+from dptext.audits.bounds import EpsilonLowerBound
 from dptext.audits.report import Report
 from dptext.errors import ConfigError
 from dptext.estimates import (
@@ -38,11 +37,10 @@ from dptext.estimates import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
-from dptext.privacy.guarantee import Json, Relation, Unit
+from dptext.privacy.guarantee import Relation, Unit
+from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import seeded
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from dptext.types import Floats, Integers, Json
 
 #: So many guesses count as a hit in the second column.
 TOP: Final = 5
@@ -178,7 +176,7 @@ def mean_chance(correct: int, texts: int, *, alpha: float) -> tuple[float, float
     return max(0.0, min(low, (correct - 1) / texts)), min(1.0, max(miss, (texts - correct + 1) / texts))
 
 
-def bundles(true: Indices, bundle: int) -> Indices:
+def bundles(true: Integers, bundle: int) -> Integers:
     """Positions of texts, `(nbundles, bundle)`; each row of one author."""
     rows = []
     for author in np.unique(true):
@@ -192,10 +190,10 @@ class Judge:
     """Scores to rows. `priority` is the order in which authors with equal scores are taken."""
 
     authors: int
-    true: Indices
-    units: Indices
-    priority: Indices
-    permuted: Callable[[Indices], Indices]
+    true: Integers
+    units: Integers
+    priority: Integers
+    permuted: Callable[[Integers], Integers]
     seed: int
     confidence: float
 
@@ -211,7 +209,7 @@ class Judge:
         """
         return self._row(name, scores, self.permuted(self.true[self.units[:, 0]]), similarity)
 
-    def _row(self, name: str, scores: Floats, true: Indices, similarity: Estimate) -> AttributionRow:
+    def _row(self, name: str, scores: Floats, true: Integers, similarity: Estimate) -> AttributionRow:
         ranked = self._ranked(scores[self.units].sum(axis=1))
         hits = ranked == true[:, None]
         return AttributionRow(
@@ -233,7 +231,7 @@ class Judge:
         one, five = (Estimate(x, x, x, self.confidence) for x in (1 / self.authors, min(1.0, TOP / self.authors)))
         return AttributionRow(name, one, five, one, similarity, len(self.units))
 
-    def _ranked(self, scores: Floats) -> Indices:
+    def _ranked(self, scores: Floats) -> Integers:
         """Authors from the likeliest on, `(n, authors)`."""
         if np.isnan(scores).any():
             raise ConfigError("Expected scores without NaN: an attacker could not be trained on these texts.")
@@ -280,7 +278,7 @@ class Judge:
         return bootstrap(cosines, lambda rows: float(rows.mean()), source=seeded(self.seed), confidence=self.confidence)
 
 
-def _macro_f1(true: Indices, given: Indices, authors: int) -> float:
+def _macro_f1(true: Integers, given: Integers, authors: int) -> float:
     """Mean of 2 TP / (2 TP + FP + FN) over the authors that occur in `true` or `given`, `(n,)` each."""
     right = np.bincount(true[true == given], minlength=authors)
     seen = np.bincount(true, minlength=authors) + np.bincount(given, minlength=authors)

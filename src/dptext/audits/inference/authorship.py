@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.audits.inference.attribution import (
@@ -50,9 +49,9 @@ from dptext.audits.subjects import Progress
 from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, releases_text
-from dptext.privacy.guarantee import Json
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
+from dptext.types import Floats, Json
 
 __all__ = [
     "AttributionRow",
@@ -65,7 +64,6 @@ __all__ = [
     "split_authors",
 ]
 
-Floats = NDArray[np.float64]
 
 #: The notes that every report has.
 GARBAGE: Final = "Garbage hides authors perfectly: read each accuracy with the similarity beside it."

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.audits.features import load_sklearn
@@ -24,9 +23,8 @@ from dptext.errors import ConfigError
 from dptext.privacy.names import normal_form
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
+from dptext.types import Booleans, Floats
 
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 #: Of the first set and of the second.
 Sides = tuple[tuple[Record, ...], tuple[Record, ...]]
 #: From texts to scores `(n_texts,)`: above 0 for the first set, the threshold that is fixed beforehand.

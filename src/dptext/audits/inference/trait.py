@@ -28,10 +28,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
-from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies, bootstrap
+from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies
 from dptext.audits.inference.attribution import at_chance, epsilon_from_attribution, table
 from dptext.audits.inference.authors import AuthorSplit
 from dptext.audits.inference.authorship import release_split
@@ -43,9 +42,10 @@ from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import Mechanism
-from dptext.privacy.guarantee import Json
+from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
+from dptext.types import Booleans, Floats, Json
 
 __all__ = [
     "SetSplit",
@@ -59,7 +59,6 @@ __all__ = [
     "standard_attackers",
 ]
 
-Floats = NDArray[np.float64]
 #: Of the first set and of the second.
 Releases = tuple[Sequence[Release[str]], Sequence[Release[str]]]
 
@@ -396,8 +395,8 @@ def infer_trait_from_releases(
 class _Judge:
     """Scores to rows. `permuted` are the sets in a random order, `(n_texts,)` as the true ones."""
 
-    true: NDArray[np.bool_]
-    permuted: NDArray[np.bool_]
+    true: Booleans
+    permuted: Booleans
     seed: int
     confidence: float
     delta: float
@@ -408,7 +407,7 @@ class _Judge:
     def control(self, name: str, scores: Floats, similarity: Estimate) -> TraitRow:
         return self._row(name, scores, self.permuted, similarity)
 
-    def _row(self, name: str, scores: Floats, true: NDArray[np.bool_], similarity: Estimate) -> TraitRow:
+    def _row(self, name: str, scores: Floats, true: Booleans, similarity: Estimate) -> TraitRow:
         right = clopper_pearson(_hits(scores, true), len(true), confidence=self.confidence)
         return TraitRow(
             name,
@@ -438,7 +437,7 @@ class _Judge:
         return bootstrap(cosines, lambda rows: float(rows.mean()), source=seeded(self.seed), confidence=self.confidence)
 
 
-def _hits(scores: Floats, true: NDArray[np.bool_]) -> int:
+def _hits(scores: Floats, true: Booleans) -> int:
     """Texts on their side of 0; a score of exactly 0 counts for the second set."""
     return int(((scores > 0) == true).sum())
 

@@ -1,7 +1,7 @@
 """Membership inference: was this record in the training data of the model?
 
 `shokri` attacks a classifier as the ADePT paper does (Krishna et al. 2021, section 4.5, after Shokri et al. 2017),
-`lira` (in `dptext.audits.membership.lira`) as Carlini et al. 2022, and `from_scores` takes any score, such as an auto-encoder's
+`lira` (in a module beside it) as Carlini et al. 2022, and `from_scores` takes any score, such as an auto-encoder's
 reconstruction loss. Each reports beside the attack a control, where there is nothing to find, and baselines.
 
 A guarantee of local privacy is about what one release tells of its own record. That a classifier trained on releases
@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.audits.bounds import EpsilonLowerBound
 from dptext.audits.features import load_sklearn
@@ -46,10 +45,10 @@ from dptext.audits.roc import (
 from dptext.audits.subjects import Progress
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.privacy.guarantee import Json, Relation, format_delta
+from dptext.privacy.guarantee import Relation, format_delta
 from dptext.text.records import Record
+from dptext.types import Floats, Json
 
-Floats = NDArray[np.float64]
 #: Scores of the members and of the non-members, higher where the attacker believes "member".
 Scores = tuple[Floats, Floats]
 
@@ -70,7 +69,7 @@ class Attack:
         name: what the score is.
         auc: with an interval by bootstrap over records.
         tprs: true positives at 0.1% and 1% false ones.
-        roc: true positive rates from 0.1% to 100% false ones, for `dptext.audits.figures.roc_figure`.
+        roc: true positive rates from 0.1% to 100% false ones, for `dptext.report.roc_figure`.
     """
 
     name: str

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.audits.membership.attacks import PROXY, Measure, MembershipResult, Scores, seeded_measure
@@ -27,10 +26,8 @@ from dptext.audits.membership.members import (
 )
 from dptext.audits.subjects import Progress
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import Json
 from dptext.text.records import Record
-
-Floats = NDArray[np.float64]
+from dptext.types import Booleans, Floats, Json
 
 FEWEST_SHADOWS: Final = 4
 #: From here on each record has variances of its own; with fewer shadows they are shared (Carlini et al., section 6.3).
@@ -146,13 +143,13 @@ def lira(
     return LiraResult(*results)
 
 
-def _assignment(shadows: int, records: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _assignment(shadows: int, records: int, rng: np.random.Generator) -> Booleans:
     """Which shadow is trained on which record, `(shadows, records)`: half of the shadows for each record."""
     ranks = rng.random((shadows, records)).argsort(axis=0).argsort(axis=0)
     return np.asarray(ranks < shadows // 2)
 
 
-def online_scores(observed: Floats, by_shadows: Floats, inside: NDArray[np.bool_]) -> Floats:
+def online_scores(observed: Floats, by_shadows: Floats, inside: Booleans) -> Floats:
     """Log likelihood ratio of each record, `(n,)`: shadows with it against shadows without it.
 
     Args:
@@ -163,7 +160,7 @@ def online_scores(observed: Floats, by_shadows: Floats, inside: NDArray[np.bool_
     return _log_density(observed, *_fitted(by_shadows, inside)) - _log_density(observed, *_fitted(by_shadows, ~inside))
 
 
-def offline_scores(observed: Floats, by_shadows: Floats, inside: NDArray[np.bool_]) -> Floats:
+def offline_scores(observed: Floats, by_shadows: Floats, inside: Booleans) -> Floats:
     """Standard deviations of the target above the shadows without the record, `(n,)`; arguments as `online_scores`.
 
     The paper's score is the normal distribution function of it: the same order, without its ties at 1.
@@ -172,7 +169,7 @@ def offline_scores(observed: Floats, by_shadows: Floats, inside: NDArray[np.bool
     return np.asarray((observed - mean) / np.sqrt(variance))
 
 
-def _fitted(by_shadows: Floats, chosen: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _fitted(by_shadows: Floats, chosen: Booleans) -> tuple[Floats, Floats]:
     """Mean and variance `(n,)` of each record over the chosen shadows."""
     counts = chosen.sum(axis=0)
     mean = np.where(chosen, by_shadows, 0.0).sum(axis=0) / counts

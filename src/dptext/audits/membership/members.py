@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.audits.features import learn_ngrams
 from dptext.errors import ConfigError
 from dptext.text.records import Record, Release
 from dptext.text.tokens import tokenize
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats
 
 #: A probability below this is not told from it: one model that never saw a label must not decide all variances.
 _SMALLEST: Final = 1e-12

@@ -24,7 +24,6 @@ from enum import StrEnum
 from typing import assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.audits.bounds import reconstruction_bound
@@ -36,11 +35,9 @@ from dptext.audits.trials.distinguishing import unclaimed
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.mechanism import HasLatent, VectorNoise
-from dptext.privacy.guarantee import Basis, Guarantee, Json
+from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.sampling.randomness import Randomness, secure, uniform_below
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from dptext.types import Floats, Integers, Json
 
 # Where the streams of a seeded run begin: far from the first ones, of which the caller may have made the candidates.
 _RELEASES, _OWN = 1 << 40, 1 << 41

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, ndtr
 
 from dptext import _validate
@@ -20,8 +19,8 @@ from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.sampling.noise import directions
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.records import Record
+from dptext.types import Floats
 
-Floats = NDArray[np.float64]
 Candidates = Floats | Sequence[str | Record]
 Pool = Floats | list[Record]
 

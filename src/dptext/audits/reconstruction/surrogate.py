@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.audits.features import load_sklearn
 from dptext.audits.subjects import Outputs
 from dptext.errors import ConfigError
+from dptext.types import Floats
 
-Floats = NDArray[np.float64]
 #: From outputs to scores `(outputs, candidates)`.
 Score = Callable[[Outputs], Floats]
 #: Simulated outputs of candidate i, as many for each.

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.audits.report import Report
@@ -25,8 +24,7 @@ from dptext.mechanism import HasLatent, VectorNoise
 from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.records import Record
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats
 
 #: Losses are lowered by this much, relative to 1 + their size, for the floats in two log densities.
 _FLOAT_LOSS = 1e-9

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.audits.bounds import EpsilonLowerBound, epsilon_ceiling, epsilon_from_rates
@@ -24,11 +23,11 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Guarantee, Json, NoEvent, Unit
+from dptext.privacy.events import NoEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.records import Record
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats, Json
 
 _FEWEST_TRIALS = 200
 _THRESHOLDS = 150

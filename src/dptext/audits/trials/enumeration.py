@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.audits.report import Report
@@ -19,8 +18,7 @@ from dptext.estimates import Estimate
 from dptext.mechanism import HasDistribution
 from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.sampling.randomness import Randomness, secure
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats
 
 #: Probabilities computed in floats may err by this much, relatively: bounds are lowered by it.
 _FLOAT_SLACK = 1e-11

@@ -63,7 +63,7 @@ class Pair:
 def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relation, reveals: Sequence[str]) -> None:
     """Raise IncomparableError unless the texts are neighbours that agree on what is revealed.
 
-    TOKEN: exactly one token differs. SENTENCE: exactly one of `dptext.text.tokens.sentences` differs, or is left out where the
+    TOKEN: exactly one token differs. SENTENCE: exactly one of `tokens.sentences` differs, or is left out where the
     relation says so. DOCUMENT: any two. What is revealed is compared where it is a known function of the text
     (`dptext.text.tokens.REVEALED`); others are the caller's word.
 

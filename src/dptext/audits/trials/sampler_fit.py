@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import binom
 
@@ -20,8 +19,7 @@ from dptext.audits.subjects import sample
 from dptext.mechanism import VectorNoise
 from dptext.sampling.noise import directions
 from dptext.sampling.randomness import Randomness
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats
 
 #: Below this p-value, over all directions together, the declaration is called false.
 SIGNIFICANT = 1e-5

@@ -20,7 +20,8 @@ from dptext.compare.report.summary import (
     short,
     without_folders,
 )
-from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Trust, Unit, format_delta, format_epsilon
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA
+from dptext.privacy.guarantee import Basis, Trust, Unit, format_delta, format_epsilon
 
 #: How near an output is to its own original; the first that was measured decides.
 FIDELITY: Final = ("fidelity.cosine", "fidelity.own_first", "fidelity.tokens_kept")

@@ -29,8 +29,10 @@ from dptext.compare.report.summary import (
     without_folders,
 )
 from dptext.errors import MissingExtraError
-from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Guarantee, Json, Unit, format_epsilon
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA
+from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
 from dptext.text.files import Target
+from dptext.types import Json
 
 if TYPE_CHECKING:
     from jinja2 import Environment

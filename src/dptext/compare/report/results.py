@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import Basis, Guarantee, Json
+from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.text.formats import parse_json, read_whole
+from dptext.types import Json
 
 TABLE: Final = "table.json"
 EXPERIMENT: Final = "experiment.json"

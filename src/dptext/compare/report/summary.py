@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from dptext.compare.report.results import ORIGINAL, Row
-from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Unit, format_delta, format_epsilon
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA
+from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 
 #: What the metrics mean, and where more is worse for privacy. A metric that is not here is shown without words.
 MEANINGS: Final[Mapping[str, str]] = {

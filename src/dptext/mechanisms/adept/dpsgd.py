@@ -15,25 +15,23 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Event, Guarantee, Relation, SampledGaussianEvent, Trust, Unit
+from dptext.privacy.events import Event, SampledGaussianEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, clip
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.records import Record, require_labels
+from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.adept.private_training import PrivateSchedule
     from dptext.neural.adept.rewriting import Progress, Settings
 
-Floats = NDArray[np.float64]
 
 #: What the guarantee rests on besides the mathematics.
 ASSUMPTIONS = (

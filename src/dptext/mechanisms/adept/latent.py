@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.embeddings.vectors import HIDDEN
@@ -23,11 +22,11 @@ from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record, Release
+from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.adept.rewriting import AnnotatedModel, Decoding, Settings
 
-Floats = NDArray[np.float64]
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
 #: The noises that are calibrated to what two clipped latents can really differ by.
 NOISES: tuple[NoiseName, ...] = ("privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2")

@@ -17,22 +17,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dptext import _validate
 from dptext.errors import ConfigError, NoGuaranteeError
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import Rewriter
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Trust, Unit
+from dptext.privacy.events import NoEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.text.records import Record
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.adept.rewriting import Progress, Settings
 
-Floats = NDArray[np.float64]
 
 _PRIVATE = "private text, without protection"
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.embeddings.vectors import read_array
@@ -28,19 +27,19 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, PureEvent, Relation, Unit
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, clip
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.text.files import create_private
 from dptext.text.records import Record, Release, require_labels
+from dptext.types import Floats, Int16s
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.adept.rewriting import AnnotatedModel, Codebook, Progress, Settings
 
-Floats = NDArray[np.float64]
-Ranks = NDArray[np.int16]
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
 NOISES = ("codebook", *latent.NOISES)
@@ -333,10 +332,10 @@ class AdeptCodebook(Fitted[Adept]):
         with create_private(folder / _POINTS_FILE) as file:
             np.save(file, book.points, allow_pickle=False)
 
-    def _scores(self, records: Sequence[Record]) -> Ranks:
+    def _scores(self, records: Sequence[Record]) -> Int16s:
         labels = [record.label for record in records]
         meanings = self._model.meanings(records)
-        found: Ranks = latent.rewriting().scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
+        found: Int16s = latent.rewriting().scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
         return found
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:

@@ -27,7 +27,6 @@ from tokenize import TokenError
 from typing import Literal, Self, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.embeddings.likeness import GRID, STEPS
@@ -35,17 +34,17 @@ from dptext.embeddings.vectors import ALONE, read_array
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
 from dptext.mechanisms.candidates import rankers as ranking
-from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Ranks, Saved
+from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Saved
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Event, ExponentialEvent, Guarantee, PureEvent, Relation, Unit
+from dptext.privacy.events import Event, ExponentialEvent, PureEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential, TopKRandomizedResponse
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
 from dptext.text.records import Record, Release, records_digest, require_labels
-
-Floats = NDArray[np.float64]
+from dptext.types import Booleans, Floats, Int16s
 
 _ASSUMED = {"sentence": (ALONE,), "tfidf": (), "adept": (PUBLIC_AUTOENCODER,)}
 _CHOICES = {"ranker": tuple(_ASSUMED), "selection": ("top_k", "exponential")}
@@ -77,7 +76,7 @@ class Candidates:
         A text in which nothing is known is as near to every candidate: the first ones stand for the nearest.
 
         With `label_share` s two things leave: the label by randomized response with s * epsilon (see
-        `dptext.sampling.label_response`), then the text by a choice with the rest. That choice is as above for each label that
+        `label_response`), then the text by a choice with the rest. That choice is as above for each label that
         may have left: it reads the private text and the *released* label, never the private one. So
         P(label, text | record) = P(label | private label) P(text | private text, label), each factor with a ratio
         below its share, and the shares add up to epsilon: the event of both, as a certificate has room for one.
@@ -321,14 +320,14 @@ class Pool:
     public: str = ""
     given: str = ""
 
-    def agreement(self, labels: Sequence[str | None]) -> NDArray[np.bool_]:
+    def agreement(self, labels: Sequence[str | None]) -> Booleans:
         """Whether each label equals each candidate's `(n, m)`; a missing or unknown label equals none."""
         number = {label: i for i, label in enumerate(dict.fromkeys(self.labels)) if label is not None}
         own = np.array([number.get(label or "", -2) for label in self.labels], np.int32)
         asked = np.array([number.get(label or "", -1) for label in labels], np.int32)
         return np.asarray(asked[:, None] == own[None, :])
 
-    def stretched(self, scores: Ranks) -> Floats:
+    def stretched(self, scores: Int16s) -> Floats:
         """Scores cut to [low, high] and laid on [0, 2]."""
         return (np.clip(scores, self.low, self.high).astype(np.float64) - self.low) / (self.high - self.low) * _WIDTH
 
@@ -349,7 +348,7 @@ def _belongs(pool: Pool, spec: Candidates) -> bool:
     return found and set(pool.labels) <= ({*spec.labels} if spec.labels else {None})
 
 
-def _scores(spec: Candidates, pool: Pool, cosines: Ranks, labels: Sequence[str | None]) -> Ranks:
+def _scores(spec: Candidates, pool: Pool, cosines: Int16s, labels: Sequence[str | None]) -> Int16s:
     """Cosine plus `label_weight` where the labels agree, `(n, m)`, in whole steps of 2^-12."""
     if not spec.label_weight:
         return cosines
@@ -390,7 +389,7 @@ def _expected(sums: Floats, k: int, size: int, epsilon: float) -> float:
     return float(hit * sums[k - 1] / k + (1 - hit) * (sums[-1] - sums[k - 1]) / (size - k))
 
 
-def _expected_by_weight(spec: Candidates, scores: Floats, gains: Floats, own: NDArray[np.bool_]) -> float:
+def _expected_by_weight(spec: Candidates, scores: Floats, gains: Floats, own: Booleans) -> float:
     weights = np.where(own, 0.0, np.exp((scores - _WIDTH) * (spec.exponential.epsilon / 2)))
     return float(((weights * gains).sum(axis=1) / weights.sum(axis=1)).mean())
 
@@ -433,10 +432,10 @@ class CandidatesMechanism(Frozen):
                 np.lib.format.write_array(file, np.asarray(self._ranker.points, np.int16))
         self._ranker.save(folder)
 
-    def _cosines(self, records: Sequence[Record]) -> Ranks:
+    def _cosines(self, records: Sequence[Record]) -> Int16s:
         return self._ranker.cosines(self._ranker.read([record.text for record in records]))
 
-    def scores(self, records: Sequence[Record]) -> Ranks:
+    def scores(self, records: Sequence[Record]) -> Int16s:
         """How near each record, by its own label, is to every candidate `(n_records, m)`, in steps of 2^-12: private.
 
         With `label_share` the label that is released takes the place of the own one before a text is chosen.

@@ -20,23 +20,21 @@ from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, TopKEvent, Unit
+from dptext.privacy.events import TopKEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import Randomness, uniform_below
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
 from dptext.text.records import Record, Release, records_digest
 from dptext.text.tokens import tokenize
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from dptext.types import Floats, Integers
 
 PUBLIC_TEXTS = "the labels, and the texts from which outputs are drawn, are public and hold no private text"
 _FILE = "texts.json"
@@ -52,7 +50,7 @@ class LabelOnly:
         Unit document, replace one, pure epsilon, for text and label together; nothing is revealed. CONDITIONAL: the
         labels and the public texts must be public.
 
-        The label leaves by randomized response, a missing or unknown one uniformly (`dptext.sampling.label_response` says why
+        The label leaves by randomized response, a missing or unknown one uniformly (`label_response` says why
         that keeps epsilon). The text depends on the drawn label only, so it costs nothing.
 
     Attributes:
@@ -231,7 +229,7 @@ class LabelOnlyMechanism(Frozen):
             for record, label, text in zip(records, labels.tolist(), texts.tolist(), strict=True)
         ]
 
-    def _draw_texts(self, labels: Indices, source: Randomness) -> Indices:
+    def _draw_texts(self, labels: Integers, source: Randomness) -> Integers:
         """The place of a uniformly drawn text among those of each label `(rows,)`."""
         drawn = np.empty_like(labels)
         for label in np.unique(labels).tolist():

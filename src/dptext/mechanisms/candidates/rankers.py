@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
@@ -23,10 +22,8 @@ from dptext.embeddings.vectors import HIDDEN
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize
+from dptext.types import Floats, Int16s, Singles
 
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Ranks = NDArray[np.int16]
 #: Unit vectors in whole steps of 2^-11, one a row; a row of zeros where nothing in a text is known.
 Rows: TypeAlias = "Singles | sparse.csr_array"
 #: The candidates' vectors and what was taken off them, as they were saved.
@@ -62,7 +59,7 @@ class Ranker:
     centre: Floats
     save: Callable[[Path], None] = _saves_nothing
 
-    def cosines(self, rows: Rows) -> Ranks:
+    def cosines(self, rows: Rows) -> Int16s:
         """The cosine of each row with each candidate `(n, m)`, in whole steps of 2^-12."""
         found = rows @ self.points.T  # exact: whole numbers below 2^24
         dense = found if isinstance(found, np.ndarray) else found.toarray()

@@ -18,7 +18,8 @@ from dptext.errors import ConfigError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
+from dptext.privacy.events import NoEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
 from dptext.text.records import Record, Release
@@ -111,7 +112,7 @@ class PiiRedaction:
     def load(self, folder: Path) -> PiiRedactionMechanism:
         """The mechanism of this spec; nothing is read from the folder.
 
-        The tagger is that of the installed packages; `dptext.runs.models.load_model` refuses one of other versions, which
+        The tagger is that of the installed packages; `load_model` refuses one of other versions, which
         has another digest.
 
         Raises:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError
@@ -25,10 +24,12 @@ from dptext.frozen import Frozen
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, tokenized
 from dptext.privacy import accounting
 from dptext.privacy.curves import sum_up
-from dptext.privacy.guarantee import ApproximateEvent, Basis, Guarantee, NoEvent, Relation, Unit
+from dptext.privacy.events import ApproximateEvent, NoEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.randomness import Randomness, uniform_below
 from dptext.text import tokens as text
 from dptext.text.records import Record, Release
+from dptext.types import Booleans
 
 #: Masks that `output_distribution` goes through at most.
 MOST_LISTED = 4096
@@ -161,7 +162,7 @@ class RandomRedactionMechanism(Frozen):
         hidden = randomness.rows([sum(map(len, lines)) for lines in documents], self._draw)
         return masked(records, documents, hidden.tolist(), self._mask)
 
-    def _draw(self, source: Randomness, n: int) -> NDArray[np.bool_]:
+    def _draw(self, source: Randomness, n: int) -> Booleans:
         return np.asarray(uniform_below(1 << _LEVEL_BITS, n, source) < np.uint64(self._threshold))
 
     def output_distribution(self, record: Record) -> dict[str, float]:

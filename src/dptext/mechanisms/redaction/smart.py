@@ -19,7 +19,8 @@ from dptext.errors import ConfigError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
+from dptext.privacy.events import NoEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
 from dptext.text.files import create_private

@@ -18,7 +18,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.embeddings.vectors import ALONE
@@ -27,16 +26,17 @@ from dptext.frozen import Frozen
 from dptext.mechanism import seen
 from dptext.mechanisms.candidates.rankers import PUBLIC_CANDIDATES
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
+from dptext.privacy.events import Event, PureEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential, PermuteAndFlip
 from dptext.text.records import Record, Release
 from dptext.text.tokens import SENTENCE_COUNT, sentences
+from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.deep_candidate.fit import FittedCandidates, Settings
 
-Floats = NDArray[np.float64]
 
 UTILITIES = ("lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed")
 DEPTH_UTILITIES = ("lowest", "algorithm_1", "mean_depth")

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.embeddings.likeness import mean_by_document, sums_by_document
@@ -25,17 +24,18 @@ from dptext.embeddings.vectors import ALONE
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen, read_only
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Event, Guarantee, PureEvent, Relation, Unit
+from dptext.privacy.events import Event, PureEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.noise import coordinate_laplace, finite, paired
 from dptext.sampling.randomness import Randomness
 from dptext.text.files import create_private
 from dptext.text.records import Record, Release, records_digest
 from dptext.text.tokens import SENTENCE_COUNT, sentences
+from dptext.types import Floats, Integers
 
 if TYPE_CHECKING:
     from dptext.embeddings.sentence_encoder import SentenceEncoder, WordMean
 
-Floats = NDArray[np.float64]
 
 PUBLIC_BOX = "the box, and what embeds sentences, were made from public text only"
 _FILE = "box.json"
@@ -222,7 +222,7 @@ class Box:
         whole = np.rint(np.divide(away, width, out=np.zeros_like(away), where=width > 0) * steps)
         return np.asarray(np.clip(whole, -(steps // 2), steps // 2))
 
-    def placed(self, sums: Floats, counts: NDArray[np.int64], steps: int) -> Floats:
+    def placed(self, sums: Floats, counts: Integers, steps: int) -> Floats:
         """The vectors that belong to sums of so many sentences each, `(n, dim)`."""
         width = self.high - self.low
         return np.asarray(self.low + width / 2 + width * (sums / (steps * counts[:, None])))
@@ -284,7 +284,7 @@ class TruncationMechanism(Frozen):
         with create_private(folder / _FILE) as file:
             file.write(json.dumps(described).encode())
 
-    def _sums(self, records: Sequence[Record]) -> tuple[Floats, NDArray[np.int64]]:
+    def _sums(self, records: Sequence[Record]) -> tuple[Floats, Integers]:
         """The latents, and the numbers of sentences, at least 1."""
         sums, counts = np.zeros((len(records), len(self.box.low))), np.ones(len(records), np.int64)
         for start in range(0, len(records), _DOCUMENTS_AT_ONCE):

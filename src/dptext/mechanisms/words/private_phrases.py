@@ -21,7 +21,8 @@ from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
+from dptext.privacy.events import NoEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.noise import coordinate_laplace
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text

@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, Guarantee, NoEvent, Relation, Unit
+from dptext.privacy.events import NoEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.randomness import Randomness, uniform_below
 from dptext.text import tokens as text
 from dptext.text.records import Record, Release
+from dptext.types import UInt64s
 
 _RATE_BITS = 53
 REASON = "words that are not replaced leave verbatim, and every text leaves with its own length and lines"
@@ -151,7 +152,7 @@ class RandomReplacementMechanism(Frozen):
             for record, document in zip(records, documents, strict=True)
         ]
 
-    def _draw(self, source: Randomness, n: int) -> NDArray[np.uint64]:
+    def _draw(self, source: Randomness, n: int) -> UInt64s:
         """Whether each token is replaced, and by which word `(n, 2)`; a word is drawn for those that stay, too."""
         threshold = np.uint64(round(self.spec.rate * (1 << _RATE_BITS)))
         is_replaced = uniform_below(1 << _RATE_BITS, n, source) < threshold

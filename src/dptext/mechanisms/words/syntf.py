@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.embeddings.likeness import GRID, STEPS, on_grid
@@ -27,14 +26,13 @@ from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen, read_only
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import Basis, ExponentialEvent, Guarantee, Relation, Unit
+from dptext.privacy.events import ExponentialEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.randomness import Randomness, uniform_below
 from dptext.sampling.selection import Exponential
 from dptext.text.records import Record, Release
 from dptext.text.tokens import tokenize
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from dptext.types import Floats, Integers
 
 PUBLIC_VECTORS = "the word vectors and their vocabulary were made from public text only"
 
@@ -194,7 +192,7 @@ class SynTfMechanism(Frozen):
             for record, row in zip(records, words.tolist(), strict=True)
         ]
 
-    def _terms(self, records: Sequence[Record]) -> tuple[Indices, Indices]:
+    def _terms(self, records: Sequence[Record]) -> tuple[Integers, Integers]:
         """The position of each known token, as often as it occurs, over all records; how many each record has."""
         documents = [[token for line in tokenize(record.text) for token in line] for record in records]
         found = np.asarray(self._vectors.index_of([token for tokens in documents for token in tokens]), np.int64)
@@ -202,7 +200,7 @@ class SynTfMechanism(Frozen):
         ends = np.cumsum([0, *map(len, documents)])
         return found[found >= 0], np.diff(known[ends])
 
-    def _draw_terms(self, terms: Indices, firsts: Indices, sizes: Indices, source: Randomness) -> Indices:
+    def _draw_terms(self, terms: Integers, firsts: Integers, sizes: Integers, source: Randomness) -> Integers:
         """`n_terms` terms of each document by their frequencies `(n, n_terms)`.
 
         A uniform one of its known tokens is one, so that integers are drawn; documents of one size at a time.
@@ -215,13 +213,13 @@ class SynTfMechanism(Frozen):
             result[rows] = terms[firsts[rows, None] + places] if size else places
         return result
 
-    def _exchange(self, terms: Indices, source: Randomness) -> Indices:
+    def _exchange(self, terms: Integers, source: Randomness) -> Integers:
         """A word for each term `(n,)`."""
         step = max(1, _ENTRIES_AT_ONCE // len(self._vectors))
         blocks = [terms[i : i + step] for i in range(0, len(terms), step)]
         return np.concatenate([self._choice.choose(self._similarities(block), source) for block in blocks])
 
-    def _similarities(self, terms: Indices) -> Floats:
+    def _similarities(self, terms: Integers) -> Floats:
         """Of terms to every word `(n, n_words)`, in [0, 1]: the range that the guarantee rests on.
 
         In steps of 2^-12, from products that are whole numbers below 2^24 and so exact: what stands beside a term in a
@@ -254,7 +252,7 @@ class SynTfMechanism(Frozen):
             chances = np.multiply.outer(chances, one).ravel()
         return dict(zip(texts, chances.tolist(), strict=True))
 
-    def _word_distribution(self, terms: Indices) -> Floats:
+    def _word_distribution(self, terms: Integers) -> Floats:
         """Of one released word `(n_words,)`: the mixture over the document's terms."""
         n_words = len(self._vectors)
         counts = np.bincount(terms, minlength=n_words) if len(terms) else np.ones(n_words, np.int64)

@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.text import tokens as text
 from dptext.text.records import Record, Release
+from dptext.types import Floats, Integers, Singles
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 Lines = list[list[str]]
 
 
@@ -43,19 +41,19 @@ class Vocabulary:
         found = [text.tokenize(record.text) for record in records]
         return found if self.max_tokens is None else [text.cut(lines, self.max_tokens) for lines in found]
 
-    def indices(self, documents: Iterable[Lines]) -> Indices:
+    def indices(self, documents: Iterable[Lines]) -> Integers:
         """The position of each token in the vocabulary, or -1, over all documents."""
         tokens = [token for lines in documents for line in lines for token in line]
         return np.asarray(self.vectors.index_of(tokens), np.int64)
 
-    def at(self, indices: Indices) -> Floats:
+    def at(self, indices: Integers) -> Floats:
         """The points `(n_tokens, dim)`, the stand-in where the index is -1."""
         points = self.points[indices]
         points[indices < 0] = self.standin
         return points
 
     def rewrite(
-        self, records: Sequence[Record], words: Callable[[Indices, Sequence[int]], Indices]
+        self, records: Sequence[Record], words: Callable[[Integers, Sequence[int]], Integers]
     ) -> list[Release[str]]:
         """One release a record, with the words that `words(indices, tokens of each record)` chooses."""
         documents = self.lines(records)
@@ -93,7 +91,7 @@ def sizes_of(documents: Iterable[Lines]) -> list[int]:
     return [sum(map(len, lines)) for lines in documents]
 
 
-def frequent_words(n_words: int) -> Indices:
+def frequent_words(n_words: int) -> Integers:
     """4,000 running words, as positions in the vocabulary: what an unchanged share is measured on.
 
     They are the 200 most frequent words of the public vocabulary (its first ones), weighted by 1 / (rank + 2.7) as in
@@ -103,12 +101,12 @@ def frequent_words(n_words: int) -> Indices:
     return np.searchsorted(cumulated / cumulated[-1], (np.arange(4000) + 0.5) / 4000)
 
 
-def spread_words(n_words: int) -> Indices:
+def spread_words(n_words: int) -> Integers:
     """At most 2,000 words, as positions spread evenly over the vocabulary."""
     return np.linspace(0, n_words - 1, min(2000, n_words)).round().astype(np.int64)
 
 
-def squared_distances(left: Floats, right: Floats) -> NDArray[np.float32]:
+def squared_distances(left: Floats, right: Floats) -> Singles:
     """Squared Euclidean distances `(n_left, n_right)` in float32: good for a shortlist, not for a result."""
     a, b = left.astype(np.float32), right.astype(np.float32)
     result = a @ b.T

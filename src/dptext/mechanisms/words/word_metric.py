@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.embeddings.nearest import NearestWords
@@ -40,20 +39,20 @@ from dptext.mechanisms.words.vocabulary import (
     squared_distances,
 )
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import MAX_MEANINGFUL_DELTA, Basis, Event, Guarantee, MetricEvent, Relation, Unit
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, MetricEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.noise import MetricNoise
 from dptext.sampling.randomness import Randomness, seeded, uniform_below
 from dptext.sampling.selection import LEAST_DISTANCE, TruncatedExponential
 from dptext.text import tokens as text
 from dptext.text.records import Record, Release
+from dptext.types import Floats, Integers
 
 _NO_DOCUMENT = (
     "Expected unit=token, found unit={unit}: the guarantee is a multiple of the distance between two words. For a "
     "document set diameter (a public bound on that distance) and max_tokens."
 )
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 REVEALS = (text.TOKEN_COUNT, text.LINE_STRUCTURE)
 PUBLIC_VECTORS = "the word vectors and their vocabulary were made from public text only"
@@ -267,11 +266,11 @@ class _Fitted(Frozen, ABC):
         return self._share(spread_words(len(self._words.points)))
 
     @abstractmethod
-    def _replace(self, indices: Indices, sizes: Sequence[int], randomness: Randomness) -> Indices:
+    def _replace(self, indices: Integers, sizes: Sequence[int], randomness: Randomness) -> Integers:
         """A word for each token (-1 for an unknown one)."""
 
     @abstractmethod
-    def _share(self, indices: Indices) -> float:
+    def _share(self, indices: Integers) -> float:
         """The share of these words that come back unchanged."""
 
 
@@ -289,7 +288,7 @@ class WordNoiseMechanism(_Fitted):
         self._nearest = NearestWords(words.vectors)
         self._noise = MetricNoise(spec.epsilon, words.points.shape[1], spec.largest_vectors[1])
 
-    def _replace(self, indices: Indices, sizes: Sequence[int], randomness: Randomness) -> Indices:
+    def _replace(self, indices: Integers, sizes: Sequence[int], randomness: Randomness) -> Integers:
         """A word for each token (-1 for an unknown one)."""
         result = np.empty(len(indices), np.int64)
         for here, noisy in self._noisy(lambda tokens: self._words.at(indices[tokens]), sizes, randomness):
@@ -350,7 +349,7 @@ class WordNoiseMechanism(_Fitted):
             raise ConfigError(f"Expected latents of shape (rows, n_tokens * {dim}), found {latents.shape}.")
         return np.asarray(latents, np.float64).reshape(-1, dim)
 
-    def _share(self, indices: Indices) -> float:
+    def _share(self, indices: Integers) -> float:
         return float(np.mean(self._replace(indices, [len(indices)], seeded(0)) == indices))
 
 
@@ -367,11 +366,11 @@ class WordChoiceMechanism(_Fitted):
         threshold = TruncatedExponential.threshold_for(spec.epsilon, len(words.points), spec.tem_beta)
         self._choice = TruncatedExponential(spec.epsilon, threshold, len(words.points))
 
-    def _replace(self, indices: Indices, sizes: Sequence[int], randomness: Randomness) -> Indices:
+    def _replace(self, indices: Integers, sizes: Sequence[int], randomness: Randomness) -> Integers:
         """A word for each token (-1 for an unknown one)."""
         start = 0
 
-        def choose(source: Randomness, n: int) -> Indices:
+        def choose(source: Randomness, n: int) -> Integers:
             nonlocal start
             start += n
             return self._choose(indices[start - n : start], source)
@@ -382,12 +381,12 @@ class WordChoiceMechanism(_Fitted):
         """As every `WordMetric`'s, but different words count as at least `LEAST_DISTANCE` apart."""
         return self._words.distance(first, second, least=LEAST_DISTANCE)
 
-    def _choose(self, indices: Indices, source: Randomness) -> Indices:
+    def _choose(self, indices: Integers, source: Randomness) -> Integers:
         step = max(1, _TEM_ENTRIES_AT_ONCE // len(self._words.points))
         blocks = [self._choose_block(indices[i : i + step], source) for i in range(0, len(indices), step)]
         return np.concatenate(blocks) if blocks else np.empty(0, np.int64)
 
-    def _choose_block(self, indices: Indices, source: Randomness) -> Indices:
+    def _choose_block(self, indices: Integers, source: Randomness) -> Integers:
         choice, every = self._choice, self._words.points
         points = self._words.at(indices)
         # float32 finds a superset of the near words; their distances are then computed in float64
@@ -440,7 +439,7 @@ class WordChoiceMechanism(_Fitted):
             probabilities = np.multiply.outer(probabilities, self._choice.distribution(distances[None])[0]).ravel()
         return dict(zip(texts, probabilities.tolist(), strict=True))
 
-    def _share(self, indices: Indices) -> float:
+    def _share(self, indices: Integers) -> float:
         words, counts = np.unique(indices, return_counts=True)
         chances = np.empty(len(words))
         for start in range(0, len(words), 64):

@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.neural.adept.model import AnnotatedModel
 from dptext.neural.adept.network import Decoding
 from dptext.text.records import Record
-
-Floats = NDArray[np.float64]
-Ranks = NDArray[np.int16]
+from dptext.types import Booleans, Floats, Int16s
 
 _ROUNDS = 6
 _WORST = 0.1
@@ -54,7 +51,7 @@ class Codebook:
         return len(self.texts)
 
 
-def scores(codebook: Codebook, meanings: Floats, labels: Sequence[str | None], *, label_weight: float) -> Ranks:
+def scores(codebook: Codebook, meanings: Floats, labels: Sequence[str | None], *, label_weight: float) -> Int16s:
     """Cosine, plus `label_weight` where the labels agree, `(n, size)`, in whole steps of 2^-12: floats are not exact.
 
     A weight above 3 counts as 3, which puts equal labels first already.
@@ -72,7 +69,7 @@ def _indicator(labels: Sequence[str | None], known: Mapping[str, int]) -> Floats
     return np.asarray(places[:, None] == np.arange(len(known)), np.float64)
 
 
-def agreement(codebook: Codebook, labels: Sequence[str | None]) -> NDArray[np.bool_]:
+def agreement(codebook: Codebook, labels: Sequence[str | None]) -> Booleans:
     """`(n, size)`: whether the labels agree; a missing label agrees with none."""
     number = {label: i for i, label in enumerate(dict.fromkeys(codebook.labels)) if label is not None}
     own = np.asarray([number.get(label or "", -2) for label in codebook.labels], np.int16)

@@ -17,14 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dptext.embeddings.sentence_encoder import Progress, SentenceEncoder
 from dptext.errors import ConfigError
 from dptext.neural.tokens import words_of
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats, Singles
 
 #: Words that the pupil knows at most: its regression solves a system of so many equations.
 MAX_WORDS = 5_000
@@ -46,9 +44,9 @@ class DistilledEncoder:
     """
 
     words: tuple[str, ...]
-    rarity: NDArray[np.float32]
-    weights: NDArray[np.float32]
-    offset: NDArray[np.float32]
+    rarity: Singles
+    weights: Singles
+    offset: Singles
     max_tokens: int
     teacher: str
     _index: dict[str, int] = field(init=False)
@@ -129,9 +127,7 @@ def distil(teacher: SentenceEncoder, texts: Sequence[str], *, max_tokens: int, m
     )
 
 
-def _bags(
-    texts: Sequence[str], index: dict[str, int], rarity: NDArray[np.float32], max_tokens: int
-) -> sparse.csr_array:
+def _bags(texts: Sequence[str], index: dict[str, int], rarity: Singles, max_tokens: int) -> sparse.csr_array:
     """Tf-idf rows of length 1, `(n_texts, n_words)`; zero where no word is known."""
     starts, columns, values = [0], list[int](), list[float]()
     for text in texts:

@@ -27,11 +27,9 @@ from dptext.neural.adept.distilled import DistilledEncoder, distil
 from dptext.neural.adept.network import Architecture, AutoEncoder, Decoder, Decoding, encode
 from dptext.neural.adept.training import Noise, Progress, Schedule, reconstruction_losses, train
 from dptext.neural.tokens import Tokens
-from dptext.privacy.guarantee import Json
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats, Json
 
 WEIGHTS_FILE, SIZES_FILE = "weights.safetensors", "autoencoder.json"
 FORMAT = "dptext annotated auto-encoder"

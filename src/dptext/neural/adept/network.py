@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
+from dptext.types import Floats, Integers
 
 #: Latents are rounded to this step before they leave the encoder: the same record in another batch differs in the last
 #: bits of floats only.
@@ -196,7 +194,7 @@ class Decoder:
         )
         return [self._tokens.read(row) for row in written.tolist()]
 
-    def _blocks(self, latents: Floats, how: Decoding, seed: int, rows: int) -> list[Ids]:
+    def _blocks(self, latents: Floats, how: Decoding, seed: int, rows: int) -> list[Integers]:
         generator = torch.Generator(device=self._device).manual_seed(seed)
         blocks = []
         with torch.inference_mode():
@@ -205,7 +203,7 @@ class Decoder:
                 blocks.append(self._write(block.to(self._device), how, generator))
         return blocks
 
-    def _write(self, latents: Tensor, how: Decoding, generator: torch.Generator) -> Ids:
+    def _write(self, latents: Tensor, how: Decoding, generator: torch.Generator) -> Integers:
         n, length = len(latents), self._tokens.length
         written = torch.full((n, length), PAD, dtype=torch.int64, device=self._device)
         alive = torch.arange(n, device=self._device)

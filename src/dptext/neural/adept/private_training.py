@@ -31,8 +31,8 @@ from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.sampling.noise import normals
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
+from dptext.types import Booleans, Integers
 
-Ids = NDArray[np.int64]
 State = tuple[Tensor, Tensor]
 
 _ROWS = 256
@@ -110,7 +110,7 @@ def _recur(fed: Tensor, h: Tensor, c: Tensor, recurrent: Callable[[int, Tensor],
     return torch.stack(states, dim=1), c
 
 
-def sampled(n: int, rate: float, randomness: Randomness) -> NDArray[np.bool_]:
+def sampled(n: int, rate: float, randomness: Randomness) -> Booleans:
     """Which of n records a step takes, `(n,)`: each with probability `rate`, rounded down to a multiple of 2^-63."""
     return randomness.uint64(n) >> np.uint64(1) < np.uint64(int(rate * 2.0**63))
 
@@ -176,7 +176,7 @@ def record_losses(
 def train_privately(
     model: AutoEncoder,
     inputs: NDArray[np.generic],
-    targets: Ids,
+    targets: Integers,
     *,
     schedule: PrivateSchedule,
     randomness: Randomness,
@@ -261,7 +261,7 @@ def train_further(
     )
 
 
-def hidden_words(n: int, length: int, randomness: Randomness) -> NDArray[np.bool_]:
+def hidden_words(n: int, length: int, randomness: Randomness) -> Booleans:
     """Which positions the decoder does not see, `(n, length)`; never the first, which is BEGIN."""
     found = sampled(n * length, _WORD_DROPOUT, randomness).reshape(n, length)
     found[:, 0] = False

@@ -15,9 +15,7 @@ from torch import Tensor
 from dptext.errors import ConfigError
 from dptext.neural.adept.network import AutoEncoder, encode, shifted
 from dptext.neural.tokens import PAD, UNKNOWN
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
+from dptext.types import Floats, Integers
 
 #: The noise of a mechanism and what is done before decoding: vectors `(rows, dim)` for clipped ones.
 Noise = Callable[[Floats], Floats]
@@ -58,7 +56,7 @@ class Progress:
 def train(
     model: AutoEncoder,
     inputs: NDArray[np.generic],
-    targets: Ids,
+    targets: Integers,
     *,
     schedule: Schedule,
     seed: int,
@@ -132,7 +130,7 @@ def noisy(latents: Tensor, noise: Noise | None) -> Tensor:
 def reconstruction_losses(
     model: AutoEncoder,
     inputs: NDArray[np.generic],
-    targets: Ids,
+    targets: Integers,
     *,
     noise: Noise | None = None,
     device: str = "cpu",
@@ -151,7 +149,7 @@ def reconstruction_losses(
     return found
 
 
-def _batches(rows: Ids, targets: Ids, size: int, source: np.random.Generator) -> list[Ids]:
+def _batches(rows: Integers, targets: Integers, size: int, source: np.random.Generator) -> list[Integers]:
     """Batches of public texts of like length, in random order."""
     shuffled = source.permutation(rows)
     lengths = (targets[shuffled] != PAD).sum(axis=1)
@@ -162,7 +160,7 @@ def _batches(rows: Ids, targets: Ids, size: int, source: np.random.Generator) ->
     return [batches[i] for i in source.permutation(len(batches))]
 
 
-def _tensors(model: AutoEncoder, inputs: NDArray[np.generic], targets: Ids, device: str) -> tuple[Tensor, Tensor]:
+def _tensors(model: AutoEncoder, inputs: NDArray[np.generic], targets: Integers, device: str) -> tuple[Tensor, Tensor]:
     # The encoder always reads the whole public length, padding and all; the decoder may stop at the longest target.
     width = int((targets != PAD).sum(axis=1).max())
     dtype = torch.float32 if model.sizes.features else torch.int64

@@ -23,22 +23,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext import _validate
 from dptext.embeddings.sentence_encoder import MINILM, Precision, SentenceEncoder, _quiet, load_sentence_encoder
 from dptext.errors import ConfigError
+from dptext.types import Booleans, Floats, Integers, Positions
 
 if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
-Floats = NDArray[np.float64]
 #: Called after each epoch with its number, from 1, how many there are, and the mean loss of its texts in nats.
 OnEpoch = Callable[[int, int, float], None]
-#: From texts to scores `(n_texts,)`; and what makes it from texts of both sets, as `dptext.audits.inference.sets` has it.
+#: From texts to scores `(n_texts,)`; and what makes it from texts of both sets, as `audits.inference.sets` has it.
 Attacker = Callable[[Sequence[str]], Floats]
-TrainAttacker = Callable[[Sequence[str], NDArray[np.bool_], object, int], Attacker]
+TrainAttacker = Callable[[Sequence[str], Booleans, object, int], Attacker]
 
 _CLIP: Final = 1.0
 _WARM_UP: Final = 0.1
@@ -201,7 +200,7 @@ def train_transformer(
 
     def train(
         texts: Sequence[str],
-        is_first: NDArray[np.bool_],
+        is_first: Booleans,
         vectors: object,  # noqa: ARG001 (other attackers look at them)
         seed: int,
         /,
@@ -262,7 +261,7 @@ def _train(
     head: torch.nn.Linear,
     learning: Sequence[torch.nn.Parameter],
     pieces: Sequence[Sequence[int]],
-    targets: NDArray[np.int64],
+    targets: Integers,
     schedule: FineTuning,
     source: np.random.Generator,
     on_epoch: OnEpoch | None,
@@ -301,7 +300,7 @@ def _train(
             on_epoch(epoch, schedule.epochs, total / len(pieces))
 
 
-def _batches(pieces: Sequence[Sequence[int]], size: int, source: np.random.Generator) -> Iterator[NDArray[np.intp]]:
+def _batches(pieces: Sequence[Sequence[int]], size: int, source: np.random.Generator) -> Iterator[Positions]:
     """Texts of like length in random order: sorted within windows of 16 batches, which leaves little padding."""
     order = source.permutation(len(pieces))
     lengths = np.array([len(pieces[i]) for i in order])

@@ -21,14 +21,13 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.text.tokens import tokenize
+from dptext.types import Floats
 
-Floats = NDArray[np.float64]
 #: Called after each epoch with its number, from 1, and the mean loss of its texts in nats.
 OnEpoch = Callable[[int, float], None]
 

@@ -33,8 +33,7 @@ from dptext.neural.deep_candidate.scores import (
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest
 from dptext.text.tokens import sentences
-
-Floats = NDArray[np.float64]
+from dptext.types import Floats, Integers, Singles
 
 _TEXTS = "candidates.json"
 _ARRAYS = "candidates.safetensors"
@@ -88,7 +87,7 @@ class FittedCandidates:
     settings: Settings
     texts: tuple[str, ...]
     labels: tuple[str | None, ...]
-    outputs: NDArray[np.float32]
+    outputs: Singles
     scores: DepthScores | LikenessScores
     encoder: SentenceEncoder | WordMean
     trained_on: str
@@ -309,7 +308,7 @@ def _shaped(array: NDArray[np.generic], *shape: int) -> NDArray[np.generic]:
     return array
 
 
-def _on_grid(array: NDArray[np.generic], *shape: int) -> NDArray[np.float32]:
+def _on_grid(array: NDArray[np.generic], *shape: int) -> Singles:
     """Rows that are vectors in whole steps and so short that float32 holds their products exactly."""
     found = _shaped(array, *shape).astype(np.float64)
     if (found != np.rint(found)).any() or np.linalg.norm(found, axis=1).max() > 2 * GRID:
@@ -318,7 +317,7 @@ def _on_grid(array: NDArray[np.generic], *shape: int) -> NDArray[np.float32]:
 
 
 def _scores_of(
-    settings: Settings, found: Mapping[str, NDArray[np.generic]], folder: Path, *, dim: int, classes: NDArray[np.int64]
+    settings: Settings, found: Mapping[str, NDArray[np.generic]], folder: Path, *, dim: int, classes: Integers
 ) -> DepthScores | LikenessScores:
     m = len(classes)
     if settings.utility in DEPTHS:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
@@ -23,9 +22,7 @@ from dptext.embeddings.likeness import in_blocks
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.text.files import create_private
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
+from dptext.types import Floats, Integers
 
 _FILE = "recoder.safetensors"
 _LAYERS = 4
@@ -124,7 +121,7 @@ def load_recoder(folder: Path, dim: int) -> Recoder:
 
 
 def fit_recoder(
-    embeddings: Floats, sizes: Sequence[int], targets: Ids, *, schedule: RecoderSchedule, seed: int
+    embeddings: Floats, sizes: Sequence[int], targets: Integers, *, schedule: RecoderSchedule, seed: int
 ) -> Recoder:
     """Train H and the linear layer on public documents.
 
@@ -144,7 +141,7 @@ def fit_recoder(
         torch.manual_seed(seed)
         model, last = _perceptron(dim), nn.Linear(dim, classes)
 
-        def loss(documents: Ids) -> Tensor:
+        def loss(documents: Integers) -> Tensor:
             lengths = torch.tensor([len(rows[i]) for i in documents])
             recoded = model(inputs[np.concatenate([rows[i] for i in documents])])
             owner = torch.repeat_interleave(torch.arange(len(documents)), lengths)

@@ -12,7 +12,6 @@ from typing import Literal, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
 from dptext.embeddings.depth import ProjectedCandidates, Statistic
@@ -29,9 +28,8 @@ from dptext.embeddings.likeness import (
 )
 from dptext.errors import ConfigError
 from dptext.neural.deep_candidate.recoder import Recoder, RecoderSchedule, fit_recoder
+from dptext.types import Floats, Integers, Singles
 
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 Utility = Literal["lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed"]
 
 DEPTHS: dict[str, Statistic] = {"lowest": "lowest", "algorithm_1": "algorithm_1", "mean_depth": "mean"}
@@ -54,7 +52,7 @@ class Documents:
 
     embeddings: Floats
     sizes: tuple[int, ...]
-    classes: Ids | None
+    classes: Integers | None
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -64,7 +62,7 @@ class Documents:
         """The mean embedding of each document, `(n_documents, dim)`."""
         return mean_by_document(self.embeddings, self.sizes)
 
-    def take(self, chosen: Ids) -> Documents:
+    def take(self, chosen: Integers) -> Documents:
         """These documents, in this order."""
         rows = np.split(np.arange(len(self.embeddings)), np.cumsum(self.sizes)[:-1])
         picked = np.concatenate([rows[i] for i in chosen]) if len(chosen) else np.empty(0, np.int64)
@@ -92,7 +90,7 @@ class DepthScores:
     """
 
     recoder: Recoder | None
-    directions: NDArray[np.float32]
+    directions: Singles
     means: Floats
     statistic: Statistic
     _candidates: ProjectedCandidates
@@ -105,19 +103,17 @@ class DepthScores:
         return depths / (self.directions.shape[1] if self.statistic == "mean" else 1)
 
 
-def depth_scores(
-    recoder: Recoder | None, directions: NDArray[np.float32], means: Floats, statistic: Statistic
-) -> DepthScores:
+def depth_scores(recoder: Recoder | None, directions: Singles, means: Floats, statistic: Statistic) -> DepthScores:
     """Candidates projected once."""
     return DepthScores(recoder, directions, means, statistic, ProjectedCandidates(_projected(means, directions)))
 
 
-def _projected(vectors: Floats, directions: NDArray[np.float32]) -> NDArray[np.float32]:
+def _projected(vectors: Floats, directions: Singles) -> Singles:
     # Vectors of length 1 at most and unit directions in steps of 2^-11: float32 holds their products exactly.
     return np.asarray(np.rint(vectors * GRID).astype(np.float32) @ directions)
 
 
-def random_directions(dim: int, count: int, seed: int) -> NDArray[np.float32]:
+def random_directions(dim: int, count: int, seed: int) -> Singles:
     """Unit vectors `(dim, count)` on the grid, drawn once and public."""
     drawn = np.random.default_rng(seed).normal(size=(dim, count))
     return np.asarray(np.rint(drawn / np.linalg.norm(drawn, axis=0) * GRID), np.float32)
@@ -137,11 +133,11 @@ class LikenessScores:
     """
 
     space: Space | None
-    points: NDArray[np.float32]
+    points: Singles
     low: float
     high: float
     evidence: Evidence | None
-    classes: Ids
+    classes: Integers
 
     def __call__(self, embeddings: Floats, sizes: Sequence[int], /) -> Floats:
         """As `Scores`."""
@@ -252,7 +248,7 @@ def fit_classifier(documents: Documents, *, strength: float = 10.0) -> tuple[Flo
     return weights.detach().numpy(), bias.detach().numpy()
 
 
-def fit_clusters(means: Floats, count: int, *, seed: int) -> Ids:
+def fit_clusters(means: Floats, count: int, *, seed: int) -> Integers:
     """The k-means cluster of each document's mean `(n_documents,)`."""
     found = kmeans2(means, min(count, len(means)), minit="++", rng=np.random.default_rng(seed))[1]
     return np.asarray(np.unique(found, return_inverse=True)[1], np.int64)

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
@@ -34,6 +33,7 @@ from dptext.neural.erae.network import (
 from dptext.neural.tokens import Tokens
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest
+from dptext.types import Integers, Singles
 
 _WEIGHTS, _DESCRIBED = "weights.safetensors", "erae.json"
 FORMAT, VERSION = "dptext er-ae", 1
@@ -96,7 +96,7 @@ class ErAeModel(Frozen):
         row = targets_of(self._tokens, [record])[0]
         return [int(max(token, FIRST_OPTION)) - FIRST_OPTION for token in row]
 
-    def text(self, options: NDArray[np.int64]) -> str:
+    def text(self, options: Integers) -> str:
         """Of one row of options; what follows the end is not read."""
         return self._tokens.read((options + FIRST_OPTION).tolist())[1]
 
@@ -163,7 +163,7 @@ def fit_erae(
     return ErAeModel(network, tokens, device=settings.device, trained_on=records_digest(public))
 
 
-def word_vectors(tokens: Tokens, source: Literal["minilm", "glove"]) -> NDArray[np.float32]:
+def word_vectors(tokens: Tokens, source: Literal["minilm", "glove"]) -> Singles:
     """Unit vectors of the options `(options, dim)`: public; zero where there is none, and of the end.
 
     Raises:

@@ -19,16 +19,12 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dptext.errors import ConfigError
 from dptext.neural.tokens import BEGIN, END, PAD, Tokens
 from dptext.text.records import Record
-
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
-Steps = NDArray[np.int32]
+from dptext.types import Int32s, Integers, Singles
 
 #: Rows that are computed together, always as many: no text's numbers depend on how many others there are.
 ROWS = 128
@@ -76,7 +72,7 @@ class ErAeNetwork(nn.Module):
         self.narrow = nn.Linear(sizes.hidden + sizes.latent_dim, sizes.embedding)
         self.choose = nn.Linear(sizes.embedding, sizes.n_tokens - FIRST_OPTION)
 
-    def start_from(self, vectors: NDArray[np.float32]) -> None:
+    def start_from(self, vectors: Singles) -> None:
         """Begin at public vectors of the options, at both ends: so words of like meaning are proposed together.
 
         Args:
@@ -151,7 +147,7 @@ class Progress:
     reward_loss: float
 
 
-def targets_of(tokens: Tokens, records: Sequence[Record]) -> Ids:
+def targets_of(tokens: Tokens, records: Sequence[Record]) -> Integers:
     """What is read and written, `(n, max_tokens)`: words, then the end at every position that is left."""
     found = tokens.sequences(records)[:, : tokens.max_tokens]
     return np.where(found == PAD, END, found)
@@ -183,8 +179,8 @@ def reward_loss(logits: Tensor, wanted: Tensor, vectors: Tensor, *, n_words: int
 
 def train(
     network: ErAeNetwork,
-    targets: Ids,
-    vectors: NDArray[np.float32],
+    targets: Integers,
+    vectors: Singles,
     *,
     schedule: Schedule,
     seed: int,
@@ -216,7 +212,7 @@ def train(
     )  # of 10, a tenth is none
     network.train()
     sums, since = np.zeros(2), 0
-    order: Ids = np.empty(0, np.int64)
+    order: Integers = np.empty(0, np.int64)
     for step in range(1, steps + 1):
         if len(order) < size:
             order = source.permutation(len(targets))
@@ -268,7 +264,7 @@ class Writing:
     The public language model is the same network without latents: its state has seen the released words only.
     """
 
-    def __init__(self, network: ErAeNetwork, targets: Ids, *, device: str, public: bool) -> None:
+    def __init__(self, network: ErAeNetwork, targets: Integers, *, device: str, public: bool) -> None:
         if len(targets) > ROWS:
             raise ConfigError(f"Expected at most {ROWS} texts at once, found {len(targets)}.")
         self._network = network
@@ -287,7 +283,7 @@ class Writing:
                 self._given.append(nothing)
         self._before = torch.full((ROWS, 1), BEGIN, dtype=torch.int64, device=device)
 
-    def logits(self) -> list[Steps]:
+    def logits(self) -> list[Int32s]:
         """Of the options at this position `(n_texts, options)`, in steps of `LOGIT_GRID`: private, then public ones."""
         found = []
         with torch.no_grad():
@@ -298,7 +294,7 @@ class Writing:
                 found.append(steps.to(torch.int32).cpu().numpy())
         return found
 
-    def wrote(self, options: Ids) -> None:
+    def wrote(self, options: Integers) -> None:
         """These options `(n_texts,)` were released at this position."""
         self._before[: self._n, 0] = torch.from_numpy(options + FIRST_OPTION).to(self._device)
         self._step += 1

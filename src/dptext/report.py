@@ -19,7 +19,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptext.audits.divergence.report import DEFAULT, LOGISTIC, MLP, PUBLISHED, DivergenceReport
 from dptext.audits.roc import Roc
@@ -27,6 +26,7 @@ from dptext.audits.sensitivity.claims import Law, Violations
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
 from dptext.text.files import Target
+from dptext.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -349,7 +349,7 @@ def divergence_figure(found: DivergenceReport, path: str | os.PathLike[str] | Ta
         _legend_below(figure, columns=2)
 
 
-def plane_figure(sets: Mapping[str, NDArray[np.float64]], path: str | os.PathLike[str] | Target) -> None:
+def plane_figure(sets: Mapping[str, Floats], path: str | os.PathLike[str] | Target) -> None:
     """Sets of vectors in the first two main directions of public text: a point a record.
 
     As private as the sets: where space and embedder are public, who has a candidate text can look for its point.
@@ -437,9 +437,7 @@ def _levels(axes: Axes, curves: Sequence[Levels], label: str) -> Axes:
     return axes
 
 
-def _interval(
-    axes: Axes, xs: NDArray[np.float64], values: Sequence[Estimate], color: str, dashes: str, name: str
-) -> None:
+def _interval(axes: Axes, xs: Floats, values: Sequence[Estimate], color: str, dashes: str, name: str) -> None:
     """A curve with its intervals; an infinite end is an arrow, an infinite value a star at the top."""
     shown = [(x, found) for x, found in zip(xs, values, strict=True) if math.isfinite(found.value)]
     if beyond := [x for x, found in zip(xs, values, strict=True) if not math.isfinite(found.value)]:

@@ -1,0 +1,235 @@
+"""What happened to a text: one event a release, with all its accounting needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+from dptext import _validate
+from dptext.errors import ConfigError
+from dptext.privacy.guarantee import _EVENT_BY_KIND
+from dptext.types import Json
+
+#: Above this delta a guarantee protects nobody: it is explained and sorted as no protection.
+MAX_MEANINGFUL_DELTA = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class PureEvent:
+    """`count` runs, each epsilon-DP for the relation of the guarantee."""
+
+    epsilon: float
+    count: int = 1
+    kind: Literal["pure"] = field(default="pure", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.not_negative(epsilon=self.epsilon)
+        _validate.count(count=self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class ApproximateEvent:
+    """`count` runs, each (epsilon, delta)-DP; also pure mechanisms drawn in floats, whose slack is delta."""
+
+    epsilon: float
+    delta: float
+    count: int = 1
+    kind: Literal["approximate"] = field(default="approximate", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.not_negative(epsilon=self.epsilon)
+        _validate.probability(delta=self.delta)
+        _validate.count(count=self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianEvent:
+    """`count` runs of continuous Gaussian noise; noise_multiplier = standard deviation / L2 sensitivity.
+
+    The sensitivity is the one of the guarantee's own relation (2C for vectors clipped to norm C and
+    replace one).
+    """
+
+    noise_multiplier: float
+    count: int = 1
+    kind: Literal["gaussian"] = field(default="gaussian", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(noise_multiplier=self.noise_multiplier)
+        _validate.count(count=self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class ZcdpEvent:
+    """`count` runs, each rho-zCDP (Bun and Steinke 2016), such as discrete Gaussian noise."""
+
+    rho: float
+    count: int = 1
+    kind: Literal["zcdp"] = field(default="zcdp", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.not_negative(rho=self.rho)
+        _validate.count(count=self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class SampledGaussianEvent:
+    """`count` trainings of `steps` Poisson-sampled Gaussian steps (DP-SGD).
+
+    noise_multiplier = standard deviation / clip norm of one record, the convention of DP-SGD; what one
+    record can change under the relation of the guarantee is left to accounting.
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    steps: int
+    count: int = 1
+    kind: Literal["sampled_gaussian"] = field(default="sampled_gaussian", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(noise_multiplier=self.noise_multiplier)
+        _validate.positive(sampling_rate=self.sampling_rate)
+        _validate.probability(sampling_rate=self.sampling_rate)
+        _validate.count(steps=self.steps, count=self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class TopKEvent:
+    """`count` choices by top-k randomized response among `size` public options.
+
+    Each of the k best options has probability e^epsilon times that of each other option.
+    """
+
+    epsilon: float
+    k: int
+    size: int
+    count: int = 1
+    kind: Literal["top_k"] = field(default="top_k", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.not_negative(epsilon=self.epsilon)
+        _validate.count(k=self.k, size=self.size, count=self.count)
+        if self.k >= self.size:
+            raise ConfigError(f"Expected k={self.k} < size={self.size}: with k = size nothing is chosen.")
+
+
+@dataclass(frozen=True, slots=True)
+class TwoSetEvent:
+    """`count` choices by the two-set exponential mechanism of ER-AE (MATHS 1.2, 1.3).
+
+    set_choice says how the first set is made: `top_k` (deterministic) or `sampled` (k draws with
+    replacement, as in the authors' code).
+    """
+
+    epsilon: float
+    k: int
+    size: int
+    set_choice: Literal["top_k", "sampled"] = "top_k"
+    count: int = 1
+    kind: Literal["two_set"] = field(default="two_set", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.not_negative(epsilon=self.epsilon)
+        _validate.count(k=self.k, size=self.size, count=self.count)
+        if self.set_choice not in ("top_k", "sampled"):
+            raise ConfigError(f"Expected set_choice={self.set_choice!r} to be 'top_k' or 'sampled'.")
+        if 2 * self.k > self.size:
+            raise ConfigError(f"Expected k={self.k} <= size/2={self.size / 2}: the bound needs two large sets.")
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialEvent:
+    """`count` choices with probability proportional to e^w, all log weights w within a public range.
+
+    `log_range` is (largest - smallest possible w) over all inputs, `size` the number of options. The
+    statement holds for any two inputs whatever, so it needs no lifting (MATHS 1.4).
+    """
+
+    log_range: float
+    size: int
+    count: int = 1
+    kind: Literal["exponential"] = field(default="exponential", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.not_negative(log_range=self.log_range)
+        _validate.count(size=self.size, count=self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricEvent:
+    """`count` runs whose output probabilities differ by e^(epsilon * distance) + slack, `distance` in `metric`.
+
+    `delta` is the additive slack of a float sampler (0 when only integers are drawn). It does not grow
+    with the distance (see dptext.sampling.noise).
+    """
+
+    epsilon: float
+    metric: str
+    delta: float = 0.0
+    count: int = 1
+    kind: Literal["metric"] = field(default="metric", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        _validate.probability(delta=self.delta)
+        _validate.count(count=self.count)
+        # Without a name it would read like a guarantee that holds at any distance.
+        if not isinstance(self.metric, str) or not _names(self.metric):
+            raise ConfigError(f"Expected metric={self.metric!r} to name the distance that epsilon is multiplied with.")
+
+
+@dataclass(frozen=True, slots=True)
+class NoEvent:
+    """Something was released without any guarantee, for the given reason."""
+
+    reason: str
+    count: int = 1
+    kind: Literal["none"] = field(default="none", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.count(count=self.count)
+        if not isinstance(self.reason, str) or not self.reason:
+            raise ConfigError(f"Expected reason={self.reason!r} to say why there is no guarantee.")
+
+
+Event = (
+    PureEvent
+    | ApproximateEvent
+    | GaussianEvent
+    | ZcdpEvent
+    | SampledGaussianEvent
+    | TopKEvent
+    | TwoSetEvent
+    | ExponentialEvent
+    | MetricEvent
+    | NoEvent
+)
+
+
+def event_to_dict(event: Event) -> dict[str, Json]:
+    """The event as JSON-able data, `kind` first."""
+    data = asdict(event)
+    return {"kind": data.pop("kind"), **data}
+
+
+def event_from_dict(data: Mapping[str, Json]) -> Event:
+    """The event that `event_to_dict` wrote.
+
+    Raises:
+        ConfigError: the kind is unknown, or a field is missing, unknown or out of range.
+    """
+    values = dict(data)
+    kind = values.pop("kind", None)
+    cls = _EVENT_BY_KIND.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raise ConfigError(f"Expected kind={kind!r} to be one of {sorted(_EVENT_BY_KIND)}.")
+    try:
+        return cls(**values)  # type: ignore[arg-type]  # the constructor checks what JSON cannot promise
+    except TypeError as error:
+        raise ConfigError(f"An event of kind {kind!r} has other fields than {sorted(values)}.") from error
+
+
+def _names(metric: str) -> bool:
+    """Whether anything of it can be seen."""
+    return any(letter.isprintable() and not letter.isspace() for letter in metric)

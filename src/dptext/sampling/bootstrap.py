@@ -1,0 +1,61 @@
+"""Percentile bootstrap intervals, for exploration; no refutation rests on one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate
+from dptext.errors import ConfigError
+from dptext.estimates import Estimate, bonferroni
+from dptext.sampling.randomness import Randomness, uniform_below
+
+T = TypeVar("T", bound=np.generic)
+
+
+def bootstrap(
+    values: NDArray[T],
+    statistic: Callable[[NDArray[T]], float],
+    *,
+    source: Randomness,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+) -> Estimate:
+    """A statistic with its percentile bootstrap interval (Efron 1979).
+
+    Right only in the limit of many rows, so no refutation may rest on it: use counts and Clopper-Pearson there.
+    The ends are order statistics of the resampled values, taken outwards, and widened to contain the
+    statistic of `values` itself, which a biased statistic can otherwise leave.
+
+    Args:
+        values: `(n, ...)`; whole rows are drawn, so rows of (score, label) stay together.
+        statistic: takes `(n, ...)` rows, gives one number.
+        source: where the exactly uniform row numbers come from.
+        resamples: how many times n rows are drawn.
+        confidence: in (0, 1).
+
+    Raises:
+        ConfigError: no rows, a statistic that is NaN, or too few resamples for the confidence.
+    """
+    _validate.count(resamples=resamples)
+    alpha = bonferroni(confidence, 2)
+    rank = math.floor(alpha * (resamples + 1))
+    if rank < 1:
+        raise ConfigError(
+            f"Expected resamples={resamples!r} >= {math.ceil(1 / alpha) - 1} for confidence={confidence!r}."
+        )
+    n = values.shape[0] if values.ndim else 0
+    if n == 0:
+        raise ConfigError(f"Expected values of shape {values.shape} to have at least one row.")
+    value = float(statistic(values))
+    drawn = np.empty(resamples)
+    for i in range(resamples):  # one resample at a time: n x resamples row numbers would not fit in memory
+        drawn[i] = statistic(values[uniform_below(n, n, source)])
+    if math.isnan(value) or np.isnan(drawn).any():
+        raise ConfigError("Expected the statistic to be a number for every resample, found NaN.")
+    drawn.sort()
+    return Estimate(value, min(value, float(drawn[rank - 1])), max(value, float(drawn[-rank])), confidence)
