@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import opendp.prelude as dp
 
-from dptext.sampling import noise, randomness, selection
+from dptext.sampling import discrete, noise, randomness, selection
 
 N = 100_000
 ROUNDS = 7
@@ -53,7 +53,7 @@ def main() -> int:
     cases = [
         (
             "uniform below 1000003",
-            lambda: randomness.uniform_below(1_000_003, N, source),
+            lambda: discrete.uniform_below(1_000_003, N, source),
             N,
             "numpy Generator.integers",
             lambda: rng.integers(0, 1_000_003, N),
@@ -62,7 +62,7 @@ def main() -> int:
         ),
         (
             "discrete Laplace, scale 10^6",
-            lambda: randomness.discrete_laplace(10**6, N, source),
+            lambda: discrete.discrete_laplace(10**6, N, source),
             N,
             "opendp make_laplace",
             lambda: laplace(zeros),
@@ -71,7 +71,7 @@ def main() -> int:
         ),
         (
             "discrete Gaussian, sigma 10^6",
-            lambda: randomness.discrete_gaussian(10**6, N, source),
+            lambda: discrete.discrete_gaussian(10**6, N, source),
             N,
             "opendp make_gaussian",
             lambda: gaussian(zeros),
@@ -80,7 +80,7 @@ def main() -> int:
         ),
         (
             "integer weights, 100 options",
-            lambda: randomness.weighted_choice(weights, source),
+            lambda: discrete.weighted_choice(weights, source),
             N // 100,
             "numpy Generator.choice(p=)",
             lambda: rng.choice(100, N // 100, p=p),

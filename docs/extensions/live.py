@@ -26,7 +26,7 @@ import typer.main
 import dptext as dp
 from dptext.runs.certificate import certificate_path
 from dptext.cli.app import app
-from dptext.runs.models import SPECS
+from dptext.runs.specs import SPECS
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

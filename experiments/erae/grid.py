@@ -37,7 +37,8 @@ from dptext.mechanisms.erae import ErAe
 from dptext.mechanisms.words.random_replacement import RandomReplacement
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.runs.models import AnySpec, load_model, save_model
+from dptext.runs.models import load_model, save_model
+from dptext.runs.specs import AnySpec
 from dptext.sampling.randomness import secure
 from dptext.text.records import Record, Release
 from dptext.text.tokens import cut, detokenize, sentences, tokenize

@@ -44,7 +44,7 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.neural.adept import model as annotated
 from dptext.neural.adept import rewriting
 from dptext.neural.deep_candidate import fit as candidates_fit
-from dptext.runs.models import AnySpec
+from dptext.runs.specs import AnySpec
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 

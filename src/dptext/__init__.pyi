@@ -37,10 +37,10 @@ from .runs.certificate import Certificate as Certificate
 from .runs.files import Plan as Plan
 from .runs.files import privatize_file as privatize_file
 from .runs.models import load_model as load_model
-from .runs.models import read_spec as read_spec
 from .runs.models import save_model as save_model
-from .runs.models import spec_from_settings as spec_from_settings
 from .runs.payment import Payment as Payment
+from .runs.specs import read_spec as read_spec
+from .runs.specs import spec_from_settings as spec_from_settings
 from .runs.streaming import privatize as privatize
 from .sampling import noise as noise
 from .sampling import privunit as privunit

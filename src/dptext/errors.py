@@ -7,7 +7,6 @@ The tree::
         LedgerError                 nor the ledger: unreachable, locked, read-only, of another schema
       DataError(ValueError)         record N of FILE cannot be read
         BrokenFileError             nor anything after it: a truncated gzip, an open quote
-      NotFittedError                a mechanism is used before it was fitted
       PrivacyError                  going on would break or misstate a guarantee
         BudgetExceededError         the release asks for more than what is left
         IncomparableError           guarantees of different meaning were mixed
@@ -46,10 +45,6 @@ class DataError(DPTextError, ValueError):
 
 class BrokenFileError(DataError):
     """Nothing after this record can be read either, so that skipping records cannot help."""
-
-
-class NotFittedError(DPTextError):
-    """A mechanism was asked to work before it was fitted."""
 
 
 class PrivacyError(DPTextError):

@@ -17,9 +17,10 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
+from dptext.sampling.discrete import uniform_below
 from dptext.sampling.noise import Gaussian, GridLaplace
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
-from dptext.sampling.randomness import Randomness, seeded, uniform_below
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import ContractError, check_mechanism
 from dptext.text.records import Record, Release

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from dptext.runs.models import SPECS, spec_from_settings
+from dptext.runs.specs import SPECS, spec_from_settings
 from scripts import load_script
 
 ROOT = Path(__file__).parents[2]

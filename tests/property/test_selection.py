@@ -255,7 +255,8 @@ def test_any_finite_scores_give_a_choice(rows) -> None:
 
 
 def test_ties_go_to_the_lower_index() -> None:
-    mask = selection.top_k_mask(np.array([[1.0, 2.0, 2.0, 2.0, 0.0], [5.0, 5.0, 5.0, 5.0, 5.0]]), 2)
+    scores = np.array([[1.0, 2.0, 2.0, 2.0, 0.0], [5.0, 5.0, 5.0, 5.0, 5.0]])
+    mask = selection.TopKRandomizedResponse(9.0, 2, 5).distribution(scores) > 0.1
     assert mask.tolist() == [[False, True, True, False, False], [True, True, False, False, False]]
 
 

@@ -16,7 +16,7 @@ from scipy import stats
 from scipy.special import expit
 
 from dptext.mechanism import VectorNoise
-from dptext.sampling import noise, privunit, published, randomness
+from dptext.sampling import discrete, noise, privunit, published, randomness
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.types import Floats, Integers, UInt64s
 
@@ -43,7 +43,7 @@ def fits_continuous(draws: Floats, cdf: Callable[[Floats], Floats]) -> bool:
 
 @pytest.mark.parametrize("scale", [1, 3, 40])
 def test_discrete_laplace(scale: int) -> None:
-    draws = randomness.discrete_laplace(scale, N, seeded(1))
+    draws = discrete.discrete_laplace(scale, N, seeded(1))
     assert fits_discrete(draws, lambda x: -np.abs(x) / scale)
     for wrong in (2 / 3, 3 / 2):
         assert not fits_discrete(draws, lambda x, wrong=wrong: -np.abs(x) / (scale * wrong))
@@ -51,7 +51,7 @@ def test_discrete_laplace(scale: int) -> None:
 
 @pytest.mark.parametrize("sigma", [1, 2, 30])
 def test_discrete_gaussian(sigma: int) -> None:
-    draws = randomness.discrete_gaussian(sigma, N, seeded(2))
+    draws = discrete.discrete_gaussian(sigma, N, seeded(2))
     assert fits_discrete(draws, lambda x: -(x**2) / (2 * sigma**2))
     for wrong in (2 / 3, 3 / 2):
         assert not fits_discrete(draws, lambda x, wrong=wrong: -(x**2) / (2 * (sigma * wrong) ** 2))
@@ -59,14 +59,14 @@ def test_discrete_gaussian(sigma: int) -> None:
 
 @pytest.mark.parametrize("scale", [1 << 20, (1 << 39) + 7])
 def test_discrete_laplace_on_fine_grids(scale: int) -> None:
-    draws = randomness.discrete_laplace(scale, N, seeded(3)) / scale
+    draws = discrete.discrete_laplace(scale, N, seeded(3)) / scale
     assert fits_continuous(draws, stats.laplace.cdf)
     assert not fits_continuous(draws * 1.5, stats.laplace.cdf)
     assert not fits_continuous(draws / 1.5, stats.laplace.cdf)
 
 
 def test_discrete_gaussian_on_a_fine_grid() -> None:
-    draws = randomness.discrete_gaussian(1 << 20, N, seeded(4)) / (1 << 20)
+    draws = discrete.discrete_gaussian(1 << 20, N, seeded(4)) / (1 << 20)
     assert fits_continuous(draws, stats.norm.cdf)
     assert not fits_continuous(draws * 1.5, stats.norm.cdf)
     assert not fits_continuous(draws / 1.5, stats.norm.cdf)
@@ -74,7 +74,7 @@ def test_discrete_gaussian_on_a_fine_grid() -> None:
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 10, 64, 1000])
 def test_uniform_below(bound: int) -> None:
-    draws = randomness.uniform_below(bound, N, seeded(5))
+    draws = discrete.uniform_below(bound, N, seeded(5))
     assert draws.max() < bound
     counts = np.bincount(draws.astype(np.int64), minlength=bound)
     assert bound == 1 or stats.chisquare(counts).pvalue > FALSE_ALARM
@@ -82,7 +82,7 @@ def test_uniform_below(bound: int) -> None:
 
 def test_uniform_below_a_bound_that_must_reject() -> None:
     bound = 3 << 61  # a quarter of all 64-bit words is refused
-    draws = randomness.uniform_below(bound, N, seeded(6))
+    draws = discrete.uniform_below(bound, N, seeded(6))
     assert int(draws.max()) < bound
     assert fits_continuous(draws.astype(float) / bound, stats.uniform.cdf)
     assert not fits_continuous((draws % np.uint64(1 << 62)).astype(float) / bound, stats.uniform.cdf)
@@ -90,7 +90,7 @@ def test_uniform_below_a_bound_that_must_reject() -> None:
 
 @pytest.mark.parametrize(("numerator", "denominator"), [(0, 5), (1, 3), (1, 1), (999, 1000)])
 def test_bernoulli_exp(numerator: int, denominator: int) -> None:
-    hits = randomness.bernoulli_exp(np.full(N, numerator, np.uint64), denominator, seeded(7)).sum()
+    hits = discrete.bernoulli_exp(np.full(N, numerator, np.uint64), denominator, seeded(7)).sum()
     assert stats.binomtest(int(hits), N, math.exp(-numerator / denominator)).pvalue > FALSE_ALARM
     for factor in (2 / 3, 3 / 2) if numerator else ():
         assert stats.binomtest(int(hits), N, math.exp(-factor * numerator / denominator)).pvalue < FALSE_ALARM
@@ -98,21 +98,21 @@ def test_bernoulli_exp(numerator: int, denominator: int) -> None:
 
 @pytest.mark.parametrize("exponent", [0.0, 0.3, 1.0, 2.75])
 def test_bernoulli_exp_minus(exponent: float) -> None:
-    hits = randomness.bernoulli_exp_minus(exponent, N, seeded(8)).sum()
+    hits = discrete.bernoulli_exp_minus(exponent, N, seeded(8)).sum()
     assert stats.binomtest(int(hits), N, math.exp(-exponent)).pvalue > FALSE_ALARM
     for factor in (2 / 3, 3 / 2) if exponent else ():
         assert stats.binomtest(int(hits), N, math.exp(-factor * exponent)).pvalue < FALSE_ALARM
 
 
 def test_bernoulli_of_a_vanishing_probability_is_false_not_an_error() -> None:
-    assert not randomness.bernoulli_exp_minus(900.0, 1000, seeded(9)).any()
+    assert not discrete.bernoulli_exp_minus(900.0, 1000, seeded(9)).any()
 
 
 def test_weighted_choice_and_its_wide_form() -> None:
     weights = np.array([[1, 0, 3, 6]], np.uint64).repeat(N, 0)
     wide = np.zeros((3, N, 4), np.uint64)
     wide[2] = weights << np.uint64(36)
-    for draws in (randomness.weighted_choice(weights, seeded(10)), randomness.wide_choice(wide, seeded(11))):
+    for draws in (discrete.weighted_choice(weights, seeded(10)), discrete.wide_choice(wide, seeded(11))):
         counts = np.bincount(draws, minlength=4)
         assert counts[1] == 0
         assert stats.chisquare(counts[[0, 2, 3]], np.array([1, 3, 6]) * N / 10).pvalue > FALSE_ALARM
@@ -124,7 +124,7 @@ def test_wide_choice_minds_its_low_limbs() -> None:
     wide = np.zeros((3, N, 2), np.uint64)
     wide[2] = [1, 1]
     wide[1, :, 1] = 1 << 39
-    counts = np.bincount(randomness.wide_choice(wide, seeded(12)), minlength=2)
+    counts = np.bincount(discrete.wide_choice(wide, seeded(12)), minlength=2)
     assert stats.chisquare(counts, np.array([2, 3]) * N / 5).pvalue > FALSE_ALARM
 
 
@@ -139,7 +139,7 @@ def test_uniform_open_reaches_its_tail() -> None:
         def uint64(self, size: int) -> UInt64s:
             return np.array([next(self.words) for _ in range(size)], np.uint64)
 
-    values = randomness.uniform_open(3, Low())
+    values = discrete.uniform_open(3, Low())
     assert values[2] == 0.5
     assert 0 < values[0] < 2.0**-120  # words 0, 0, 0, then 9999: refined until it has digits
     assert values[1] == pytest.approx((5 + 7 / 2**64) * 2.0**-64, rel=1e-12)
@@ -152,14 +152,14 @@ def test_opendp_agrees() -> None:
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
     theirs = np.array(dp.m.make_laplace(*space, scale=30.0)([0] * 20_000))
-    ours = randomness.discrete_laplace(30, 20_000, seeded(13))
+    ours = discrete.discrete_laplace(30, 20_000, seeded(13))
     assert stats.ks_2samp(ours, theirs).pvalue > FALSE_ALARM
-    assert stats.ks_2samp(randomness.discrete_laplace(45, 20_000, seeded(13)), theirs).pvalue < FALSE_ALARM
+    assert stats.ks_2samp(discrete.discrete_laplace(45, 20_000, seeded(13)), theirs).pvalue < FALSE_ALARM
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=float)
     theirs = np.array(dp.m.make_gaussian(*space, scale=30.0)([0] * 20_000))
-    ours = randomness.discrete_gaussian(30, 20_000, seeded(14))
+    ours = discrete.discrete_gaussian(30, 20_000, seeded(14))
     assert stats.ks_2samp(ours, theirs).pvalue > FALSE_ALARM
-    assert stats.ks_2samp(randomness.discrete_gaussian(20, 20_000, seeded(14)), theirs).pvalue < FALSE_ALARM
+    assert stats.ks_2samp(discrete.discrete_gaussian(20, 20_000, seeded(14)), theirs).pvalue < FALSE_ALARM
 
 
 # ------------------------------------------------------------------------------- vectors
@@ -255,7 +255,7 @@ def fits_density(mechanism: VectorNoise, release: Release, first: Floats, second
     A fair coin picks the latent of each run; given the outputs the coins are independent with probability
     sigmoid(difference of the log densities). Chi-square over 30 bins of that difference.
     """
-    coins = randomness.uniform_below(2, runs, seeded(30)) == 1
+    coins = discrete.uniform_below(2, runs, seeded(30)) == 1
     released = release(np.where(coins[:, None], first, second), seeded(31))
     rows = np.broadcast_to(first, released.shape), np.broadcast_to(second, released.shape)
     losses = mechanism.log_density(released, rows[0]) - mechanism.log_density(released, rows[1])
@@ -320,7 +320,7 @@ def test_privunit_draws_its_declared_density(dim: int, epsilon: float) -> None:
             if isinstance(mechanism, privunit.PrivUnitSphere):
                 return noise.rounded(privunit._around(noise.unit(x), cap, source), mechanism.grid) / cap.m
             inner, last = mechanism._lifted(x)
-            sign = randomness.uniform_below(2, len(x), source) * 2.0 - 1
+            sign = discrete.uniform_below(2, len(x), source) * 2.0 - 1
             points = privunit._around(np.column_stack([inner, sign * last]), cap, source)
             return noise.rounded(points, mechanism.grid)[:, :-1] / cap.m * mechanism.clip_norm
 

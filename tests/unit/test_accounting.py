@@ -25,7 +25,7 @@ from dptext.privacy.events import (
     TwoSetEvent,
     ZcdpEvent,
 )
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
+from dptext.privacy.guarantee import Basis, Relation, Trust, Unit
 
 S, K = 20_000, 5
 
@@ -407,16 +407,6 @@ def test_adding_guarantees() -> None:
     with pytest.raises(IncomparableError):
         accounting.add(first, guarantee([PureEvent(1.0)], unit=Unit.TOKEN, basis=Basis.PROVEN))
     assert accounting.add(first, second.voided("seeded")).basis is Basis.NONE
-
-
-def test_replace_special_is_two_steps_of_replace_one() -> None:
-    special = Guarantee(1.0, 1e-6, Unit.DOCUMENT, Relation.REPLACE_SPECIAL)
-    converted = accounting.special_to_replace_one(special)
-    assert converted.relation is Relation.REPLACE_ONE
-    assert converted.epsilon == 2.0
-    assert converted.delta == pytest.approx((1 + math.e) * 1e-6, rel=1e-9)
-    with pytest.raises(IncomparableError):
-        accounting.special_to_replace_one(converted)
 
 
 def test_for_author_adds_up_documents() -> None:

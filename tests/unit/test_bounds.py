@@ -19,13 +19,13 @@ from dptext.audits.bounds import (
     accuracy_implies,
     epsilon_ceiling,
     epsilon_from_rates,
-    one_run,
     reconstruction_bound,
     renyi_from_rates,
 )
 from dptext.errors import ConfigError
 from dptext.sampling.bootstrap import bootstrap
-from dptext.sampling.randomness import seeded, uniform_below
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import seeded
 from dptext.types import Floats
 
 TOLERANCE = 1e-9  # quantiles of neighbouring arguments may differ by their own rounding
@@ -202,59 +202,6 @@ class TestCeiling:
     def test_refuses_impossible_runs(self, runs: int) -> None:
         with pytest.raises(ConfigError, match="runs="):
             epsilon_ceiling(runs)
-
-
-class TestOneRun:
-    def test_oracles(self) -> None:
-        assert [round(one_run(1000, v).epsilon, 2) for v in (600, 990, 1000)] == [0.30, 4.06, 5.81]
-        assert one_run(1000, 500).epsilon == 0.0
-        assert one_run(1000, 0).epsilon == 0.0
-
-    @settings(deadline=None)
-    @given(st.integers(1, 3000), st.floats(0, 1), st.floats(0.5, 0.999), st.integers(1, 20))
-    def test_agrees_with_bisection_on_the_p_value(
-        self, guesses: int, share: float, confidence: float, tests: int
-    ) -> None:
-        correct = round(share * guesses)
-        alpha = (1 - confidence) / tests
-
-        def p_value(epsilon: float) -> float:
-            return float(binom.sf(correct - 1, guesses, 1 / (1 + math.exp(-epsilon))))
-
-        bound = one_run(guesses, correct, confidence=confidence, tests=tests)
-        naive = bisect(p_value, alpha, high=50.0)
-        assert (bound.delta, bound.confidence, bound.tests) == (0.0, confidence, tests)
-        assert bound.epsilon == pytest.approx(naive, abs=1e-7)
-        assert bound.epsilon <= naive + 1e-8
-
-    def test_true_claims_are_refuted_in_at_most_the_stated_share(self) -> None:
-        guesses = 200
-        correct = np.arange(guesses + 1)
-        bounds = np.array([one_run(guesses, int(v)).epsilon for v in correct])
-        naive = np.array([naive_log(float(v), float(guesses - v)) if v < guesses else math.inf for v in correct])
-        for epsilon in (0.0, 0.3, 1.0, 3.0):
-            weights = binom.pmf(correct, guesses, 1 / (1 + math.exp(-epsilon)))
-            assert 0.01 < weights[bounds > epsilon].sum() <= 0.05  # exact, and not wasteful
-            assert weights[naive > epsilon].sum() > 0.3  # the planted fault: the point estimate
-
-    @settings(deadline=None)
-    @given(st.integers(1, 2000), st.floats(0, 1), st.floats(0.5, 0.99))
-    def test_monotone(self, guesses: int, share: float, confidence: float) -> None:
-        correct = round(share * guesses)
-        here = one_run(guesses, correct, confidence=confidence).epsilon + TOLERANCE
-        assert one_run(guesses, correct, confidence=confidence + 0.005).epsilon <= here
-        assert one_run(guesses, correct, confidence=confidence, tests=2).epsilon <= here
-        assert one_run(guesses, max(0, correct - 1), confidence=confidence).epsilon <= here
-        assert one_run(guesses + 1, correct, confidence=confidence).epsilon <= here
-
-    @pytest.mark.parametrize(
-        ("guesses", "correct"), [(3, 4), (3, -1), (0, 0), (3, True), (3, 2.0), (True, 1), (10**10, 5)]
-    )
-    def test_refuses_impossible_counts(self, guesses: int, correct: int) -> None:
-        with pytest.raises(ConfigError, match=r"(correct|guesses)="):
-            one_run(guesses, correct)
-        with pytest.raises(ConfigError, match="tests="):
-            one_run(3, 2, tests=0)
 
 
 class TestRenyi:

@@ -22,7 +22,8 @@ from dptext.mechanism import (
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
 from dptext.mechanisms.adept.published import PublishedAdept
 from dptext.mechanisms.embedded import PUBLIC_ENCODER, Embedded
-from dptext.runs.models import SPECS, load_model, save_model, spec_from_settings
+from dptext.runs.models import load_model, save_model
+from dptext.runs.specs import SPECS, spec_from_settings
 from dptext.sampling.randomness import seeded
 from dptext.testing import check_mechanism
 from dptext.text.tokens import sentences

@@ -155,32 +155,6 @@ def epsilon_ceiling(runs: int, *, delta: float = 0.0, confidence: float = 0.95, 
     return perfect.epsilon
 
 
-def one_run(guesses: int, correct: int, *, confidence: float = 0.95, tests: int = 1) -> EpsilonLowerBound:
-    """Lower bound on a pure epsilon from one run with many canaries (Steinke, Nasr, Jagielski 2023).
-
-    Each canary is included or not by its own fair coin; the attacker sees the one output and guesses some of
-    the coins. Under pure epsilon-DP (adding or removing one canary) Pr[correct >= v] is at most
-    Pr[Bin(guesses, e^eps / (1 + e^eps)) >= v]; the bound is the largest epsilon that this refutes. There is
-    one binomial bound here, so the error probability is not halved, and no delta: the bound with one is another.
-
-    Args:
-        guesses: coins guessed, a number fixed before the run, at most 1e9.
-        correct: guesses that were right.
-        confidence: in (0, 1).
-        tests: numbers of guesses, or attackers, among which the best was chosen.
-
-    Raises:
-        ConfigError: counts that are not integers or not possible, or a setting out of its range.
-    """
-    check_part("correct", correct, "guesses", guesses)
-    _validate.count(tests=tests)
-    alpha = bonferroni(confidence, tests)
-    # The binomial tail grows with epsilon, so the largest refuted e^eps / (1 + e^eps) is Clopper-Pearson's bound.
-    right_low = clopper_pearson_lower(correct, guesses, alpha=alpha)
-    wrong_high = clopper_pearson_upper(guesses - correct, guesses, alpha=alpha)
-    return EpsilonLowerBound(_log_ratio(right_low, wrong_high), 0.0, confidence, tests)
-
-
 def _with_complement(rate: float, complement: float) -> tuple[float, float]:
     """A rate and one minus it, as exact complements; starts from the smaller one, which has all its digits."""
     return (rate, 1 - rate) if rate < complement else (1 - complement, complement)

@@ -24,7 +24,7 @@ from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, reads_labels
 from dptext.privacy.guarantee import Basis, Guarantee, Trust, Unit
-from dptext.runs.models import AnySpec
+from dptext.runs.specs import AnySpec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Fields, Record, Release, read_records

@@ -34,7 +34,7 @@ from dptext.cli.utility import chosen_classifier
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, reads_labels
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
-from dptext.runs.models import SPECS, AnySpec
+from dptext.runs.specs import SPECS, AnySpec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
 from dptext.text.files import Target

@@ -19,7 +19,7 @@ from dptext.cli.progress import WatchedEncoder, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, Spec, learns_labels, reads_labels
-from dptext.runs.models import AnySpec
+from dptext.runs.specs import AnySpec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
 from dptext.text.files import Target

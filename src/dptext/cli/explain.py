@@ -28,7 +28,8 @@ from dptext.privacy.guarantee import (
 )
 from dptext.privacy.names import COMPARED
 from dptext.runs.certificate import SCHEMA, Certificate, certificate_path
-from dptext.runs.models import MODEL_FILE, AnySpec, model_spec, spec_from_settings
+from dptext.runs.models import MODEL_FILE, model_spec
+from dptext.runs.specs import AnySpec, spec_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TruncatedExponential

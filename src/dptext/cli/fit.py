@@ -23,7 +23,8 @@ from dptext.mechanisms.words.random_replacement import RandomReplacement
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
-from dptext.runs.models import SPECS, AnySpec, save_model
+from dptext.runs.models import save_model
+from dptext.runs.specs import SPECS, AnySpec
 from dptext.text.records import Fields, Record, read_records
 from dptext.types import Json
 

@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 from rich.table import Table
 
 from dptext.cli.terminal import plain_console
-from dptext.runs.models import SPECS, AnySpec
+from dptext.runs.specs import SPECS, AnySpec
 
 
 def _summary(cls: type[AnySpec]) -> str:

@@ -19,8 +19,9 @@ from dptext.mechanism import Mechanism, reads_labels
 from dptext.privacy.guarantee import format_epsilon
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import Plan, privatize_file
-from dptext.runs.models import AnySpec, load_model, parse_setting, read_spec, spec_from_settings
+from dptext.runs.models import load_model
 from dptext.runs.resume import state_path
+from dptext.runs.specs import AnySpec, parse_setting, read_spec, spec_from_settings
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import refuse_inputs
 from dptext.text.formats import Format, detect_format, file_format, is_compressed

@@ -24,7 +24,8 @@ from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.privacy.guarantee import Unit
 from dptext.runs.certificate import Certificate, certificate_path
-from dptext.runs.models import load_model, on_device, spec_from_settings
+from dptext.runs.models import load_model
+from dptext.runs.specs import on_device, spec_from_settings
 from dptext.sampling.randomness import seeded
 from dptext.text.formats import Format, detect_format, read_whole
 from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release, read_records

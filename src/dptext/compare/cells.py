@@ -22,7 +22,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import settings
 from dptext.mechanisms.embedded import Embedded
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
-from dptext.runs.models import SPECS, AnySpec, spec_from_settings
+from dptext.runs.specs import SPECS, AnySpec, spec_from_settings
 from dptext.text.files import sha256_of
 from dptext.text.formats import file_error
 from dptext.types import Json

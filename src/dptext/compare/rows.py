@@ -21,7 +21,7 @@ from dptext.compare.measure import Lens, Number, Released, measured
 from dptext.mechanism import Mechanism, releases_labels, releases_text
 from dptext.mechanisms.adept.published import PublishedAdept
 from dptext.privacy.guarantee import Guarantee, Unit
-from dptext.runs.models import AnySpec, spec_from_settings
+from dptext.runs.specs import AnySpec, spec_from_settings
 from dptext.runs.streaming import SEEDED, privatize
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.records import Record, Release

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field, fields
+from typing import Literal, get_args
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import _EVENT_BY_KIND
 from dptext.types import Json
 
 #: Above this delta a guarantee protects nobody: it is explained and sorted as no protection.
@@ -175,7 +174,7 @@ class MetricEvent:
         _validate.probability(delta=self.delta)
         _validate.count(count=self.count)
         # Without a name it would read like a guarantee that holds at any distance.
-        if not isinstance(self.metric, str) or not _names(self.metric):
+        if not isinstance(self.metric, str) or not is_name(self.metric):
             raise ConfigError(f"Expected metric={self.metric!r} to name the distance that epsilon is multiplied with.")
 
 
@@ -221,15 +220,20 @@ def event_from_dict(data: Mapping[str, Json]) -> Event:
     """
     values = dict(data)
     kind = values.pop("kind", None)
-    cls = _EVENT_BY_KIND.get(kind) if isinstance(kind, str) else None
+    cls = EVENTS.get(kind) if isinstance(kind, str) else None
     if cls is None:
-        raise ConfigError(f"Expected kind={kind!r} to be one of {sorted(_EVENT_BY_KIND)}.")
+        raise ConfigError(f"Expected kind={kind!r} to be one of {sorted(EVENTS)}.")
     try:
         return cls(**values)  # type: ignore[arg-type]  # the constructor checks what JSON cannot promise
     except TypeError as error:
         raise ConfigError(f"An event of kind {kind!r} has other fields than {sorted(values)}.") from error
 
 
-def _names(metric: str) -> bool:
+def is_name(metric: str) -> bool:
     """Whether anything of it can be seen."""
     return any(letter.isprintable() and not letter.isspace() for letter in metric)
+
+
+EVENTS: dict[str, type[Event]] = {
+    str(next(f.default for f in fields(cls) if f.name == "kind")): cls for cls in get_args(Event)
+}

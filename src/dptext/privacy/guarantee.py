@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
-from typing import get_args
 
 from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError
-from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, _names
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA, is_name
 from dptext.types import Json
 
 #: What every file reveals, and what a guarantee per author cannot hide: one author may have more records than another.
@@ -80,11 +79,6 @@ def weakest(*bases: Basis) -> Basis:
 # --------------------------------------------------------------------------- events
 
 
-_EVENT_BY_KIND: dict[str, type[Event]] = {
-    str(next(f.default for f in fields(cls) if f.name == "kind")): cls for cls in get_args(Event)
-}
-
-
 # ------------------------------------------------------------------------ guarantees
 
 
@@ -121,7 +115,7 @@ class Guarantee:
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise ConfigError(f"Expected epsilon={self.epsilon!r} >= 0.")
         _validate.probability(delta=self.delta)
-        if self.metric is not None and not _names(self.metric):
+        if self.metric is not None and not is_name(self.metric):
             raise ConfigError(f"Expected metric={self.metric!r} to be None, or to name a distance.")
         if (self.basis is Basis.NONE) != bool(self.reason):
             raise ConfigError("Expected a reason exactly when the basis is NONE.")

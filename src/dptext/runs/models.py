@@ -7,204 +7,24 @@ is not signed: whoever can replace every file can forge a model, and is known by
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
-import math
-import re
 import secrets
 import shutil
-import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import get_args
-
-from pydantic import TypeAdapter, ValidationError
 
 from dptext.errors import ConfigError, DPTextError
 from dptext.mechanism import Mechanism, settings
-from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
-from dptext.mechanisms.adept.published import PublishedAdept
-from dptext.mechanisms.adept.sound import Adept
-from dptext.mechanisms.candidates.candidates import Candidates
-from dptext.mechanisms.candidates.label_only import LabelOnly
-from dptext.mechanisms.embedded import Embedded
-from dptext.mechanisms.erae import ErAe
-from dptext.mechanisms.redaction.pii import PiiRedaction
-from dptext.mechanisms.redaction.random import CountRedaction, RandomRedaction
-from dptext.mechanisms.redaction.smart import SmartRedaction
-from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
-from dptext.mechanisms.sentences.truncation import Truncation
-from dptext.mechanisms.words.private_phrases import PrivatePhrases
-from dptext.mechanisms.words.random_replacement import RandomReplacement
-from dptext.mechanisms.words.syntf import SynTf
-from dptext.mechanisms.words.word_metric import WordMetric
+from dptext.runs.specs import AnySpec, on_device, spec_from_settings
 from dptext.text.files import create_private, sha256_of
-from dptext.text.formats import file_error, parse_json, read_whole
+from dptext.text.formats import file_error, parse_json
 from dptext.types import Json
 
 MODEL_FILE = "model.json"
 MODEL_SCHEMA = 1
 _SAVE_AGAIN = "Fit and save it again."
-
-_MAX_TOML_BYTES = 2**20
-_MAX_TOML_DEPTH = 64
-_MAX_TOML_INTEGER = 2**63
-#: Comments and strings of TOML; one that is not closed ends with its line, or with the text.
-_NO_KEY_OF_TOML = re.compile(
-    r"""#[^\n]*|\"{3}(?:\\.|[^\\])*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?""", re.DOTALL
-)
-_BETWEEN_KEYS_OF_TOML = re.compile(r"[=,{}\[\]\n]")
-
-AnySpec = (
-    WordMetric
-    | PrivatePhrases
-    | Adept
-    | AdeptDpSgd
-    | PublishedAdept
-    | LabelOnly
-    | DeepCandidate
-    | Candidates
-    | Truncation
-    | ErAe
-    | RandomReplacement
-    | SynTf
-    | RandomRedaction
-    | CountRedaction
-    | SmartRedaction
-    | PiiRedaction
-    | Embedded
-)
-
-SPECS: dict[str, type[AnySpec]] = {
-    str(next(f.default for f in fields(cls) if f.name == "kind")): cls for cls in get_args(AnySpec)
-}
-
-
-def _nearest(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    return f"did you mean {close[0]!r}? " if close else ""
-
-
-def spec_from_settings(values: Mapping[str, Json]) -> AnySpec:
-    """The spec with these settings, `kind` among them.
-
-    Raises:
-        ConfigError: the kind or a key is unknown (the nearest known name is given), a key is missing, or a
-            value cannot be used.
-    """
-    settings: dict[str, object] = dict(values)
-    kind = settings.pop("kind", None)
-    if not isinstance(kind, str) or kind not in SPECS:
-        hint = _nearest(str(kind), sorted(SPECS))
-        raise ConfigError(f"Expected kind={kind!r} to name a mechanism: {hint}Known: {', '.join(sorted(SPECS))}.")
-    cls = SPECS[kind]
-    known = [field.name for field in fields(cls) if field.init]
-    for key, value in settings.items():
-        if key not in known:
-            hint = _nearest(key, known)
-            raise ConfigError(f"Expected {key!r} to be a setting of {kind}: {hint}Known: {', '.join(known)}.")
-        if isinstance(value, bool):
-            raise ConfigError(f"Expected {key}={value!r} not to be a boolean.")
-        if cls is Embedded and key == "mechanism":
-            if not isinstance(value, Mapping) or value.get("kind") == kind:
-                raise ConfigError(
-                    f"Expected the mechanism of {kind} to be settings of another, with its kind among them."
-                )
-            settings[key] = spec_from_settings(value)
-    try:
-        return TypeAdapter(cls).validate_python(settings)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "value_error":
-            raise ConfigError(message) from error
-        found = "" if first["type"] == "missing" else f", found {first['input']!r}"
-        raise ConfigError(f"Setting {where!r} of {kind}: {message}{found}.") from error
-
-
-def parse_setting(text: str) -> tuple[str, Json]:
-    """KEY=VALUE of the command line; VALUE is read as TOML where it can be, else as text.
-
-    Raises:
-        ConfigError: there is no "=", or VALUE is what `parse_toml` refuses.
-    """
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise ConfigError(f"Expected {text!r} to look like KEY=VALUE.")
-    try:
-        parsed = parse_toml(f"value = {value}", f"the setting {key.strip()!r}")
-    except tomllib.TOMLDecodeError:
-        return key.strip(), value
-    return key.strip(), parsed["value"] if len(parsed) == 1 else value
-
-
-def parse_toml(text: str, name: str) -> dict[str, Json]:
-    """The table that a text in TOML stands for, if no setting needs more.
-
-    Args:
-        text: to parse.
-        name: of it, in errors.
-
-    Raises:
-        tomllib.TOMLDecodeError: it is not TOML.
-        ConfigError: it is larger than a megabyte or nested deeper than 64 levels (as by dots in a key, for which
-            `tomllib` takes time that grows with the square of their number), or holds an integer of more than 64 bits
-            or a number that is not finite.
-    """
-    if len(text) > _MAX_TOML_BYTES:
-        raise ConfigError(f"Expected {name} to be at most {_MAX_TOML_BYTES} characters long.")
-    pieces = _BETWEEN_KEYS_OF_TOML.split(_NO_KEY_OF_TOML.sub("", text))
-    deep = max(piece.count(".") for piece in pieces) >= _MAX_TOML_DEPTH
-    found: dict[str, Json] = {}
-    try:
-        found = {} if deep else tomllib.loads(text)
-    except RecursionError:
-        deep = True
-    except tomllib.TOMLDecodeError:
-        raise
-    except ValueError:  # Python reads no integer of thousands of digits
-        raise ConfigError(f"Expected integers of at most 64 bits in {name}.") from None
-    if deep:
-        raise ConfigError(f"Expected {name} to be nested in at most {_MAX_TOML_DEPTH} levels.")
-    _check_toml(found, name, _MAX_TOML_DEPTH)
-    return found
-
-
-def _check_toml(value: object, name: str, depth: int) -> None:
-    if depth < 0:
-        raise ConfigError(f"Expected {name} to be nested in at most {_MAX_TOML_DEPTH} levels.")
-    if isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            _check_toml(item, name, depth - 1)
-    elif isinstance(value, int) and not -_MAX_TOML_INTEGER <= value < _MAX_TOML_INTEGER:
-        raise ConfigError(f"Expected integers of at most 64 bits in {name}.")
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"Expected numbers that are finite in {name}, found {value!r}.")
-
-
-def read_toml(path: Path) -> dict[str, Json]:
-    """The table in a TOML file, as `parse_toml` reads it.
-
-    Raises:
-        ConfigError: the file cannot be read, or is not TOML.
-    """
-    try:
-        return parse_toml(read_whole(path, limit=_MAX_TOML_BYTES).decode(), str(path))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not a TOML file: {error}.") from error
-
-
-def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> AnySpec:
-    """The spec of a TOML file whose keys are the spec's fields, with some of them changed.
-
-    Raises:
-        ConfigError: the file cannot be read, is not TOML, or does not make a spec.
-    """
-    return spec_from_settings({**read_toml(path), **(changes or {})})
 
 
 def save_model(mechanism: Mechanism[str], folder: Path) -> None:
@@ -280,13 +100,6 @@ def load_model(folder: Path, *, device: str | None = None) -> Mechanism[str]:
         if saved.get(name) != loaded.get(name):
             raise ConfigError(f"The digest {name!r} of the model in {folder} is not the one saved. {_SAVE_AGAIN}")
     return mechanism
-
-
-def on_device(device: str, values: Mapping[str, Json]) -> dict[str, Json]:
-    """Settings with this device where they have one, those of a mechanism in them, too."""
-    found = {**values, "device": device} if "device" in values else {**values}
-    inner = found.get("mechanism")
-    return {**found, "mechanism": on_device(device, inner)} if isinstance(inner, dict) else found
 
 
 def model_spec(folder: Path) -> AnySpec:

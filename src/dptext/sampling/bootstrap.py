@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
-from dptext.sampling.randomness import Randomness, uniform_below
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import Randomness
 
 T = TypeVar("T", bound=np.generic)
 

@@ -14,7 +14,8 @@ import numpy as np
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.events import TopKEvent
-from dptext.sampling.randomness import Randomness, uniform_below
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.types import Floats, Integers
 

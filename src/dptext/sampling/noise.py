@@ -33,7 +33,8 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta
 from dptext.privacy.events import ApproximateEvent, GaussianEvent, MetricEvent, PureEvent, ZcdpEvent
-from dptext.sampling.randomness import Randomness, discrete_gaussian, discrete_laplace, uniform_open
+from dptext.sampling.discrete import discrete_gaussian, discrete_laplace, uniform_open
+from dptext.sampling.randomness import Randomness
 from dptext.types import Floats, Singles
 
 Vectors = Floats | Singles

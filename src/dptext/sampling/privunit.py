@@ -20,8 +20,9 @@ from scipy.special import betainc, betaincinv, betaln, gammaln, hyp2f1, ndtr
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.events import ApproximateEvent, TopKEvent
+from dptext.sampling.discrete import bernoulli_exp_minus, uniform_open
 from dptext.sampling.noise import ETA, Vectors, clip, directions, finite, normals, paired, rounded, slack, unit
-from dptext.sampling.randomness import Randomness, bernoulli_exp_minus, uniform_open
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.types import Booleans, Floats, Integers
 

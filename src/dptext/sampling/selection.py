@@ -31,15 +31,15 @@ from dptext import _validate
 from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy.curves import round_up
 from dptext.privacy.events import ExponentialEvent, MetricEvent, PureEvent, TopKEvent, TwoSetEvent
-from dptext.sampling.randomness import (
+from dptext.sampling.discrete import (
     LIMB_BITS,
     LIMBS,
-    Randomness,
     uniform_below,
     weighted_choice,
     wide_bernoulli,
     wide_choice,
 )
+from dptext.sampling.randomness import Randomness
 from dptext.types import Booleans, Floats, Int16s, Int32s, Integers, Singles, UInt64s
 
 Scores = Floats | Singles
@@ -363,11 +363,6 @@ class PermuteAndFlip:
             up = wide_bernoulli(_integer_weights(log_weights[block]), source)
             result[block] = weighted_choice(up.astype(np.uint64), source)
         return result
-
-
-def top_k_mask(scores: Scores, k: int) -> Booleans:
-    """Which options `(rows, options)` are among the k best of their row; ties go to the lower index."""
-    return _top_k_mask(_checked(scores), k)
 
 
 def _ranked(scores: Rankable, size: int) -> NDArray[Any]:

@@ -10,7 +10,8 @@ import re
 from typing import Final
 
 from dptext import _validate
-from dptext.sampling.randomness import Randomness, seeded, uniform_below
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record
 
 SAMPLE_LABELS: Final = ("health", "travel", "money", "leisure")

@@ -33,7 +33,8 @@ from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.privacy import accounting
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
-from dptext.sampling.randomness import Randomness, seeded, uniform_below
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
 
 CANARY = "zq9canaryxv"

@@ -25,10 +25,11 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.sampling.discrete import uniform_below, uniform_open
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
-from dptext.sampling.randomness import Randomness, seeded, uniform_below, uniform_open
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 from vectors import WORDS

@@ -26,7 +26,8 @@ from dptext.audits.inference.trait import (
 )
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.sampling.randomness import Randomness, seeded, uniform_below
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
 
 CANARY = "zq9canaryxv"

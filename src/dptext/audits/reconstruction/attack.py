@@ -36,7 +36,8 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.mechanism import HasLatent, VectorNoise
 from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.sampling.randomness import Randomness, secure, uniform_below
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import Randomness, secure
 from dptext.types import Floats, Integers, Json
 
 # Where the streams of a seeded run begin: far from the first ones, of which the caller may have made the candidates.

@@ -28,8 +28,9 @@ from dptext.frozen import Frozen
 from dptext.privacy import accounting
 from dptext.privacy.events import TopKEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.sampling.discrete import uniform_below
 from dptext.sampling.label_response import LabelResponse
-from dptext.sampling.randomness import Randomness, uniform_below
+from dptext.sampling.randomness import Randomness
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
 from dptext.text.records import Record, Release, records_digest

@@ -26,7 +26,8 @@ from dptext.privacy import accounting
 from dptext.privacy.curves import sum_up
 from dptext.privacy.events import ApproximateEvent, NoEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
-from dptext.sampling.randomness import Randomness, uniform_below
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
 from dptext.text.records import Record, Release
 from dptext.types import Booleans

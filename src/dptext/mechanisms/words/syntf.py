@@ -28,7 +28,8 @@ from dptext.frozen import Frozen, read_only
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
-from dptext.sampling.randomness import Randomness, uniform_below
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential
 from dptext.text.records import Record, Release
 from dptext.text.tokens import tokenize

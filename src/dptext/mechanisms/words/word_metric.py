@@ -41,8 +41,9 @@ from dptext.mechanisms.words.vocabulary import (
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, MetricEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.sampling.discrete import uniform_below
 from dptext.sampling.noise import MetricNoise
-from dptext.sampling.randomness import Randomness, seeded, uniform_below
+from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.selection import LEAST_DISTANCE, TruncatedExponential
 from dptext.text import tokens as text
 from dptext.text.records import Record, Release

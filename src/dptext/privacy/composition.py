@@ -1,0 +1,269 @@
+"""How events add up: the epsilon of several runs at a delta.
+
+    >>> from dptext.privacy import accounting
+    >>> from dptext.privacy.events import TopKEvent
+    >>> accounting.epsilon([TopKEvent(epsilon=4, k=5, size=20_000, count=20)])
+    80.0
+    >>> accounting.epsilon([TopKEvent(epsilon=4, k=5, size=20_000, count=20)], delta=1e-5) < 16.1
+    True
+
+Every number is rounded up. What is pure is summed exactly, as fractions; where delta > 0 several valid
+upper bounds are computed and the smallest is taken:
+
+* pure epsilons added up, Gaussian parts by their analytic curve (Balle and Wang 2018), sampled Gaussian
+  parts by the pessimistic privacy loss distribution of dp-accounting;
+* the exact privacy loss distribution of equal runs of randomized response (MATHS 1.4): an epsilon-DP run loses no more
+  than binary randomized response at epsilon, and an (epsilon, delta)-DP run no more once its delta was taken off
+  (Kairouz, Oh and Viswanath 2015);
+* zero-concentrated DP and Renyi DP, converted as in Canonne, Kamath and Steinke 2020, proposition 12;
+* numerical privacy loss distributions of runs of several kinds, which `quick_epsilon` leaves out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import assert_never
+
+import numpy as np
+
+from dptext import _validate
+from dptext.errors import ConfigError, IncomparableError
+from dptext.privacy.curves import (
+    approximate_delta,
+    dominating,
+    exponential_epsilon,
+    gaussian_epsilon,
+    renyi_divergence,
+    renyi_epsilon,
+    round_up,
+    sum_up,
+    top_k_epsilon,
+    two_set_epsilon,
+    up,
+    zcdp_epsilon,
+)
+from dptext.privacy.events import (
+    ApproximateEvent,
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    MetricEvent,
+    NoEvent,
+    PureEvent,
+    SampledGaussianEvent,
+    TopKEvent,
+    TwoSetEvent,
+    ZcdpEvent,
+)
+from dptext.privacy.guarantee import Relation
+from dptext.privacy.loss_distributions import Mixable, inverse_square, is_mixable, mixed_epsilon
+from dptext.types import Floats
+
+_MAX_EXACT_RUNS = 16_384  # beyond, the exact distribution of top-k losses costs more than it gains
+_LARGEST_RHO = 1e15
+_ORDERS = 1 + np.logspace(-4, 3.5, 160)
+
+
+# ------------------------------------------------------------------------ composition
+
+
+def compose(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Several runs on the same input, as run lengths: equal events are merged into their count."""
+    counts: dict[Event, int] = {}
+    for event in events:
+        single = replace(event, count=1)
+        counts[single] = counts.get(single, 0) + event.count
+    return tuple(replace(event, count=count) for event, count in counts.items())
+
+
+def repeat(events: Iterable[Event], times: int) -> tuple[Event, ...]:
+    """The same events, each run `times` times (adaptive sequential composition)."""
+    _validate.count(times=times)
+    return compose(replace(event, count=event.count * times) for event in require_events(events))
+
+
+def _pure_epsilon(event: Event) -> float | None:
+    """Epsilon of one run at delta = 0, or None where it is infinite."""
+    match event:
+        case PureEvent() | TopKEvent():
+            return event.epsilon
+        case TwoSetEvent():
+            return two_set_epsilon(event)
+        case ExponentialEvent():
+            return exponential_epsilon(event)
+        case ApproximateEvent() | GaussianEvent() | ZcdpEvent() | SampledGaussianEvent() | NoEvent():
+            return None
+        case MetricEvent():
+            raise IncomparableError(
+                f"Expected an epsilon without a metric, found epsilon per unit of {event.metric}: "
+                "give a public diameter (dptext.privacy.accounting.bounded_metric) first."
+            )
+        case _:
+            assert_never(event)
+
+
+def _zcdp_rho(event: Event) -> float | None:
+    """rho of one run in zero-concentrated DP, or None where there is none."""
+    match event:
+        case ZcdpEvent():
+            return event.rho
+        case GaussianEvent():
+            inverse = 1 / event.noise_multiplier
+            return up(0.5 * inverse * inverse)
+        case ExponentialEvent():
+            # Bounded range 2d (Cesar and Rogers 2021), or the tight pure epsilon.
+            tight = exponential_epsilon(event)
+            return up(min(event.log_range * event.log_range, tight * tight) / 2)
+        case PureEvent() | TopKEvent() | TwoSetEvent():
+            pure = _pure_epsilon(event)
+            return None if pure is None else up(pure * pure / 2)
+        case ApproximateEvent() | SampledGaussianEvent() | NoEvent() | MetricEvent():
+            return None
+        case _:
+            assert_never(event)
+
+
+def require_events(events: Iterable[Event]) -> tuple[Event, ...]:
+    """The events composed; refuses none, as an iterator that was read before has none."""
+    merged = compose(events)
+    if not merged:
+        raise ConfigError("Expected at least one event, found none: an iterator can be read once, a list again.")
+    return merged
+
+
+# ------------------------------------------------------------------- epsilon at delta > 0
+
+
+def _without_delta(events: Iterable[Event], delta: float) -> tuple[tuple[Event, ...], float]:
+    """The events once the deltas of approximate ones were taken off delta, and what is left of it; below 0: none."""
+    listed = list(events)
+    approximate = [e for e in listed if isinstance(e, ApproximateEvent)]
+    left = Fraction(delta) - approximate_delta(approximate)
+    pure = (PureEvent(e.epsilon, e.count) for e in approximate)
+    rest = compose(e for e in (*listed, *pure) if not isinstance(e, ApproximateEvent) and _pure_epsilon(e) != 0)
+    rounded = float(left)
+    return rest, math.nextafter(rounded, -math.inf) if Fraction(rounded) > left else rounded
+
+
+def _as_choice(event: Event) -> Event:
+    """Randomized response that loses no less, for a run that is pure; any other event as it is."""
+    match event:
+        case PureEvent(epsilon=pure):
+            return TopKEvent(pure, 1, 2, event.count)
+        case ExponentialEvent():
+            return TopKEvent(exponential_epsilon(event), 1, 2, event.count)
+        case _:
+            return dominating(event)
+
+
+def _mixed(events: Iterable[Event]) -> tuple[Mixable, ...]:
+    """What a numerical loss distribution would bound more tightly; nothing where a formula or no distribution does."""
+    found = compose(map(_as_choice, events))
+    mixable = tuple(e for e in found if isinstance(e, Mixable) and is_mixable(e))
+    by_formula = all(isinstance(e, GaussianEvent) for e in mixable) or (
+        len(mixable) == 1 and isinstance(mixable[0], TopKEvent) and mixable[0].count <= _MAX_EXACT_RUNS
+    )
+    return () if len(mixable) < len(found) or by_formula else mixable
+
+
+def _renyi_curve(event: Event) -> Floats | None:
+    """Renyi divergences of one run at `_ORDERS`, or None where there are none."""
+    rho = _zcdp_rho(event)
+    if rho is None:
+        return None
+    choice = _as_choice(event)
+    linear = _ORDERS * up(rho)
+    return np.minimum(linear, renyi_divergence(choice, _ORDERS)) if isinstance(choice, TopKEvent) else linear
+
+
+def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterator[float]:
+    """Valid bounds on epsilon at delta that are quick to compute, for events without metric and without deltas."""
+    pure = [(event, _pure_epsilon(event)) for event in events]
+    noisy = [event for event, value in pure if value is None]
+    terms = [(value, event.count) for event, value in pure if value is not None]
+    if noisy and not delta:
+        return
+    yield sum_up([*terms, (_noise_epsilon(noisy, delta, relation), 1)] if noisy else terms)
+    if not delta:
+        return
+    (first, *others) = compose(map(_as_choice, events))
+    if isinstance(first, TopKEvent) and not others and first.count <= _MAX_EXACT_RUNS:
+        yield top_k_epsilon(first, delta)
+        return  # which is exact
+    rhos = [(_zcdp_rho(event), event.count) for event in events]
+    rho = sum_up((rho, count) for rho, count in rhos if rho is not None)
+    if all(each is not None for each, _ in rhos) and rho < _LARGEST_RHO:
+        yield zcdp_epsilon(rho, delta)
+        curves = [(_renyi_curve(event), event.count) for event in events]
+        total = sum((curve * count for curve, count in curves if curve is not None), np.zeros(len(_ORDERS)))
+        yield renyi_epsilon(_ORDERS, total * (1 + 1e-9), delta)
+
+
+def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> float:
+    """Epsilon at delta > 0 of events without a pure epsilon (Gaussian, zCDP, sampled Gaussian)."""
+    zcdp = [e for e in noisy if isinstance(e, ZcdpEvent)]
+    mixable = tuple(e for e in noisy if isinstance(e, GaussianEvent | SampledGaussianEvent))
+    if any(isinstance(e, SampledGaussianEvent) for e in mixable):
+        if not zcdp:
+            return mixed_epsilon(mixable, delta, relation)
+        rho = sum_up((e.rho, e.count) for e in zcdp)
+        return sum_up([(mixed_epsilon(mixable, delta / 2, relation), 1), (zcdp_epsilon(rho, delta / 2), 1)])
+    rho = sum_up((_zcdp_rho(e) or 0.0, e.count) for e in noisy)
+    if zcdp or rho == 0 or rho > _LARGEST_RHO:
+        return zcdp_epsilon(rho, delta)
+    # Gaussians compose to one Gaussian: 1 / noise_multiplier^2 adds up.
+    precision = sum_up((inverse_square(e.noise_multiplier), e.count) for e in mixable)
+    return gaussian_epsilon(1 / math.sqrt(precision), delta)
+
+
+def is_numerical(events: Iterable[Event], delta: float) -> bool:
+    """Whether `epsilon` of these events computes a numerical distribution: some tenths of a second."""
+    return delta > 0 and bool(_mixed(_without_delta(require_events(events), delta)[0]))
+
+
+def slack(events: Iterable[Event]) -> float:
+    """The least delta at which the events can have an epsilon because of their own additive deltas, rounded up."""
+    return round_up(approximate_delta(event for event in events if isinstance(event, ApproximateEvent)))
+
+
+def epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:
+    """The smallest epsilon that is known to hold at delta for all these runs together, rounded up.
+
+    Infinite where nothing holds (a Gaussian at delta 0, a NoEvent).
+
+    Raises:
+        IncomparableError: an event has a metric.
+        ConfigError: delta is outside [0, 1], or there is no event.
+    """
+    return _epsilon(events, delta, relation, numerical=True)
+
+
+def quick_epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:
+    """A bound that is never below `epsilon`, in milliseconds but for trainings: what a ledger charges by.
+
+    It takes the formulas alone, where there are any: a training has none. Runs of several kinds may cost less than it
+    says.
+
+    Raises:
+        IncomparableError: an event has a metric.
+        ConfigError: delta is outside [0, 1], or there is no event.
+    """
+    return _epsilon(events, delta, relation, numerical=False)
+
+
+def _epsilon(events: Iterable[Event], delta: float, relation: Relation, *, numerical: bool) -> float:
+    _validate.probability(delta=delta)
+    merged = require_events(events)
+    if any(isinstance(event, NoEvent) for event in merged):
+        return math.inf
+    rest, left = _without_delta(merged, delta)
+    if left < 0:
+        return math.inf
+    if delta == 1 or not rest:
+        return 0.0
+    found = min(_bounds(rest, left, relation), default=math.inf)
+    mixed = _mixed(rest) if numerical and left else ()
+    return min(found, mixed_epsilon(mixed, left, relation)) if mixed else found
