@@ -18,6 +18,9 @@ Messages name settings, files and record numbers. They never hold private text.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class DPTextError(Exception):
     """Root of every error that dptext raises on purpose."""
@@ -77,3 +80,24 @@ class NoGuaranteeError(PrivacyError):
 
 class MissingExtraError(DPTextError, ImportError):
     """An optional package is absent; the message names the exact install line."""
+
+
+@contextmanager
+def needing(what: str, *extras: str) -> Iterator[None]:
+    """Around imports of optional packages: where one is absent, the error names the extras and the install line.
+
+    Args:
+        what: cannot be done without them; begins the message.
+        extras: of dptext, which hold the packages.
+
+    Raises:
+        MissingExtraError: a package is absent.
+    """
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except ImportError as error:
+        torch = "torch==2.13.0 " if {"neural", "sbert"} & set(extras) else ""
+        line = f"pip install {torch}'dptext[{','.join(extras)}]'"
+        raise MissingExtraError(f"{what} needs the package {error.name}. Run: {line}") from error
