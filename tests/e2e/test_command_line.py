@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
-from dptext.runs.specs import SPECS
+from dptext.mechanisms.registry import SPECS
 from vectored import VectorWords, vector_of
 from vectors import WORDS, sentences
 

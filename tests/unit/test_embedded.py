@@ -23,7 +23,8 @@ from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
 from dptext.mechanisms.adept.published import PublishedAdept
 from dptext.mechanisms.embedded import PUBLIC_ENCODER, Embedded
 from dptext.runs.models import load_model, save_model
-from dptext.runs.specs import SPECS, spec_from_settings
+from dptext.mechanisms.registry import SPECS
+from dptext.runs.specs import spec_from_settings
 from dptext.sampling.randomness import seeded
 from dptext.testing import check_mechanism
 from dptext.text.tokens import sentences

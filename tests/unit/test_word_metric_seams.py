@@ -17,7 +17,7 @@ from dptext.mechanism import HasDistribution, HasLatent, HasMetric
 from dptext.mechanisms.words import word_metric
 from dptext.mechanisms.words.private_phrases import PrivatePhrases
 from dptext.mechanisms.words.word_metric import REVEALS, WordMetric
-from dptext.runs.specs import SPECS
+from dptext.mechanisms.registry import SPECS
 from dptext.sampling import selection
 from dptext.sampling.randomness import secure, seeded
 from dptext.text import tokens as text

@@ -58,7 +58,7 @@ from typing import Final, Literal
 from dptext import _validate
 from dptext.compare.keys import Keys, Table, as_json, as_name, as_table, as_values, nearest
 from dptext.errors import ConfigError
-from dptext.runs.specs import SPECS
+from dptext.mechanisms.registry import SPECS
 from dptext.runs.toml import read_toml
 from dptext.text.records import OnError
 from dptext.types import Json

@@ -341,7 +341,7 @@ def _check_verbatim(case: Case) -> None:
 
     Words may where the spec says that it keeps them, and then nothing pure is stated.
     """
-    claim, kept = case.mechanism.spec.guarantee(), getattr(case.mechanism.spec, "keeps_words", False)
+    claim, kept = case.mechanism.spec.guarantee(), case.mechanism.spec.traits.keeps_words
     _require(not kept or claim.basis is Basis.NONE or claim.delta > 0, "what keeps words states no pure epsilon")
     for record in case.odd:
         for release in case.mechanism.privatize([record] * (1 if len(record.text) > 1000 else 20), secure()):
@@ -479,7 +479,7 @@ def _check_guarantee(case: Case) -> None:
             claim.relation,
             claim.reveals,
             words=case.words,
-            max_tokens=int(getattr(spec, "max_tokens", None) or 50),
+            max_tokens=_max_tokens(spec),
         )
         _require(bool(pairs), "there are neighbours to try")
         if claim.metric is not None:

@@ -10,7 +10,7 @@ import pytest
 from dptext.compare.cells import ANY_LABELS, Cell, plan_cells
 from dptext.compare.experiment import DATA, Experiment, read_experiment
 from dptext.errors import ConfigError
-from dptext.runs.specs import SPECS
+from dptext.mechanisms.registry import SPECS
 
 FOLDER = Path(__file__).parents[3] / "experiments"
 FILES = sorted(FOLDER.glob("*.toml"))
