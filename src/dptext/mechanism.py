@@ -284,31 +284,6 @@ def settings(spec: Spec) -> dict[str, Json]:
     return values
 
 
-def releases_labels(spec: Spec) -> bool:
-    """Whether releases carry labels."""
-    return spec.traits.releases_labels
-
-
-def reads_labels(spec: Spec) -> bool:
-    """Whether the label of a private record is read."""
-    return spec.traits.reads_labels
-
-
-def learns_labels(spec: Spec) -> bool:
-    """Whether `fit` reads the labels of public records although releases carry none."""
-    return spec.traits.learns_labels
-
-
-def releases_text(spec: Spec) -> bool:
-    """Whether releases carry text."""
-    return spec.traits.releases_text
-
-
-def releases_vectors(spec: Spec) -> bool:
-    """Whether releases carry vectors."""
-    return spec.traits.releases_vectors
-
-
 def output_fault(spec: Spec, releases: Iterable[Release[object]]) -> str | None:
     """How releases differ from what the spec promises, or None."""
     text, vector = spec.traits.releases_text, spec.traits.releases_vectors

@@ -43,7 +43,14 @@ OURS = {
 
 
 class Registry(Mapping[str, type[Spec]]):
-    """Specs by kind: ours first, then those of packages by their names."""
+    """Specs by kind: ours first, then those of packages by their names.
+
+    Attributes:
+        loaded: the specs that were asked for already, by kind.
+    """
+
+    def __init__(self) -> None:
+        self.loaded: dict[str, type[Spec]] = {}
 
     def __getitem__(self, kind: str) -> type[Spec]:
         """The class of the spec.
@@ -52,6 +59,11 @@ class Registry(Mapping[str, type[Spec]]):
             KeyError: no mechanism of this kind is installed.
             ConfigError: the package that brings it cannot be used; the message names it.
         """
+        if kind not in self.loaded:
+            self.loaded[kind] = self._load(kind)
+        return self.loaded[kind]
+
+    def _load(self, kind: str) -> type[Spec]:
         if kind in OURS:
             found: type[Spec] = EntryPoint(kind, f"{GROUP}.{OURS[kind]}", GROUP).load()
             return found
@@ -63,16 +75,15 @@ class Registry(Mapping[str, type[Spec]]):
 
     def __iter__(self) -> Iterator[str]:
         """All kinds."""
-        yield from OURS
-        yield from sorted(self._theirs)
+        return iter(dict.fromkeys([*OURS, *sorted(self._theirs), *self.loaded]))
 
     def __len__(self) -> int:
         """How many kinds there are."""
-        return len(OURS) + len(self._theirs)
+        return len(list(iter(self)))
 
     def __contains__(self, kind: object) -> bool:
         """Whether there is such a kind; nothing is loaded."""
-        return kind in OURS or kind in self._theirs
+        return kind in OURS or kind in self.loaded or kind in self._theirs
 
     @cached_property
     def _theirs(self) -> dict[str, list[EntryPoint]]:

@@ -31,7 +31,18 @@ from dptext import audits
 from dptext.audits.trials.distinguishing import separation
 from dptext.audits.trials.enumeration import enumerable
 from dptext.errors import ConfigError, DPTextError
-from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Mechanism, compared, output_fault, seen, settings
+from dptext.mechanism import (
+    HasDistribution,
+    HasLatent,
+    HasMetric,
+    Mechanism,
+    Spec,
+    Traits,
+    compared,
+    output_fault,
+    seen,
+    settings,
+)
 from dptext.privacy import accounting
 from dptext.privacy.events import event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Basis, Guarantee
@@ -171,7 +182,7 @@ def _check_settings(case: Case) -> None:
     _require(is_dataclass(spec), "the spec is a dataclass")
     values = settings(spec)
     _require(json.loads(json.dumps(values)) == values, "the settings survive JSON")
-    _require(values.get("output", "text") in ("text", "embedding", "both"), "`output` says what is released")
+    _require(isinstance(spec.traits, Traits), "the spec declares its traits")
     first = fields(spec)[0].name  # type: ignore[arg-type]  # is_dataclass was required above
     try:
         setattr(spec, first, getattr(spec, first))
@@ -513,3 +524,8 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "model": _check_model,
     "guarantee": _check_guarantee,
 }
+
+
+def _max_tokens(spec: Spec) -> int:
+    found = settings(spec).get("max_tokens")
+    return found if isinstance(found, int) else 50
