@@ -105,8 +105,15 @@ VARIED: dict[str, list[Settings]] = {
         {"epsilon": -1.0},
     ],
     "adept_dpsgd": [
-        {"epsilon": 1.0, "steps": 30},
-        {"epsilon": 10.0, "noise": "gaussian", "release_delta": 5e-6, "labels": LABELS, **_BRIEF},
+        {"epsilon": 1.0, "steps": 30, "noise_multiplier": 10.0},
+        {
+            "epsilon": 10.0,
+            "noise": "gaussian",
+            "release_delta": 5e-6,
+            "labels": LABELS,
+            **_BRIEF,
+            "noise_multiplier": 10.0,
+        },
         {"epsilon": 0.1, "noise": "l2_laplace", **_BRIEF},
         {"epsilon": 2.0, "noise": "laplace_l2", **_BRIEF},
         {"epsilon": 2.0, "noise": "codebook"},
@@ -334,11 +341,6 @@ MORE: dict[str, dict[str, Settings]] = {
     "smart_redaction": {"merged": {**_SMALL["smart_redaction"][0], "runs": "merge"}},
     "embedded": {
         "labelled": {**_SMALL["embedded"][0], "mechanism": _SMALL["label_only"][0], "output": "both"},
-        "sentence": {
-            **_SMALL["embedded"][0],
-            "mechanism": _SMALL["random_redaction"][0],
-            "encoder": "all-MiniLM-L6-v2",
-        },
     },
 }
 
