@@ -91,7 +91,11 @@ def outputs() -> str:
     with tempfile.TemporaryDirectory() as folder:
         found = {f"{kind} {name}": cases.outputs(dp.load_model(path)) for kind, name, path in _saved(Path(folder))}
     lines = (f"{json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}" for name, each in found.items())
-    return "{\n" + f'"made with": {json.dumps(cases.made_with())},\n' + ",\n".join(lines) + "\n}\n"
+    return (
+        "{\n"
+        f'"made with": {json.dumps(cases.made_with())},\n'
+        f'"draws": {json.dumps(cases.draws())},\n' + ",\n".join(lines) + "\n}\n"
+    )
 
 
 def certificates() -> str:

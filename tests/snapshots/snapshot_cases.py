@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_origin
 
+import numpy as np
 import pytest
 
 import dptext as dp
@@ -390,6 +391,21 @@ def outputs(mechanism: Any) -> list[list[Any]]:
     ]
 
 
+def draws() -> dict[str, list[Any]]:
+    """What a seeded stream gives, which is the same integers on every processor, and the texts drawn by one."""
+    source = dp.randomness.seeded(7)
+    found = {
+        "uint64": source.uint64(4),
+        "uniform_below": dp.randomness.uniform_below(1000, 8, source),
+        "weighted_choice": dp.randomness.weighted_choice(np.array([[1, 2, 3, 4]] * 8, np.uint64), source),
+        "discrete_laplace": dp.randomness.discrete_laplace(50, 8, source),
+        "discrete_gaussian": dp.randomness.discrete_gaussian(50, 8, source),
+        "at": source.at(3).uint64(2),
+    }
+    samples = [[each.text, each.label, each.author] for each in dp.sample_records(5, seed=3)]
+    return {**{name: drawn.tolist() for name, drawn in found.items()}, "sample_records": samples}
+
+
 def made_with() -> dict[str, str]:
     """What floats depend on."""
     return {"machine": platform.machine(), **dict(_versions("numpy", "scipy", "torch", "safetensors"))}
@@ -526,6 +542,7 @@ def told(ledger: dp.Ledger) -> Settings:
             "left": balance.left,
             "charges": balance.charges,
             "subjects": balance.subjects,
+            "anna": ledger.balance(account.name, subject="anna").spent.epsilon if account.by_subject else None,
             "problems": list(ledger.verify(account.name).problems),
             "log": [[each.number, each.key, each.subjects, each.release] for each in ledger.log(account.name)],
         }

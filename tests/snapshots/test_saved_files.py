@@ -68,6 +68,10 @@ def alike(found: list[Any], kept: list[Any]) -> bool:
     return vector is None or bool(np.allclose(np.array(vector), np.array(kept_vector), rtol=0, atol=TOLERANCE))
 
 
+def test_seeded_integers_are_the_same() -> None:
+    assert cases.draws() == OUTPUTS["draws"]
+
+
 @pytest.mark.parametrize("kind", cases.SAVED)
 def test_a_loaded_model_is_saved_as_it_was(kind: str, unpacked: Unpacked, tmp_path: Path) -> None:
     """No promise either: a format may change as long as the old one is read."""
@@ -96,6 +100,20 @@ def test_a_saved_model_with_another_byte_does_not(kind: str, unpacked: Unpacked,
         (edited / name).write_bytes(content)
         with pytest.raises(dp.errors.ConfigError):
             dp.load_model(edited)
+
+
+@pytest.mark.parametrize("kind", cases.SAVED)
+def test_a_saved_model_cannot_claim_other_settings(kind: str, unpacked: Unpacked, tmp_path: Path) -> None:
+    model = sorted(unpacked(f"models/{kind}").iterdir())[0]
+    cases.loaded(model)
+    content = json.loads((model / "model.json").read_bytes())
+    values = content["settings"].get("mechanism", content["settings"])
+    name = next(name for name in ("epsilon", "variance", "rate", "level") if name in values)
+    values[name] *= 0.5
+    shutil.copytree(model, tmp_path / "edited")
+    (tmp_path / "edited" / "model.json").write_text(json.dumps(content), "utf-8")
+    with pytest.raises(dp.errors.ConfigError, match="it was edited"):
+        dp.load_model(tmp_path / "edited")
 
 
 def test_the_models_are_of_every_mechanism() -> None:
