@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import snapshot_cases as cases
-from snapshot_cases import HERE, KEY, LABELS, PUBLIC, ROWS, RUNS, SPECS, TABLE, Run
+from snapshot_cases import HERE, LABELS, PUBLIC, ROWS, RUNS, SPECS, TABLE, Run, subject_key
 
 import dptext as dp
 from dptext.certificate import certificate_path
@@ -123,7 +123,7 @@ def certificates() -> str:
                 run(mechanism, "seeded.csv", table, randomness=dp.randomness.seeded(3))
                 run(mechanism, "packed.csv.gz", table)
                 run(mechanism, "columns.parquet", table)
-                ledger = dp.Ledger.create(folder / "budget.db", key=KEY)
+                ledger = dp.Ledger.create(folder / "budget.db", key=subject_key())
                 limit = dp.Guarantee(20.0, 1e-6, dp.Unit.AUTHOR, dp.Relation.REPLACE_ONE)
                 ledger.open_account("runs", limit, dataset="requests", by_subject=True)
                 for subject in (None, "who"):
@@ -172,7 +172,7 @@ def runs() -> None:
             place.mkdir(parents=True)
             cases.write_input(place / run.source)
             if run.pays:
-                ledger = dp.Ledger.create(place / "budget.db", key=KEY)
+                ledger = dp.Ledger.create(place / "budget.db", key=subject_key())
                 limit = dp.Guarantee(100.0, 0.0, dp.Unit.AUTHOR, dp.Relation.REPLACE_ONE)
                 ledger.open_account("runs", limit, by_subject=True)
                 ledger.close()
@@ -188,7 +188,7 @@ def ledgers() -> str:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "ledgers")
         folder.mkdir()
-        ledger = dp.Ledger.create(folder / "today.db", key=KEY)
+        ledger = dp.Ledger.create(folder / "today.db", key=subject_key())
         document, author = (
             dp.Guarantee(10.0, delta, unit, dp.Relation.REPLACE_ONE)
             for delta, unit in ((0.0, dp.Unit.DOCUMENT), (1e-5, dp.Unit.AUTHOR))
@@ -217,7 +217,7 @@ def ledgers() -> str:
         ledger.close()
         written_by_the_first_version(str(folder / "first.db")).raw.close_all()
         cases.pack(folder, HERE / "ledgers.tar.xz")
-        upgraded = dp.Ledger.at(folder / "first.db", key=KEY)
+        upgraded = dp.Ledger.at(folder / "first.db", key=subject_key())
         assert upgraded.upgrade()
         said["first.db"] = cases.told(upgraded)
         upgraded.close()
