@@ -23,7 +23,7 @@ import snapshot_cases as cases
 from snapshot_cases import HERE, LABELS, PUBLIC, ROWS, RUNS, SPECS, TABLE, Run, subject_key
 
 import dptext as dp
-from dptext.certificate import certificate_path
+from dptext.runs.certificate import certificate_path
 from dptext.ledger.entries import Request
 
 TESTS = HERE.parent

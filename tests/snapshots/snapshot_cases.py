@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import dptext as dp
-from dptext.guarantee import event_to_dict
+from dptext.privacy.events import event_to_dict
 from dptext.mechanism import settings
 
 HERE = Path(__file__).parent

@@ -22,7 +22,7 @@ import pytest
 import snapshot_cases as cases
 
 import dptext as dp
-from dptext.certificate import certificate_path
+from dptext.runs.certificate import certificate_path
 from dptext.cli.explain import explain_certificate
 
 CERTIFICATES = json.loads((cases.HERE / "certificates_schema_3.json").read_text("utf-8"))
