@@ -53,3 +53,4 @@ from .text.records import Release as Release
 from .text.records import read_records as read_records
 from .text.releases import write_releases as write_releases
 from .text.samples import sample_records as sample_records
+from .runs.verification import verify as verify
