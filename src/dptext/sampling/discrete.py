@@ -63,11 +63,7 @@ def weighted_choice(weights: UInt64s, source: Randomness) -> Integers:
 
 
 LIMB_BITS = 40
-
-
 LIMBS = 3
-
-
 _LIMB_MASK = np.uint64((1 << LIMB_BITS) - 1)
 
 

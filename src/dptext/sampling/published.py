@@ -21,18 +21,9 @@ import numpy as np
 from dptext import _validate
 from dptext.privacy.curves import gaussian_epsilon
 from dptext.privacy.events import ApproximateEvent, NoEvent, PureEvent
-from dptext.sampling.noise import (
-    Norm,
-    Vectors,
-    clip,
-    coordinate_laplace,
-    finite,
-    gaussian_log_density,
-    normals,
-    paired,
-    rounded,
-    sensitivity,
-)
+from dptext.sampling.clipping import Norm, Vectors, clip, finite, paired, rounded, sensitivity
+from dptext.sampling.float_draws import gaussian_log_density, normals
+from dptext.sampling.grid_noise import coordinate_laplace
 from dptext.sampling.randomness import Randomness
 from dptext.types import Floats
 
