@@ -27,7 +27,8 @@ from dptext.privacy.guarantee import Basis, Guarantee, Trust, Unit
 from dptext.runs.specs import AnySpec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
-from dptext.text.records import Fields, Record, Release, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record, Release
 from dptext.types import Json
 
 

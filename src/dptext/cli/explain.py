@@ -33,8 +33,9 @@ from dptext.runs.specs import AnySpec, spec_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TruncatedExponential
-from dptext.text.formats import read_whole
-from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, read_records
+from dptext.text.inputs import read_whole
+from dptext.text.reading import read_records
+from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields
 from dptext.types import Json
 
 _OLDER: Final = (

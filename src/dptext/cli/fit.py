@@ -25,7 +25,8 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
 from dptext.runs.specs import SPECS, AnySpec
-from dptext.text.records import Fields, Record, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record
 from dptext.types import Json
 
 if TYPE_CHECKING:  # torch is slow to load

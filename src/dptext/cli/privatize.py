@@ -25,8 +25,9 @@ from dptext.runs.specs import AnySpec, parse_setting, read_spec, spec_from_setti
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import refuse_inputs
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
-from dptext.text.records import Fields, OnError
-from dptext.text.releases import APPENDABLE
+from dptext.text.reading import OnError
+from dptext.text.records import Fields
+from dptext.text.writers import APPENDABLE
 from dptext.types import Json
 
 if TYPE_CHECKING:  # loaded by those who name a ledger

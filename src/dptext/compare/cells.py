@@ -24,7 +24,7 @@ from dptext.mechanisms.embedded import Embedded
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.runs.specs import SPECS, AnySpec, spec_from_settings
 from dptext.text.files import sha256_of
-from dptext.text.formats import file_error
+from dptext.text.inputs import file_error
 from dptext.types import Json
 
 LABEL_ONLY: Final = "label_only"

@@ -32,10 +32,13 @@ from dptext.runs.certificate import Certificate, Charged, certificate_path
 from dptext.runs.resume import State, draft_path, fingerprint, state_path
 from dptext.runs.streaming import BATCH_SIZE, guarantees, limited, released, require_guarantee
 from dptext.sampling.randomness import Randomness, secure
+from dptext.text.columns import release_columns
 from dptext.text.files import create_private, open_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
 from dptext.text.formats import Format, file_format, is_compressed
-from dptext.text.records import Fields, OnError, Record, read_records
-from dptext.text.releases import APPENDABLE, blocks, open_writer, release_columns, require_csv
+from dptext.text.reading import OnError, read_records
+from dptext.text.records import Fields, Record
+from dptext.text.releases import blocks
+from dptext.text.writers import APPENDABLE, open_writer, require_csv
 from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one

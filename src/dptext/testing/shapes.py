@@ -16,9 +16,10 @@ from dptext.runs.certificate import certificate_path
 from dptext.runs.files import Plan, privatize_file
 from dptext.runs.resume import State, state_path
 from dptext.sampling.randomness import Randomness, secure
+from dptext.text.columns import TEXTS_ONLY, WITHOUT_VECTORS
 from dptext.text.formats import Format
-from dptext.text.records import MAX_CHARACTERS, Record, Release
-from dptext.text.releases import TEXTS_ONLY, WITHOUT_VECTORS
+from dptext.text.reading import MAX_CHARACTERS
+from dptext.text.records import Record, Release
 
 _LARGEST_LEFT_FILE = 50_000_000
 _EXTENSIONS: Mapping[Format, tuple[str, ...]] = {
