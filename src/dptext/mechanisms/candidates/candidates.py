@@ -34,10 +34,10 @@ from dptext.embeddings.vectors import ALONE, read_array
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
 from dptext.mechanisms.candidates import rankers as ranking
-from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Saved
+from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, Ranker, Saved
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, ExponentialEvent, PureEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential, TopKRandomizedResponse

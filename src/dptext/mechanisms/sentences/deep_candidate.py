@@ -24,10 +24,9 @@ from dptext.embeddings.vectors import ALONE
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.frozen import Frozen
 from dptext.mechanism import seen
-from dptext.mechanisms.candidates.rankers import PUBLIC_CANDIDATES
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential, PermuteAndFlip
 from dptext.text.records import Record, Release
