@@ -1297,9 +1297,9 @@ def test_a_planted_writer_that_drops_or_bends_vectors_is_noticed(
     write_releases(tmp_path / name, releases)
     assert written_vectors(tmp_path / name) != in_float32(releases)
     monkeypatch.undo()
-    whole = module._Columns._row
+    whole = Columns._row
     monkeypatch.setattr(
-        module._Columns, "_row", lambda *given: [value for value in whole(*given) if not isinstance(value, np.ndarray)]
+        Columns, "_row", lambda *given: [value for value in whole(*given) if not isinstance(value, np.ndarray)]
     )
     with pytest.raises((ValueError, IndexError)):
         write_releases(tmp_path / f"b{name}", releases)

@@ -236,7 +236,7 @@ def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
 
 def _left(payment: Payment) -> str:
     """Where the account stands; the release is out, so that a ledger that cannot be read now is no failure."""
-    from dptext.ledger.entries import format_left
+    from dptext.ledger.spending import format_left
 
     try:
         balance = payment.ledger.balance(payment.account)

@@ -3,7 +3,7 @@
     >>> from tempfile import TemporaryDirectory
     >>> from dptext.privacy.guarantee import Guarantee, Relation, Unit
     >>> from dptext.privacy.events import PureEvent
-    >>> from dptext.ledger.entries import Request
+    >>> from dptext.ledger.requests import Request
     >>> with TemporaryDirectory() as folder:
     ...     ledger = Ledger.create(f"{folder}/budget.db")
     ...     limit = Guarantee(20.0, 0.0, Unit.DOCUMENT, Relation.REPLACE_ONE)
@@ -26,36 +26,20 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Self
 
-import sqlalchemy as sa
-
 from dptext import _validate
 from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
+from dptext.ledger import standings, verification
 from dptext.ledger import statements as rows
-from dptext.ledger import verification
 from dptext.ledger.database import WAIT_SECONDS, Database
-from dptext.ledger.entries import (
-    UNITS,
-    Account,
-    Balance,
-    Charge,
-    Request,
-    Terms,
-    canonical,
-    events_from_text,
-    in_order,
-    spent_epsilon,
-    spent_guarantee,
-    terms_from_text,
-)
-from dptext.ledger.schema import accounts, balances, charges, settlements, subject_balances, tallies
+from dptext.ledger.entries import Account, Balance, Charge
+from dptext.ledger.opening import require_name, require_openable, write_account
+from dptext.ledger.requests import Request, terms_from_text
+from dptext.ledger.spending import in_order, spent_epsilon, spent_guarantee
 from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDigest
+from dptext.ledger.texts import events_from_text
 from dptext.ledger.verification import Verification
-from dptext.privacy.events import MAX_MEANINGFUL_DELTA
-from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.privacy.names import COMPARED, normal_form
+from dptext.privacy.guarantee import Guarantee
 
-_ROWS_AT_ONCE = 1000
-_LONGEST_NAME = 200
 _SPOOLED_BYTES = 1 << 24
 _LARGEST_NUMBER = 2**63 - 1  # that the databases know
 
@@ -144,46 +128,16 @@ class Ledger:
         dataset = name if dataset is None else dataset
         require_openable(name, limit, dataset)
         key_check = self._subject_key().check(name) if by_subject else None
-        opened = _now()
+        account = Account(
+            name,
+            dataset,
+            Guarantee(limit.epsilon, limit.delta, limit.unit, limit.relation),
+            by_subject,
+            _now(),
+        )
         with self._database.writing() as connection:
-            if not self._database.path:
-                # Two openings of one name at once: the second waits, and then sees the first.
-                connection.execute(sa.text("LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE"))
-            for there in connection.execute(sa.select(accounts)):
-                if normal_form(there.name) == normal_form(name):
-                    raise ConfigError(
-                        f"Expected the name of a new account, found {name!r}, which is there already"
-                        f"{'' if there.name == name else f' as {there.name!r}: names are {COMPARED}'}."
-                    )
-                if normal_form(there.dataset) == normal_form(dataset):
-                    raise ConfigError(
-                        f"Expected one account for a dataset: {there.name!r} is that of {there.dataset!r} already, per "
-                        f"{there.unit}. A second one would hide what the first has spent"
-                        f"{'' if there.dataset == dataset else f'; names are {COMPARED}'}."
-                    )
-            made = connection.execute(
-                sa.insert(accounts).values(
-                    name=name,
-                    dataset=dataset,
-                    unit=limit.unit.value,
-                    relation=limit.relation.value,
-                    epsilon=limit.epsilon,
-                    delta=limit.delta,
-                    key_check=key_check,
-                    opened=opened,
-                )
-            )
-            connection.execute(
-                sa.insert(balances).values(
-                    account_id=rows.inserted(made),
-                    events="[]",
-                    terms=canonical(Terms().to_dict()),
-                    charges=0,
-                    subjects=0,
-                )
-            )
-        bare = Guarantee(limit.epsilon, limit.delta, limit.unit, limit.relation)
-        return Account(name, dataset, bare, by_subject, opened)
+            write_account(connection, account, key_check)
+        return account
 
     def account(self, name: str) -> Account:
         """The account of this name.
@@ -198,7 +152,7 @@ class Ledger:
     def accounts(self) -> list[Account]:
         """All accounts, by name."""
         with self._database.reading() as connection:
-            return [rows.to_account(row) for row in connection.execute(sa.select(accounts).order_by(accounts.c.name))]
+            return [rows.to_account(row) for row in rows.all_accounts(connection)]
 
     # ------------------------------------------------------------------------------------------------ charges
 
@@ -232,7 +186,7 @@ class Ledger:
         if isinstance(subjects, str):
             raise ConfigError("Expected subjects as a list of names, found one text, whose letters would be charged.")
         key = secrets.token_hex(16) if key is None else key
-        _require_name(key=key)
+        require_name(key=key)
         if subjects is None:
             return self._charge(account, request, key, None, "")
         self.account(account).require_same_meaning(request)
@@ -252,15 +206,15 @@ class Ledger:
             found.require_same_meaning(request)
             received = None
             if hashes is not None:
-                received = digest, rows.receive(connection, hashes, request.units_per_subject)
+                received = digest, standings.receive(connection, hashes, request.units_per_subject)
             number, at = None, _now()
             if row.previous_id is None:
                 try:
-                    events, standings = row.events, []
+                    events, affected = row.events, []
                     if received is None:
-                        events = rows.weigh_everyone(connection, row, found, request)
+                        events = standings.weigh_everyone(connection, row, found, request)
                     else:
-                        standings = rows.weigh_subjects(connection, row, found, request)
+                        affected = standings.weigh_subjects(connection, row, found, request)
                 except BudgetExceededError:
                     if rows.charge(connection, row.id, key) is None:
                         raise
@@ -274,13 +228,13 @@ class Ledger:
                         at=at,
                         received=received,
                         events=events,
-                        new_subjects=sum(each.subjects for each in standings if each.tally_id is None),
+                        new_subjects=sum(each.subjects for each in affected if each.tally_id is None),
                     )
             if number is None:  # also where another has written it while this one waited for the lock
                 previous = rows.charge(connection, row.id, key)
                 return rows.same_charge(previous, found, request, received)
-            if standings:
-                rows.move_subjects(connection, row, number, standings)
+            if affected:
+                standings.move_subjects(connection, row, number, affected)
         return Charge(number, account, key, request, received and received[1], at, None, received and received[0])
 
     def subjects_digest(self, account: str) -> SubjectsDigest:
@@ -314,21 +268,21 @@ class Ledger:
             PrivacyError: there is no such charge, or it paid for another release already.
             LedgerError: the database cannot be used.
         """
-        _require_name(release=release)
+        require_name(release=release)
         with self._database.writing() as connection:
             row = rows.locked_account(connection, account)
             found = rows.charge(connection, row.id, key)
             if found is None:
-                raise PrivacyError(f"Expected a charge of account {account!r} for this run, found none: nothing is "
-                                   "released.")  # fmt: skip
+                raise PrivacyError(
+                    f"Expected a charge of account {account!r} for this run, found none: nothing is released."
+                )
             if found.release not in (None, release):
                 raise PrivacyError(
                     f"Expected charge {found.id} of account {account!r} to be unused: it paid for another release "
                     "already. Nothing is released; run again with another charge key, which charges anew."
                 )
             if found.release is None:
-                made = sa.insert(settlements).values(charge_id=found.id, release=release, at=_now())
-                connection.execute(made)
+                rows.settle(connection, found.id, release, _now())
 
     # ---------------------------------------------------------------------------------------------- the books
 
@@ -344,15 +298,10 @@ class Ledger:
             found = rows.to_account(row)
             everyone = events_from_text(row.events)
             if subject is None:
-                candidates = [(), *rows.tallies_of(connection, row.id)]
+                candidates = [(), *standings.tallies_of(connection, row.id)]
             else:
                 hashed = self._naming(row).hash(subject)
-                own = connection.execute(
-                    sa.select(tallies.c.events)
-                    .join(subject_balances, subject_balances.c.tally_id == tallies.c.id)
-                    .where(subject_balances.c.account_id == row.id, subject_balances.c.subject == hashed)
-                ).scalar_one_or_none()
-                candidates = [events_from_text(own) if own else ()]
+                candidates = [standings.tally_of(connection, row.id, hashed)]
         worst = max(candidates, key=lambda own: spent_epsilon([*everyone, *own], found.limit))
         events, terms = (*everyone, *worst), terms_from_text(row.terms)
         return Balance(
@@ -369,11 +318,7 @@ class Ledger:
         if not 0 < number <= _LARGEST_NUMBER:
             raise ConfigError(f"There is no charge {number} in this ledger.")
         with self._database.reading() as connection:
-            row = connection.execute(
-                rows.CHARGES.add_columns(accounts.c.name)
-                .join(accounts, accounts.c.id == charges.c.account_id)
-                .where(charges.c.id == number)
-            ).one_or_none()
+            row = rows.charge_numbered(connection, number)
         if row is None:
             raise ConfigError(f"There is no charge {number} in this ledger.")
         return rows.to_charge(row, row.name)
@@ -389,24 +334,8 @@ class Ledger:
             _validate.count(last=last)
             last = min(last, _LARGEST_NUMBER)
         with self._database.reading() as connection:
-            account_id = rows.account(connection, account).id
-            chosen = rows.CHARGES.where(charges.c.account_id == account_id)
-            after = 0
-            if last is not None:
-                newest = connection.execute(
-                    sa.select(charges.c.id)
-                    .where(charges.c.account_id == account_id)
-                    .order_by(charges.c.id.desc())
-                    .offset(last)
-                    .limit(1)
-                ).scalar_one_or_none()
-                after = newest or 0
-            while page := connection.execute(
-                chosen.where(charges.c.id > after).order_by(charges.c.id).limit(_ROWS_AT_ONCE)
-            ).all():
-                after = page[-1].id
-                for row in page:
-                    yield rows.to_charge(row, account)
+            for row in rows.charges_of(connection, rows.account(connection, account).id, last=last):
+                yield rows.to_charge(row, account)
 
     def verify(self, account: str) -> Verification:
         """Recompute the balance of an account from its charges, and hold it against what is kept.
@@ -442,31 +371,5 @@ class Ledger:
         return Naming(key, row.name, as_spelled)
 
 
-def require_openable(name: str, limit: Guarantee, dataset: str) -> None:
-    """Refuse what cannot be an account, before anything is written.
-
-    Raises:
-        ConfigError: a name, the limit or its unit cannot be used.
-    """
-    _require_name(name=name)
-    _require_name(dataset=dataset)
-    if limit.unit not in UNITS or limit.metric is not None or limit.basis is Basis.NONE:
-        raise ConfigError(
-            f"Expected a limit per {' or '.join(UNITS)}, without metric, found {limit.unit.value}"
-            f"{', metric ' + limit.metric if limit.metric else ''}."
-        )
-    _validate.positive(epsilon=limit.epsilon)
-    if limit.delta > MAX_MEANINGFUL_DELTA:
-        raise ConfigError(
-            f"Expected delta={limit.delta!r} <= {MAX_MEANINGFUL_DELTA:g}: above, a limit protects nobody."
-        )
-
-
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _require_name(**named: str) -> None:
-    for what, value in named.items():
-        if not value or len(value) > _LONGEST_NAME or not value.isprintable():
-            raise ConfigError(f"Expected {what} to be 1 to {_LONGEST_NAME} printable characters.")

@@ -9,18 +9,13 @@ from itertools import groupby
 import sqlalchemy as sa
 
 from dptext.errors import ConfigError, IncomparableError, LedgerError
-from dptext.ledger import statements as rows
-from dptext.ledger.entries import (
-    Account,
-    Request,
-    Terms,
-    canonical,
-    digest_of,
-    events_to_text,
-    is_within,
-    spent_epsilon,
-)
+from dptext.ledger import standings
+from dptext.ledger.entries import Account
+from dptext.ledger.requests import Request, Terms
 from dptext.ledger.schema import charged_subjects, charges, requests, subject_balances, tallies
+from dptext.ledger.spending import is_within, spent_epsilon
+from dptext.ledger.statements import AnyRow
+from dptext.ledger.texts import canonical, digest_of, events_to_text
 from dptext.privacy import accounting
 from dptext.privacy.events import Event
 from dptext.privacy.guarantee import format_epsilon
@@ -45,7 +40,7 @@ class Verification:
     problems: tuple[str, ...]
 
 
-def verify(connection: sa.Connection, row: rows.AnyRow, account: Account) -> Verification:
+def verify(connection: sa.Connection, row: AnyRow, account: Account) -> Verification:
     """Recompute the balance of an account from its charges.
 
     Args:
@@ -91,10 +86,10 @@ def verify(connection: sa.Connection, row: rows.AnyRow, account: Account) -> Ver
         problems.append(f"the balance speaks of {row.subjects} subjects, there are {n_subjects}")
     limit = account.limit
     try:
-        standings = rows.tallies_of(connection, row.id)
+        owned = standings.tallies_of(connection, row.id)
     except LedgerError:
-        standings = []  # that subjects' balances are wrong was said above
-    for own in [(), *standings]:
+        owned = []  # that subjects' balances are wrong was said above
+    for own in [(), *owned]:
         spent = spent_epsilon([*everyone, *own], limit)
         if not is_within(spent, limit):
             problems.append(f"overdrawn: epsilon = {format_epsilon(spent)} is spent of {format_epsilon(limit.epsilon)}")

@@ -42,7 +42,8 @@ from dptext.text.writers import APPENDABLE, open_writer, require_csv
 from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
-    from dptext.ledger.entries import Account, Charge, Request
+    from dptext.ledger.entries import Account, Charge
+    from dptext.ledger.requests import Request
     from dptext.ledger.subjects import SubjectsDigest
     from dptext.runs.payment import Payment
 
