@@ -12,9 +12,9 @@
     ...     ledger.balance("reviews").left
     12.0
 
-Composition: charges of one subject add up (sequential composition); charges of different subjects do not (parallel
-composition): changing one subject changes no run that the subject was not in. A charge to *everyone* counts for each
-subject of the account, whether it was seen before or not.
+Charges of one subject add up (sequential composition). Charges of different subjects do not (parallel composition),
+because changing one subject changes no run that the subject was not in. A charge to *everyone* counts for each subject
+of the account, whether it was seen before or not.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Ledger:
     """The books of privacy budgets in one database.
 
     Args:
-        database: where they lie.
-        key: the secret of the subjects' hashes; needed only for charges to named subjects.
+        database: where the books lie.
+        key: the secret of the subjects' hashes; only charges to named subjects need it.
     """
 
     def __init__(self, database: Database, key: SubjectKey | None = None) -> None:
@@ -73,7 +73,7 @@ class Ledger:
 
     @classmethod
     def create(cls, location: str | Path, *, key: SubjectKey | None = None, wait: float = WAIT_SECONDS) -> Self:
-        """The same, made first where there is none yet; an existing ledger stays as it is.
+        """As `at`, but the ledger is made where there is none yet.
 
         Raises:
             LedgerError: the database cannot be written, or holds something else.
@@ -96,7 +96,7 @@ class Ledger:
         return self._database.path
 
     def upgrade(self) -> bool:
-        """Bring the books to the newest schema; says whether there was anything to do.
+        """Bring the books to the newest schema, and say whether there was anything to do.
 
         Raises:
             LedgerError: there is no ledger, or a newer one.
@@ -115,10 +115,10 @@ class Ledger:
         """Open an account. Its limit never changes: to raise it would take the promise back.
 
         Args:
-            name: unique in the ledger, also when it is compared in normal form.
+            name: unique in the ledger, compared in normal form.
             limit: epsilon, delta, unit (document or author) and relation.
-            dataset: whose texts; the name of the account by default. One account for each dataset, names of which are
-                compared likewise.
+            dataset: whose texts the account is for; by default its own name. No two accounts share a dataset, compared
+                in normal form.
             by_subject: allow charges to named subjects, under the key of this ledger object.
 
         Raises:
@@ -159,19 +159,18 @@ class Ledger:
     def charge(
         self, account: str, request: Request, *, key: str | None = None, subjects: Iterable[str] | None = None
     ) -> Charge:
-        """Charge a run before it draws anything: whole, or not at all.
+        """Charge a run before it draws anything: in full, or not at all.
 
-        A charge pays for one release, however often the run is interrupted. With the same key and the same request
-        the charge that is there is given back.
+        A charge pays for one release, however often the run is interrupted. The same key with the same request returns
+        the charge that is there already.
 
         Args:
             account: name of the account.
             request: what the run does to one subject.
             key: idempotency key, unique in the account; a fresh one by default.
-            subjects: names of the subjects in the run, one for each unit (a name may come up to
-                `request.units_per_subject` times); None charges everyone in the account. Names that are equal in
-                normal form are one subject; see `Naming`. Read once, before the account is locked; memory does not
-                grow with them.
+            subjects: a name for each unit in the run; None charges everyone in the account. A name may come up to
+                `request.units_per_subject` times. Names that are equal in normal form are one subject; see `Naming`.
+                They are read once, before the account is locked, and memory does not grow with them.
 
         Raises:
             BudgetExceededError: the account cannot pay.
@@ -191,7 +190,7 @@ class Ledger:
             return self._charge(account, request, key, None, "")
         self.account(account).require_same_meaning(request)
         digest = self.subjects_digest(account)
-        # Hashes alone, in a file without a name: to read the input within the transaction would keep others waiting.
+        # Reading the input within the transaction would keep others waiting. This file holds hashes and has no name.
         with SpooledTemporaryFile(max_size=_SPOOLED_BYTES) as spool:
             for name in subjects:
                 spool.write(digest.add(name))
@@ -230,7 +229,7 @@ class Ledger:
                         events=events,
                         new_subjects=sum(each.subjects for each in affected if each.tally_id is None),
                     )
-            if number is None:  # also where another has written it while this one waited for the lock
+            if number is None:  # it was there before, or another wrote it while this one waited for the lock
                 previous = rows.charge(connection, row.id, key)
                 return rows.same_charge(previous, found, request, received)
             if affected:
@@ -257,7 +256,7 @@ class Ledger:
             return self._naming(rows.account(connection, account))
 
     def settle(self, account: str, key: str, release: str) -> None:
-        """Write down which release a charge paid for, just before that is published. Twice the same is once.
+        """Write down which release a charge paid for, just before that is published. Doing so again changes nothing.
 
         Args:
             account: name of the account.
@@ -287,7 +286,7 @@ class Ledger:
     # ---------------------------------------------------------------------------------------------- the books
 
     def balance(self, account: str, *, subject: str | None = None) -> Balance:
-        """Where an account stands: for the subject of whom most was spent, or for a named one.
+        """Where an account stands, for the subject of whom most was spent or for a named one.
 
         Raises:
             ConfigError: there is no such account; a subject is named and the key is missing or another one.
@@ -324,7 +323,7 @@ class Ledger:
         return rows.to_charge(row, row.name)
 
     def log(self, account: str, *, last: int | None = None) -> Iterator[Charge]:
-        """The charges of an account, oldest first; `last` gives the newest so many.
+        """The charges of an account, oldest first; with `last`, the newest so many only.
 
         Raises:
             ConfigError: there is no such account, or a charge was written by a newer dptext.
@@ -338,7 +337,7 @@ class Ledger:
                 yield rows.to_charge(row, account)
 
     def verify(self, account: str) -> Verification:
-        """Recompute the balance of an account from its charges, and hold it against what is kept.
+        """Recompute the balance of an account from its charges, and compare it with the one that is kept.
 
         Raises:
             ConfigError: there is no such account.

@@ -27,11 +27,11 @@ from dptext.ledger.texts import UNREADABLE
 WAIT_SECONDS = 30.0
 _CONNECT_SECONDS = 10
 _OLDEST_SQLITE = (3, 35, 0)  # INSERT ... RETURNING
-_UPGRADE_LOCK = 0x6470_7465_7874  # any constant that others do not use: an advisory lock of PostgreSQL
+_UPGRADE_LOCK = 0x6470_7465_7874  # names an advisory lock of PostgreSQL; any constant that others do not use
 
 
 class Database:
-    """Where the books lie. Opens nothing until it is used; not for two processes at once: make one in each.
+    """Where the books lie. It opens nothing until it is used. Each process needs one of its own.
 
     Args:
         location: a file, `sqlite:///PATH`, or a URL of PostgreSQL.
@@ -56,7 +56,7 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A transaction that alone may write (SQLite), or that locks what it says it will change (PostgreSQL).
+        """A transaction that writes: the only one in SQLite; in PostgreSQL it locks the rows that it will change.
 
         Raises:
             LedgerError: the database cannot be used, or has another schema.
@@ -85,17 +85,17 @@ class Database:
                 options["isolation_level"] = "REPEATABLE READ"  # type: ignore[assignment]  # names and flags
             with self._engine.connect().execution_options(**options) as connection, connection.begin():
                 yield connection
-                done = True  # what fails from here on fails while the transaction is made final
+                done = True  # a failure from here on happens while the transaction is made final
 
     @contextlib.contextmanager
     def _plainly(self, unsure: Callable[[], bool] = lambda: False) -> Iterator[None]:
-        """Faults of the driver as a LedgerError without its message, which may name what is nobody's business."""
+        """Turn a fault of the driver into a LedgerError without the driver's message, which may hold secrets."""
         problem = ""
         try:
             yield
         except (exc.DBAPIError, psycopg.Error, sqlite3.Error) as error:
             problem = fault_of(error.orig if isinstance(error, exc.DBAPIError) else error)
-        except UnicodeDecodeError:  # sqlite3 cannot even say it
+        except UnicodeDecodeError:  # of sqlite3, whose message is damaged like the file
             problem = SQLITE_FAULTS[sqlite3.SQLITE_CORRUPT]
         if problem:
             raise LedgerError(f"The ledger {self.name} {problem}. Nothing is released.", unsure=unsure()) from None
@@ -130,15 +130,15 @@ class Database:
                     self._engine.connect() as connection,
                     contextlib.suppress(sqlite3.OperationalError),
                 ):
-                    # Stays with the file: readers and a writer do not wait for each other. It does not wait for
-                    # others who make the same ledger; the last of them sets it.
+                    # So that readers and a writer do not wait for each other; the file keeps it. Where several
+                    # processes make one ledger this fails for all but the last, which sets it.
                     connection.connection.cursor().execute("PRAGMA journal_mode=WAL")
         except LedgerError:
             self.close()
             raise
 
     def upgrade(self) -> bool:
-        """Bring an older ledger to the newest schema, in one transaction; says whether there was anything to do.
+        """Bring an older ledger to the newest schema in one transaction, and say whether there was anything to do.
 
         Raises:
             LedgerError: there is no ledger, or a newer one.
@@ -243,7 +243,7 @@ class Database:
             },
             poolclass=QueuePool,
             hide_parameters=True,
-            isolation_level="READ COMMITTED",  # whatever the server's default: `rows` relies on it
+            isolation_level="READ COMMITTED",  # whatever the server's default, because `statements` relies on it
         )
 
 

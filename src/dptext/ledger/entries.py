@@ -23,7 +23,7 @@ class Account:
 
     Attributes:
         name: its name, unique in the ledger.
-        dataset: the people or texts that it speaks of; one account for each.
+        dataset: the people or texts that it is for; no two accounts share one.
         limit: epsilon and delta that all charges together may cost one subject; unit and relation of every charge.
         by_subject: whether charges to named subjects are possible (a key was set).
         opened: when, UTC.
@@ -80,7 +80,7 @@ class Balance:
 
     Attributes:
         account: the account.
-        spent: what all its charges are counted as together at the limit's delta; rounded up.
+        spent: what all charges cost together at the delta of the limit, rounded up.
         charges: how many there are.
         subjects: how many subjects have charges of their own.
         events: what was charged to that subject.
@@ -100,9 +100,9 @@ class Balance:
         return left_of(self.account.limit.epsilon, self.spent.epsilon)
 
     def tighter(self) -> Guarantee:
-        """What the same charges are known to cost by the tightest bound there is, which may take seconds.
+        """What the same charges cost by the tightest bound there is, which may take seconds.
 
-        It is for reading: charges and what is left go by `spent`.
+        This is for reading. Charges, and what is left, go by `spent`.
         """
         return spent_guarantee(self.events, self.account.limit, self.terms, bound=accounting.epsilon)
 
@@ -112,7 +112,7 @@ def require_within(account: Account, standings: Iterable[Sequence[Event]], asked
 
     Args:
         account: whose limit counts.
-        standings: what was spent before, for each standing that a subject of the run can have; at least one.
+        standings: the events charged before to the subjects of the run, each different list once; at least one.
         asked: what is to be added.
 
     Raises:

@@ -32,7 +32,7 @@ _POSTGRESQL_FAULTS = {  # SQLSTATE, or its class
 }
 
 
-_SAID = (  # by a server that speaks English; in another language it is "cannot be reached"
+_SAID = (  # by a server that speaks English; in any other language the fault is "cannot be reached"
     ("authentication failed|no password supplied|not permitted to log in|role .* does not exist|no pg_hba", "28"),
     ("permission denied for database|not currently accepting connections", "42501"),
     ("too many (clients|connections)|connection slots are reserved|remaining connection slots", "53300"),
@@ -41,7 +41,7 @@ _SAID = (  # by a server that speaks English; in another language it is "cannot 
 
 
 def fault_of(error: BaseException | None) -> str:
-    """What a fault of the driver means."""
+    """What a fault of the driver means: the end of a sentence that begins with the ledger's name."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         known = None if code is None else SQLITE_FAULTS.get(code & 0xFF)
@@ -49,7 +49,7 @@ def fault_of(error: BaseException | None) -> str:
     state = getattr(error, "sqlstate", None)
     if state is not None:
         return _POSTGRESQL_FAULTS.get(state) or _POSTGRESQL_FAULTS.get(state[:2]) or f"reports SQLSTATE {state}"
-    # Before a connection stands there is no SQLSTATE; the server says it in words.
+    # Until there is a connection there is no SQLSTATE. The server says what is wrong in words.
     words = str(error)
     for said, state in _SAID:
         if re.search(said, words):

@@ -1,7 +1,7 @@
 """Where a ledger lies: a file name, `sqlite:///PATH`, or `postgresql+psycopg://USER@HOST/DATABASE`.
 
-The password of a URL is never shown; better leave it out and let PGPASSWORD or ~/.pgpass hold it. Whatever is none of
-these is refused and not shown: it may hold a password, too, and a file of that name would tell it.
+The password of a URL is never shown; PGPASSWORD or ~/.pgpass is a better place for it. Anything else is refused and
+not shown, because it may hold a password, which a file of that name would tell.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ _NO_LOCATION = (
 )
 
 
-#: In no path: user:password@, PASSWORD=...
+#: No path may hold these: user:password@, PASSWORD=...
 _CREDENTIALS = re.compile(r":.*@|(passw(or)?d|pwd|secret)\s*=", re.IGNORECASE | re.DOTALL)
-#: At the beginning of no file name, unless it is ./NAME: scheme:, user:password, KEY=VALUE, user/password@host, //host.
+#: No file name may begin so, unless as ./NAME: scheme:, user:password, KEY=VALUE, user/password@host, //host.
 _ADDRESS = re.compile(r"[^/]*[:=@]|//|(?!/|\.\.?/).*@", re.DOTALL)
 
 
 def parse_location(location: str | Path) -> tuple[Path | None, sa.URL]:
-    """A path for SQLite, or None and the URL of PostgreSQL; nothing else, and nothing of it is shown."""
+    """A path and its URL for SQLite, or None and the URL of PostgreSQL.
+
+    Raises:
+        ConfigError: it is none of these; the message shows nothing of it.
+    """
     text = str(location)
     if "://" not in text:
         if isinstance(location, str) and _ADDRESS.match(text):
@@ -69,7 +73,7 @@ def _file(text: str) -> Path:
 
 
 def shown_url(url: sa.URL) -> str:
-    """The URL for reading: what cannot hold a password."""
+    """The parts of a URL that cannot hold a password."""
     user = f"{url.username}@" if url.username else ""
     port = f":{url.port}" if url.port else ""
     return f"{url.drivername}://{user}{url.host or ''}{port}/{url.database or ''}"

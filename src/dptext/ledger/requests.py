@@ -16,7 +16,7 @@ from dptext.types import Json
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a guarantee rests on besides its numbers; the terms of several charges are taken together.
+    """What a guarantee rests on besides its numbers; `|` takes the terms of several charges together.
 
     Attributes:
         trust, basis, assumptions, reveals: as in `Guarantee`.

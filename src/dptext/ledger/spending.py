@@ -17,9 +17,9 @@ from dptext.privacy import accounting
 from dptext.privacy.events import Event, SampledGaussianEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust
 
-#: A limit of 2 admits twenty charges of 0.1, whose exact sum as binary fractions is 2 + 1.1e-16.
+#: Twenty charges of 0.1 are 2 + 1.1e-16 as binary fractions. A limit of 2 admits them.
 TOLERANCE = 1e-12
-#: What an epsilon at delta > 0 over different runs takes for granted (docs/decisions/0007).
+#: An epsilon at delta > 0 over different runs assumes this (docs/decisions/0007).
 PLANNED = "the settings of later runs were not chosen by looking at the outputs of earlier ones"
 
 
@@ -41,12 +41,12 @@ def format_left(epsilon: float) -> str:
 
 
 def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Run lengths in the order of their texts: numerical distributions differ by some 1e-11 from order to order."""
+    """Run lengths in the order of their texts, because numerical distributions of other orders differ by some 1e-11."""
     return tuple(sorted(accounting.compose(events), key=_event_to_text))
 
 
 def spent_epsilon(events: Iterable[Event], limit: Guarantee) -> float:
-    """What the events are charged at the delta of the limit, by the bound that is quick to add up; 0 for none."""
+    """The epsilon that events are charged at the delta of the limit, by the quick bound; 0 for no events."""
     ordered = in_order(events)
     return _epsilon(ordered, limit.delta, limit.relation) if ordered else 0.0
 
@@ -64,13 +64,13 @@ def is_within(spent: float, limit: Guarantee) -> bool:
 def spent_guarantee(
     events: Sequence[Event], limit: Guarantee, terms: Terms, *, bound: accounting.Bound = accounting.quick_epsilon
 ) -> Guarantee:
-    """The same as a statement with all that it rests on.
+    """What events are charged at the delta of the limit, as a statement with all that it rests on.
 
     Args:
         events: what was charged.
         limit: of the account.
         terms: of all charges.
-        bound: `accounting.epsilon` may say less, in seconds; charges go by the quick one.
+        bound: charges go by the quick one; `accounting.epsilon` may say less, and may take seconds.
     """
     composed = in_order(events)
     if not composed:

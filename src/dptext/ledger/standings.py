@@ -41,7 +41,7 @@ _moves = sa.Table(
 )
 
 
-# Jumps from one value of the index to the next, instead of reading a row for each subject.
+# Jumps from one value of the index to the next, so that it does not read a row for each subject.
 _DISTINCT_TALLIES = sa.text(
     """
     WITH RECURSIVE found (tally_id) AS (
@@ -68,7 +68,7 @@ def weigh_everyone(connection: sa.Connection, row: AnyRow, account: Account, req
 
 
 def tallies_of(connection: sa.Connection, account_id: int) -> list[tuple[Event, ...]]:
-    """The different standings of the account's subjects."""
+    """The events charged to the account's subjects by name, each different list once."""
     found = connection.execute(_DISTINCT_TALLIES, {"account": account_id}).all()
     return [events_from_text(text) for (text,) in found]
 
@@ -84,10 +84,10 @@ def tally_of(connection: sa.Connection, account_id: int, subject: bytes) -> tupl
 
 
 def receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subject: int) -> int:
-    """Take the subjects of a run into a temporary table, and count the different ones.
+    """Write the subjects of a run to a temporary table, and count the different ones.
 
     Raises:
-        DataError: one has more units than it may have.
+        DataError: a subject has more than `units_per_subject` units.
     """
     connection.execute(CreateTable(_incoming, if_not_exists=True))
     connection.execute(sa.delete(_incoming))
@@ -110,12 +110,12 @@ def receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subjec
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Subjects of a run who have spent the same.
+    """Subjects of a run of whom the same was spent.
 
     Attributes:
-        tally_id: what they have spent; None where they were never charged by name.
-        after: what they will have spent, as text.
-        subjects: how many they are.
+        tally_id: what was spent; None where they were never charged by name.
+        after: what will have been spent, as text.
+        subjects: how many subjects there are.
     """
 
     tally_id: int | None
@@ -124,7 +124,7 @@ class Standing:
 
 
 def weigh_subjects(connection: sa.Connection, row: AnyRow, account: Account, request: Request) -> list[Standing]:
-    """What the subjects that were received have spent, and will have.
+    """What was spent of the subjects that were received, and what will have been.
 
     Raises:
         BudgetExceededError: one of them cannot pay.
@@ -143,7 +143,7 @@ def weigh_subjects(connection: sa.Connection, row: AnyRow, account: Account, req
         Standing(tally_id, events_to_text([*events, *request.events]), int(n))
         for (tally_id, _, n), events in zip(found, own, strict=True)
     )
-    return sorted(after, key=lambda each: each.after)  # so that two accounts write new tallies in one order
+    return sorted(after, key=lambda each: each.after)  # two accounts write new tallies in one order: no deadlock
 
 
 def move_subjects(connection: sa.Connection, row: AnyRow, number: int, standings: Sequence[Standing]) -> None:
@@ -162,7 +162,7 @@ def move_subjects(connection: sa.Connection, row: AnyRow, number: int, standings
         connection.execute(CreateTable(_moves, if_not_exists=True))
         connection.execute(sa.delete(_moves))
         connection.execute(sa.insert(_moves), [{"before": before, "after": then} for before, then in after.items()])
-        # In one statement: a standing after the charge may be another's before it.
+        # One statement, because what one standing becomes may be what another was.
         then = sa.select(_moves.c.after).where(_moves.c.before == subject_balances.c.tally_id)
         received = subject_balances.c.subject.in_(sa.select(_incoming.c.subject))
         connection.execute(

@@ -32,7 +32,7 @@ _ACCOUNT_WITH_CHARGE = (
 )
 
 
-# Only the balance changes. A transaction that waited for it gets it as the one before has left it.
+# Only the balance changes. A transaction that waited for the lock reads it as the one before left it.
 _LOCKED_ACCOUNT = _ACCOUNT_WITH_CHARGE.with_for_update(of=balances)
 #: Charges with what was asked and what they paid for.
 CHARGES = (
@@ -89,7 +89,7 @@ def all_accounts(connection: sa.Connection) -> Iterable[AnyRow]:
 
 
 def locked_account(connection: sa.Connection, name: str, *, key: str = "", digest: str = "") -> AnyRow:
-    """The same, held until the transaction ends; in one statement with what a charge needs to know.
+    """The account and its balance, locked until the transaction ends, with what a charge needs to know.
 
     Returns:
         The row, with `previous_id`, the charge under this key if there was one when the statement began, and
@@ -127,7 +127,7 @@ def to_account(row: AnyRow) -> Account:
 
 
 def charge(connection: sa.Connection, account_id: int, key: str) -> AnyRow | None:
-    """The charge with this idempotency key, if there is one."""
+    """The charge of the account with this idempotency key, if there is one."""
     return connection.execute(CHARGES.where(charges.c.account_id == account_id, charges.c.key == key)).one_or_none()
 
 
@@ -167,7 +167,7 @@ def to_charge(row: AnyRow, account: str) -> Charge:
 def same_charge(
     previous: AnyRow | None, account: Account, request: Request, received: tuple[str, int] | None
 ) -> Charge:
-    """The charge that is there already, if it was for the same.
+    """The charge that is there already, if it was for the same run.
 
     Raises:
         PrivacyError: it was for something else.
@@ -190,7 +190,7 @@ def request_digest(request: Request) -> str:
 
 @lru_cache(maxsize=256)
 def _written(request: Request) -> tuple[str, str]:
-    """The request's text and its digest, made together: 3 and 3.0 make equal requests of different text."""
+    """The request's text and its digest, made together because equal requests (3 and 3.0) have different texts."""
     text = request.to_text()
     return text, digest_of(text)
 
@@ -229,7 +229,7 @@ def write_charge(
     events: str,
     new_subjects: int,
 ) -> int | None:
-    """Write a charge, with the balance after it, and give its number; None where there is one with this key.
+    """Write a charge and the balance after it, and give its number; None where this key has a charge already.
 
     Args:
         connection: of a transaction.
@@ -252,7 +252,7 @@ def write_charge(
         "moved_charges": row.charges + 1,
         "moved_subjects": row.subjects + new_subjects,
     }
-    if connection.dialect.name == "postgresql":  # in one statement: each is a journey to the server
+    if connection.dialect.name == "postgresql":  # one statement, because each takes a journey to the server
         number = connection.execute(_ADD_AND_MOVE, values).scalar_one_or_none()
     else:
         number = connection.execute(_ADD_CHARGE["sqlite"], values).scalar_one_or_none()

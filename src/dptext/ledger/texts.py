@@ -14,7 +14,7 @@ from dptext.privacy.events import Event, event_from_dict, event_to_dict
 from dptext.types import Json
 
 DAMAGED = "The balances of the ledger are damaged: `dptext budget verify` says where. Nothing is released."
-#: What JSON text of another form than dptext writes raises where it is read.
+#: Reading JSON text raises one of these where dptext did not write it.
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -33,9 +33,9 @@ def events_to_text(events: Iterable[Event]) -> str:
     return f"[{','.join(sorted(map(_event_to_text, accounting.compose(events))))}]"
 
 
-@lru_cache(maxsize=4096)  # of many run lengths a charge changes one
+@lru_cache(maxsize=4096)  # a charge changes one of many run lengths
 def _event_to_text(event: Event) -> str:
-    # 3, 3.0 and (for 0) -0.0 make equal events, whose text must be equal.
+    # 3 and 3.0 make equal events, and so do 0.0 and -0.0. Equal events must have equal texts.
     numbers = {f.name: float(getattr(event, f.name)) + 0.0 for f in fields(event) if f.type == "float"}
     return canonical(event_to_dict(replace(event, **numbers)))  # type: ignore[arg-type]  # floats for floats
 

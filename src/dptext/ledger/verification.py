@@ -1,4 +1,4 @@
-"""Books read again from their charges: whatever is kept beside them for speed must follow from them."""
+"""Balances recomputed from the charges: whatever the books keep for speed must follow from those."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def verify(connection: sa.Connection, row: AnyRow, account: Account) -> Verifica
     try:
         owned = standings.tallies_of(connection, row.id)
     except LedgerError:
-        owned = []  # that subjects' balances are wrong was said above
+        owned = []  # a problem above says already that balances of subjects are wrong
     for own in [(), *owned]:
         spent = spent_epsilon([*everyone, *own], limit)
         if not is_within(spent, limit):
@@ -97,7 +97,7 @@ def verify(connection: sa.Connection, row: AnyRow, account: Account) -> Verifica
 
 
 def _charges_without_subjects(connection: sa.Connection, account_id: int) -> list[str]:
-    """Charges to named subjects that fell on another number of them than they say."""
+    """Problems of charges to named subjects whose number of subjects is not the one that they state."""
     counted = (
         sa.select(charged_subjects.c.charge_id, sa.func.count().label("n"))
         .group_by(charged_subjects.c.charge_id)
@@ -116,7 +116,7 @@ def _charges_without_subjects(connection: sa.Connection, account_id: int) -> lis
 
 
 def _compare_subjects(connection: sa.Connection, account_id: int, known: dict[int, Request]) -> tuple[int, int]:
-    """How many subjects there are, and how many balances of subjects are wrong, absent or too many."""
+    """How many subjects there are, and how many balances of subjects are wrong, missing or without charges."""
     reading = connection.execution_options(yield_per=_ROWS_AT_ONCE)
     charged = reading.execute(
         sa.select(charged_subjects.c.subject, charges.c.request_id, sa.func.count())
@@ -144,7 +144,7 @@ def _compare_subjects(connection: sa.Connection, account_id: int, known: dict[in
             yield subject, texts[counts]
 
     n_subjects = wrong = 0
-    # Under its digest the next charge finds a tally: a tally under another's digest would be charged too little.
+    # The next charge finds a tally by its digest, so a tally under another's digest would be charged too little.
     theirs = ((bytes(subject), events if digest_of(events) == digest else "") for subject, events, digest in kept)
     ours = recomputed()
     left, right = next(ours, None), next(theirs, None)

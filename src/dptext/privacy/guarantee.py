@@ -123,7 +123,7 @@ class Guarantee:
 
     @property
     def meaning(self) -> tuple[Unit, Relation, str | None]:
-        """What must agree before two guarantees are compared or added."""
+        """What must be equal in two guarantees before they are compared or added."""
         return self.unit, self.relation, self.metric
 
     def require_comparable(self, other: Guarantee) -> None:
@@ -140,7 +140,7 @@ class Guarantee:
         return (self.effective_epsilon, self.delta) < (other.effective_epsilon, other.delta)
 
     def common_reveals(self, other: Guarantee) -> tuple[str, ...]:
-        """What neighbours must agree on for both guarantees to hold: the union of `reveals`."""
+        """The union of `reveals`: both guarantees hold for neighbours that agree on all of these."""
         return tuple(dict.fromkeys(self.reveals + other.reveals))
 
     def voided(self, reason: str) -> Guarantee:

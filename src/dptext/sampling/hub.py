@@ -1,4 +1,4 @@
-"""Choices near a public hub: probabilities a private text suggests, clipped around those that are known without it.
+"""Choices near a public hub: the probabilities that a private text suggests, clipped around public ones.
 
 MATHS 1.5 (relatives: PMixED, Flemings et al. 2024; InvisibleInk, Vinod et al. 2025). With h = epsilon / 2 every option
 v leaves with a probability between e^-h pub(v) and e^h pub(v), whatever the private text is. So any two texts give any
@@ -44,8 +44,8 @@ class Hub:
 
     Guarantee:
         Exactly epsilon for any two private inputs, given the public probabilities, which must not depend on either.
-        All is held in whole parts of 2^-46: each option's parts lie between the least and the most that the public
-        probabilities allow, and all together are 2^46. Where the bisection ends matters for utility only.
+        Probabilities are whole parts of 2^-46. The parts of each option lie between the least and the most that the
+        public probabilities allow, and all together are 2^46. Where the bisection ends matters for utility only.
 
         In composition with delta: among distributions with a density in [e^-h, e^h] to one hub, no two are further
         apart than two that give the most to disjoint sets of hub mass a = 1 / (1 + e^h) and the least elsewhere. (The
