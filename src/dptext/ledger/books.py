@@ -27,9 +27,10 @@ from tempfile import SpooledTemporaryFile
 from typing import Self
 
 from dptext import _validate
-from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
+from dptext.errors import ConfigError, PrivacyError
 from dptext.ledger import standings, verification
 from dptext.ledger import statements as rows
+from dptext.ledger.charging import write_whole
 from dptext.ledger.database import WAIT_SECONDS, Database
 from dptext.ledger.entries import Account, Balance, Charge
 from dptext.ledger.opening import require_name, require_openable, write_account
@@ -200,41 +201,7 @@ class Ledger:
 
     def _charge(self, account: str, request: Request, key: str, hashes: Iterator[bytes] | None, digest: str) -> Charge:
         with self._database.writing() as connection:
-            row = rows.locked_account(connection, account, key=key, digest=rows.request_digest(request))
-            found = rows.to_account(row)
-            found.require_same_meaning(request)
-            received = None
-            if hashes is not None:
-                received = digest, standings.receive(connection, hashes, request.units_per_subject)
-            number, at = None, _now()
-            if row.previous_id is None:
-                try:
-                    events, affected = row.events, []
-                    if received is None:
-                        events = standings.weigh_everyone(connection, row, found, request)
-                    else:
-                        affected = standings.weigh_subjects(connection, row, found, request)
-                except BudgetExceededError:
-                    if rows.charge(connection, row.id, key) is None:
-                        raise
-                else:
-                    number = rows.write_charge(
-                        connection,
-                        row,
-                        key=key,
-                        request_id=row.request_id or rows.request_id(connection, request),
-                        terms=request.terms,
-                        at=at,
-                        received=received,
-                        events=events,
-                        new_subjects=sum(each.subjects for each in affected if each.tally_id is None),
-                    )
-            if number is None:  # it was there before, or another wrote it while this one waited for the lock
-                previous = rows.charge(connection, row.id, key)
-                return rows.same_charge(previous, found, request, received)
-            if affected:
-                standings.move_subjects(connection, row, number, affected)
-        return Charge(number, account, key, request, received and received[1], at, None, received and received[0])
+            return write_whole(connection, account, request, key=key, at=_now(), hashes=hashes, digest=digest)
 
     def subjects_digest(self, account: str) -> SubjectsDigest:
         """What a charge to named subjects is compared with: see `Charge.subjects_digest`.
@@ -347,8 +314,6 @@ class Ledger:
             row = rows.account(connection, account)
             return verification.verify(connection, row, rows.to_account(row))
 
-    # ----------------------------------------------------------------------------------------------- subjects
-
     def _subject_key(self) -> SubjectKey:
         if self._key is None:
             raise ConfigError("Expected the subject key of the ledger for charges to named subjects: --subject-key.")
@@ -360,14 +325,7 @@ class Ledger:
                 f"Expected account {row.name!r} to be opened for charges to named subjects: it was not. Charge "
                 "everyone, or open an account with a subject key."
             )
-        key, kept = self._subject_key(), bytes(row.key_check)
-        as_spelled = secrets.compare_digest(kept, key.check_as_spelled(row.name))
-        if not as_spelled and not secrets.compare_digest(kept, key.check(row.name)):
-            raise ConfigError(
-                f"Expected the subject key with which account {row.name!r} was opened, found another: under it every "
-                "subject would look new."
-            )
-        return Naming(key, row.name, as_spelled)
+        return self._subject_key().naming(row.name, bytes(row.key_check))
 
 
 def _now() -> str:

@@ -56,6 +56,20 @@ class SubjectKey:
         for name in names:
             yield self._keyed("subject", account, name)
 
+    def naming(self, account: str, kept: bytes) -> Naming:
+        """How an account knows its subjects, which keeps what `check` gave.
+
+        Raises:
+            ConfigError: it was opened with another key.
+        """
+        as_spelled = secrets.compare_digest(kept, self.check_as_spelled(account))
+        if not as_spelled and not secrets.compare_digest(kept, self.check(account)):
+            raise ConfigError(
+                f"Expected the subject key with which account {account!r} was opened, found another: under it every "
+                "subject would look new."
+            )
+        return Naming(self, account, as_spelled)
+
     def _keyed(self, purpose: str, account: str, name: str) -> bytes:
         # The length of the account's name keeps ("ab", "c") and ("a", "bc") apart.
         message = f"{purpose}\0{len(account)}\0{account}\0{name}".encode("utf-8", "surrogatepass")

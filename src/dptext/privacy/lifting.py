@@ -25,8 +25,8 @@ from dptext.privacy.events import (
     ZcdpEvent,
 )
 from dptext.privacy.guarantee import RECORD_COUNT, Basis, Guarantee, Trust, Unit
+from dptext.privacy.meaning import restated
 from dptext.privacy.names import COMPARED
-from dptext.privacy.statements import restated
 
 
 def bounded_metric(events: Iterable[Event], *, diameter: float) -> tuple[Event, ...]:
