@@ -48,6 +48,9 @@ _LARGEST_NUMBER = 2**63 - 1  # that the databases know
 class Ledger:
     """The books of privacy budgets in one database.
 
+    Every method that takes an account raises ConfigError where there is none of this name. Every method raises
+    LedgerError where the database cannot be used.
+
     Args:
         database: where the books lie.
         key: the secret of the subjects' hashes; only charges to named subjects need it.
@@ -124,29 +127,18 @@ class Ledger:
 
         Raises:
             ConfigError: name, limit or dataset cannot be used, or there is such an account.
-            LedgerError: the database cannot be used.
         """
         dataset = name if dataset is None else dataset
         require_openable(name, limit, dataset)
         key_check = self._subject_key().check(name) if by_subject else None
-        account = Account(
-            name,
-            dataset,
-            Guarantee(limit.epsilon, limit.delta, limit.unit, limit.relation),
-            by_subject,
-            _now(),
-        )
+        bare = Guarantee(limit.epsilon, limit.delta, limit.unit, limit.relation)
+        account = Account(name, dataset, bare, by_subject, _now())
         with self._database.writing() as connection:
             write_account(connection, account, key_check)
         return account
 
     def account(self, name: str) -> Account:
-        """The account of this name.
-
-        Raises:
-            ConfigError: there is none.
-            LedgerError: the database cannot be used.
-        """
+        """The account of this name."""
         with self._database.reading() as connection:
             return rows.to_account(rows.account(connection, name))
 
@@ -179,8 +171,7 @@ class Ledger:
             NoGuaranteeError: nothing bounds what the run gives away.
             PrivacyError: the key belongs to another request.
             DataError: a subject has more units in the run than the request says.
-            ConfigError: there is no such account, or it has no subject key or another one.
-            LedgerError: the database cannot be used.
+            ConfigError: the account has no subject key, or another one.
         """
         request.require_chargeable()
         if isinstance(subjects, str):
@@ -207,8 +198,7 @@ class Ledger:
         """What a charge to named subjects is compared with: see `Charge.subjects_digest`.
 
         Raises:
-            ConfigError: there is no such account, or it has no subject key or another one.
-            LedgerError: the database cannot be used.
+            ConfigError: the account has no subject key, or another one.
         """
         return SubjectsDigest(self.naming(account))
 
@@ -216,8 +206,7 @@ class Ledger:
         """How the account knows its subjects.
 
         Raises:
-            ConfigError: there is no such account, or it has no subject key or another one.
-            LedgerError: the database cannot be used.
+            ConfigError: the account has no subject key, or another one.
         """
         with self._database.reading() as connection:
             return self._naming(rows.account(connection, account))
@@ -232,7 +221,6 @@ class Ledger:
 
         Raises:
             PrivacyError: there is no such charge, or it paid for another release already.
-            LedgerError: the database cannot be used.
         """
         require_name(release=release)
         with self._database.writing() as connection:
@@ -256,8 +244,7 @@ class Ledger:
         """Where an account stands, for the subject of whom most was spent or for a named one.
 
         Raises:
-            ConfigError: there is no such account; a subject is named and the key is missing or another one.
-            LedgerError: the database cannot be used.
+            ConfigError: a subject is named and the key is missing or another one.
         """
         with self._database.reading() as connection:
             row = rows.account(connection, account)
@@ -279,7 +266,6 @@ class Ledger:
 
         Raises:
             ConfigError: there is none, or it was written by a newer dptext.
-            LedgerError: the database cannot be used.
         """
         if not 0 < number <= _LARGEST_NUMBER:
             raise ConfigError(f"There is no charge {number} in this ledger.")
@@ -293,8 +279,7 @@ class Ledger:
         """The charges of an account, oldest first; with `last`, the newest so many only.
 
         Raises:
-            ConfigError: there is no such account, or a charge was written by a newer dptext.
-            LedgerError: the database cannot be used.
+            ConfigError: a charge was written by a newer dptext.
         """
         if last is not None:
             _validate.count(last=last)
@@ -304,12 +289,7 @@ class Ledger:
                 yield rows.to_charge(row, account)
 
     def verify(self, account: str) -> Verification:
-        """Recompute the balance of an account from its charges, and compare it with the one that is kept.
-
-        Raises:
-            ConfigError: there is no such account.
-            LedgerError: the database cannot be used.
-        """
+        """Recompute the balance of an account from its charges, and compare it with the one that is kept."""
         with self._database.reading() as connection:
             row = rows.account(connection, account)
             return verification.verify(connection, row, rows.to_account(row))

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dptext.ledger.requests import Terms
-from dptext.ledger.texts import _event_to_text
+from dptext.ledger.texts import event_to_text
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, SampledGaussianEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust
@@ -42,7 +42,7 @@ def format_left(epsilon: float) -> str:
 
 def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
     """Run lengths in the order of their texts, because numerical distributions of other orders differ by some 1e-11."""
-    return tuple(sorted(accounting.compose(events), key=_event_to_text))
+    return tuple(sorted(accounting.compose(events), key=event_to_text))
 
 
 def spent_epsilon(events: Iterable[Event], limit: Guarantee) -> float:

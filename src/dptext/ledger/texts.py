@@ -30,11 +30,12 @@ def digest_of(text: str) -> str:
 
 def events_to_text(events: Iterable[Event]) -> str:
     """Run lengths of the events as JSON text, the same for the same events in any order."""
-    return f"[{','.join(sorted(map(_event_to_text, accounting.compose(events))))}]"
+    return f"[{','.join(sorted(map(event_to_text, accounting.compose(events))))}]"
 
 
 @lru_cache(maxsize=4096)  # a charge changes one of many run lengths
-def _event_to_text(event: Event) -> str:
+def event_to_text(event: Event) -> str:
+    """One run length as JSON text, the same for equal events."""
     # 3 and 3.0 make equal events, and so do 0.0 and -0.0. Equal events must have equal texts.
     numbers = {f.name: float(getattr(event, f.name)) + 0.0 for f in fields(event) if f.type == "float"}
     return canonical(event_to_dict(replace(event, **numbers)))  # type: ignore[arg-type]  # floats for floats

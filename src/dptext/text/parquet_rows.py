@@ -12,6 +12,7 @@ from dptext.errors import needing
 from dptext.text.lines import Bad, Broken, Row
 
 _PARQUET_BATCH: Final = 256
+_FAILED: Final[Any] = object()
 
 
 def load_pyarrow() -> tuple[ModuleType, ModuleType]:
@@ -47,17 +48,12 @@ def parquet_rows(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Row]:
         with contextlib.suppress(*errors):
             batches = file.iter_batches(batch_size=_PARQUET_BATCH, columns=list(names), use_threads=False)
         while batches is not None:
-            batch = None
-            ended = False
-            try:
-                batch = next(batches)
-            except StopIteration:
-                ended = True
-            except errors:
-                pass
-            if ended:
-                return
+            batch = _FAILED
+            with contextlib.suppress(*errors):
+                batch = next(batches, None)
             if batch is None:
+                return
+            if batch is _FAILED:
                 break
             for start in range(batch.num_rows):
                 yield _parquet_row(batch, start, errors)

@@ -16,6 +16,7 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -41,7 +42,6 @@ class OnError(StrEnum):
 
 
 _ALL_FIELDS: Final = Fields()
-_ADVICE: Final = "Repair it or take it out."
 
 
 def read_records(
@@ -52,7 +52,7 @@ def read_records(
     on_error: OnError = OnError.STOP,
     on_skip: Callable[[int, str], None] | None = None,
     max_characters: int = MAX_CHARACTERS,
-    advice: str = _ADVICE,
+    advice: str = "Repair it or take it out.",
 ) -> Generator[Record, None, None]:
     """Stream the records of a file or of any iterable of rows, in order.
 
@@ -92,9 +92,9 @@ def read_records(
         MissingExtraError: If Parquet is to be read and pyarrow is not installed.
     """
     count(max_characters=max_characters)
-    check = Checks(fields, max_characters)
+    check, faults = Checks(fields, max_characters), _Faults(on_error, on_skip, advice)
     if not isinstance(source, str | os.PathLike):
-        return _checked(iter(source), "the rows", check, on_error=on_error, on_skip=on_skip, advice=advice)
+        return _checked(iter(source), "the rows", check, faults)
     path = Path(source)
     kind = file_format(path, format)
     if kind is Format.TEXT and fields != Fields(text=fields.text):
@@ -104,33 +104,26 @@ def read_records(
     if kind is Format.PARQUET:
         load_pyarrow()
     _require_file(path)
-    return _file_records(path, kind, check, on_error=on_error, on_skip=on_skip, advice=advice)
+    return _file_records(path, kind, check, faults)
 
 
-def _file_records(
-    path: Path,
-    kind: Format,
-    check: Checks,
-    *,
-    on_error: OnError,
-    on_skip: Callable[[int, str], None] | None,
-    advice: str,
-) -> Generator[Record, None, None]:
+@dataclass(frozen=True, slots=True)
+class _Faults:
+    """What to do with faults; see `read_records`."""
+
+    on_error: OnError
+    on_skip: Callable[[int, str], None] | None
+    advice: str
+
+
+def _file_records(path: Path, kind: Format, check: Checks, faults: _Faults) -> Generator[Record, None, None]:
     with contextlib.closing(file_rows(path, kind, needed(check.fields), max_line=check.max_line)) as rows:
         first = next(rows, Broken("the file holds no records"))
         items = itertools.chain([first], rows)
-        yield from _checked(items, str(path), check, on_error=on_error, on_skip=on_skip, advice=advice)
+        yield from _checked(items, str(path), check, faults)
 
 
-def _checked(
-    items: Iterator[object],
-    name: str,
-    check: Checks,
-    *,
-    on_error: OnError,
-    on_skip: Callable[[int, str], None] | None,
-    advice: str,
-) -> Generator[Record, None, None]:
+def _checked(items: Iterator[object], name: str, check: Checks, faults: _Faults) -> Generator[Record, None, None]:
     """Turn rows into records, and faults into errors or skips."""
     good = 0
     seen: set[bytes] = set()
@@ -146,10 +139,10 @@ def _checked(
             yield result
         elif isinstance(result, Broken):
             raise BrokenFileError(f"{name}, record {number}: {result.reason}. Nothing from here on can be read.")
-        elif on_error is OnError.STOP:
-            raise DataError(f"{name}, record {number}: {result.reason}. {advice}")
-        elif on_skip is not None:
-            on_skip(number, result.reason)
+        elif faults.on_error is OnError.STOP:
+            raise DataError(f"{name}, record {number}: {result.reason}. {faults.advice}")
+        elif faults.on_skip is not None:
+            faults.on_skip(number, result.reason)
 
 
 def _require_file(path: Path) -> None:
