@@ -48,9 +48,9 @@ from .sampling import privunit as privunit
 from .sampling import published as published
 from .sampling import randomness as randomness
 from .sampling import selection as selection
+from .text.reading import read_records as read_records
 from .text.records import Fields as Fields
 from .text.records import Record as Record
 from .text.records import Release as Release
-from .text.records import read_records as read_records
 from .text.releases import write_releases as write_releases
 from .text.samples import sample_records as sample_records

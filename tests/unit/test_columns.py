@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import ConfigError
-from dptext.text.columns import Batch, Releases
+from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record, Release
 
 names = st.text(max_size=5)

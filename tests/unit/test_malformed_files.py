@@ -34,7 +34,8 @@ from dptext.runs.models import MODEL_FILE, load_model, model_spec, save_model
 from dptext.runs.plan import Plan
 from dptext.runs.specs import parse_setting, read_spec
 from dptext.runs.toml import parse_toml
-from dptext.text.records import Fields, OnError, Record, read_records
+from dptext.text.reading import OnError, read_records
+from dptext.text.records import Fields, Record
 from dptext.text.samples import sample_records
 
 DOTS = ".a" * 100_000

@@ -29,7 +29,8 @@ from dptext.runs.payment import ONE_RECORD, Payment, request_for
 from dptext.runs.plan import Plan
 from dptext.runs.streaming import privatize
 from dptext.sampling.randomness import secure, seeded
-from dptext.text.records import Fields, OnError, Record
+from dptext.text.reading import OnError
+from dptext.text.records import Fields, Record
 from vectors import sentences
 
 KEY = SubjectKey(bytes(range(32)))

@@ -32,7 +32,7 @@ from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
 from dptext.sampling.hub import LARGEST_EPSILON, Hub
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import ClippedExponential, TopKRandomizedResponse, TwoSet
-from dptext.text.columns import Batch, Releases
+from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.types import Floats, Int32s, Integers
 

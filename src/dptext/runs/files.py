@@ -29,10 +29,13 @@ from dptext.runs.plan import Plan, run_digest
 from dptext.runs.resume import State, draft_path, fingerprint, state_path
 from dptext.runs.streaming import guarantees, limited, released, require_guarantee
 from dptext.sampling.randomness import Randomness, secure
+from dptext.text.columns import release_columns
 from dptext.text.files import create_private, open_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
 from dptext.text.formats import Format, file_format, is_compressed
-from dptext.text.records import Record, read_records
-from dptext.text.releases import APPENDABLE, blocks, open_writer, release_columns, require_csv
+from dptext.text.reading import read_records
+from dptext.text.records import Record
+from dptext.text.releases import blocks
+from dptext.text.writers import APPENDABLE, open_writer, require_csv
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Charge

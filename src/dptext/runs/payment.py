@@ -21,7 +21,8 @@ from dptext.errors import (
     PrivacyError,
 )
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import Account, Charge, Request, Terms
+from dptext.ledger.entries import Account, Charge
+from dptext.ledger.requests import Request, Terms
 from dptext.mechanism import Spec, settings
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Trust, Unit

@@ -15,7 +15,8 @@ from dptext.mechanism import Mechanism, settings
 from dptext.runs.streaming import BATCH_SIZE
 from dptext.sampling.randomness import Randomness
 from dptext.text.formats import Format
-from dptext.text.records import Fields, OnError
+from dptext.text.reading import OnError
+from dptext.text.records import Fields
 from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one

@@ -22,7 +22,7 @@ from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.privacy.names import normal_form
 from dptext.sampling.randomness import Randomness, secure
-from dptext.text.columns import Batch
+from dptext.text.batches import Batch
 from dptext.text.records import Record, Release, batches
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one

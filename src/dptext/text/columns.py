@@ -1,170 +1,136 @@
-"""Records and releases as columns, so that a mechanism needs no object a record.
-
-    >>> batch = Batch.of([Record("0", "so", "positive"), Record("1", "la")])
-    >>> batch.texts, batch.labels
-    (['so', 'la'], ['positive', None])
-    >>> batch.released([text.upper() for text in batch.texts])[1]
-    Release(id='1', output='LA', label=None, kept={}, vector=None)
-
-Both are sequences of records and of releases too: who wants one gets it made when it is asked for.
-"""
+"""The columns of a file of releases, and the values of each release in their order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import overload
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
-from dptext.errors import ConfigError
-from dptext.frozen import Frozen
-from dptext.text.formats import Scalar
-from dptext.text.records import Record, Release
-from dptext.types import Floats
+from dptext.errors import ConfigError, DataError
+from dptext.text.formats import Format, Scalar, is_scalar, string_fault
+from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Release
+from dptext.types import Singles
+
+VECTOR_FIELD: Final = "embedding"
+#: Formats whose files hold no vectors.
+WITHOUT_VECTORS: Final = frozenset({Format.CSV, Format.TEXT})
+#: Formats whose files hold no labels or kept fields.
+TEXTS_ONLY: Final = frozenset({Format.TEXT})
 
 
-class Batch(Frozen, Sequence[Record]):
-    """Private records as columns of one length. Its `repr` shows nothing of them.
+def release_columns(
+    format: Format, *, text: bool = True, vector: bool = False, label: bool = False, keep: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Names of the columns: ``id``, then ``text``, ``embedding`` and ``label`` where released, then the kept fields.
+
+    Raises:
+        ConfigError: If two columns would have one name, neither text nor vectors are released, vectors are to go into
+            CSV or plain text, or plain text is to hold more than texts.
+    """
+    if not text and not vector:
+        raise ConfigError("Expected text=True or vector=True: a release without both is not worth a file.")
+    if vector and format in WITHOUT_VECTORS:
+        raise ConfigError(
+            f"Expected format={str(format)!r} to hold vectors, which CSV and plain text do not. Write Parquet or JSON "
+            "Lines."
+        )
+    if format in TEXTS_ONLY:
+        if label or keep:
+            raise ConfigError(
+                "Expected no labels or kept fields: plain text holds texts only. Write JSON Lines or CSV."
+            )
+        return (TEXT_FIELD,)
+    released = ((TEXT_FIELD, text), (VECTOR_FIELD, vector), (LABEL_FIELD, label))
+    columns = (ID_FIELD, *(name for name, there in released if there), *keep)
+    if len(set(columns)) < len(columns):
+        raise ConfigError(
+            f"Expected keep={keep!r} to name no field twice and none of the columns that are written anyway "
+            f"({', '.join(columns[: len(columns) - len(keep)])}). To keep the ids, name the field of the ids."
+        )
+    return columns
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What of each release is written, and how.
 
     Attributes:
-        ids, texts: of each record.
-        labels, authors, subjects: of each record; None where it has none.
-        kept: fields of each record that the caller declared public.
+        text, vector, label: whether these are written.
+        keep: the kept fields, in the order of the columns.
+        dim: length of the vectors, 0 as long as none is known.
+        safe_csv: whether texts that a spreadsheet would take for formulas get an apostrophe before them; CSV only.
     """
 
-    __slots__ = ("authors", "ids", "kept", "labels", "subjects", "texts")
+    text: bool = True
+    vector: bool = False
+    label: bool = False
+    keep: tuple[str, ...] = ()
+    dim: int = 0
+    safe_csv: bool = False
 
-    def __init__(
-        self,
-        ids: Sequence[str],
-        texts: Sequence[str],
-        labels: Sequence[str | None],
-        authors: Sequence[str | None],
-        subjects: Sequence[str | None],
-        kept: Sequence[Mapping[str, Scalar]],
-    ) -> None:
-        self.ids = ids
-        self.texts = texts
-        self.labels = labels
-        self.authors = authors
-        self.subjects = subjects
-        self.kept = kept
+    def names(self, format: Format) -> tuple[str, ...]:
+        """As `release_columns`."""
+        return release_columns(format, text=self.text, vector=self.vector, label=self.label, keep=self.keep)
 
-    @classmethod
-    def of(cls, records: Sequence[Record]) -> Batch:
-        """The records as columns; a batch as it is."""
-        if isinstance(records, Batch):
-            return records
-        return cls(
-            [record.id for record in records],
-            [record.text for record in records],
-            [record.label for record in records],
-            [record.author for record in records],
-            [record.subject for record in records],
-            [record.kept for record in records],
-        )
+    def after(self, releases: Sequence[Release[str]]) -> Columns:
+        """The same columns once these releases are in the file, so that the length of the vectors is known."""
+        return replace(self, dim=len(releases[0].vector or ())) if releases else self
 
-    def __len__(self) -> int:
-        return len(self.ids)
+    def rows(self, releases: Sequence[Release[str]]) -> list[list[Scalar | Singles]]:
+        """The values of each release in the order of the columns; all vectors are as long as the first."""
+        rows = []
+        dim = self.dim
+        for number, release in enumerate(releases, start=1):
+            rows.append(self._row(release, f"Release {number} of the batch", dim))
+            dim = dim or len(release.vector or ())
+        return rows
 
-    @overload
-    def __getitem__(self, at: int) -> Record: ...
+    def _row(self, release: Release[str], where: str, dim: int) -> list[Scalar | Singles]:
+        """The values of one release.
 
-    @overload
-    def __getitem__(self, at: slice) -> Batch: ...
-
-    def __getitem__(self, at: int | slice) -> Record | Batch:
-        if isinstance(at, slice):
-            columns = (self.ids, self.texts, self.labels, self.authors, self.subjects, self.kept)
-            return Batch(*(column[at] for column in columns))  # type: ignore[arg-type]  # each keeps its own type
-        return Record(
-            self.ids[at],
-            self.texts[at],
-            self.labels[at],
-            self.authors[at],
-            subject=self.subjects[at],
-            kept=self.kept[at],
-        )
-
-    def __repr__(self) -> str:
-        return f"Batch({len(self)} records)"
-
-    def released(
-        self,
-        texts: Sequence[str] | None = None,
-        *,
-        labels: Sequence[str | None] | None = None,
-        vectors: Floats | None = None,
-    ) -> Releases:
-        """The releases of these records, in their order.
-
-        Args:
-            texts: one a record; the empty text where None.
-            labels: one a record, or None where labels are not privatized.
-            vectors: `(n_records, dim)`, or None where no vector leaves.
-
-        Raises:
-            ConfigError: a column has another length.
+        A release that does not fit the columns stops the writing. To leave a value or a column out would silently
+        change what was released.
         """
-        outputs = [""] * len(self) if texts is None else texts
-        sizes = {len(self), len(outputs), *(len(each) for each in (labels, vectors) if each is not None)}
-        if len(sizes) > 1:
-            raise ConfigError(f"Expected one text, label and vector for each of {len(self)} records.")
-        return Releases(self.ids, outputs, labels, self.kept, vectors)
-
-
-class Releases(Frozen, Sequence[Release[str]]):
-    """Releases as columns of one length; see `Batch.released`."""
-
-    __slots__ = ("ids", "kept", "labels", "outputs", "vectors")
-
-    def __init__(
-        self,
-        ids: Sequence[str],
-        outputs: Sequence[str],
-        labels: Sequence[str | None] | None,
-        kept: Sequence[Mapping[str, Scalar]],
-        vectors: Floats | None,
-    ) -> None:
-        self.ids = ids
-        self.outputs = outputs
-        self.labels = labels
-        self.kept = kept
-        self.vectors = vectors
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @overload
-    def __getitem__(self, at: int) -> Release[str]: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Releases: ...
-
-    def __getitem__(self, at: int | slice) -> Release[str] | Releases:
-        labels, vectors = self.labels, self.vectors
-        if isinstance(at, slice):
-            return Releases(
-                self.ids[at],
-                self.outputs[at],
-                None if labels is None else labels[at],
-                self.kept[at],
-                None if vectors is None else vectors[at],
+        if set(release.kept) != set(self.keep):
+            raise ConfigError(
+                f"{where} has other kept fields than keep={self.keep!r}. Write the fields that the records keep."
             )
-        return Release(
-            self.ids[at],
-            self.outputs[at],
-            None if labels is None else labels[at],
-            self.kept[at],
-            vector=None if vectors is None else tuple(vectors[at].tolist()),
-        )
+        for name, there, written in (
+            ("label", release.label is not None, self.label),
+            ("text", release.output != "", self.text),
+            ("vector", release.vector is not None, self.vector),
+        ):
+            if there and not written:
+                raise ConfigError(f"{where} has a {name}, and {name}=False says that {name}s are not written.")
+        if release.vector is None and self.vector:
+            raise ConfigError(f"{where} has no vector, and vector=True says that vectors are written.")
+        values: list[Scalar | Singles] = [release.id, *((release.output,) if self.text else ())]
+        strings = len(values)
+        if release.vector is not None:
+            values.append(_vector(release.vector, where, dim))
+        values += [*((release.label,) if self.label else ()), *(release.kept[name] for name in self.keep)]
+        for column, value in enumerate(values):
+            if self.vector and column == strings:
+                continue  # the vector
+            wrong_type = not is_scalar(value) or (column < strings and not isinstance(value, str))
+            if wrong_type or (isinstance(value, str) and string_fault(value) is not None):
+                raise DataError(
+                    f"{where} cannot be written: value {column + 1} is not text in UTF-8 or a plain number."
+                )
+        return values
 
-    def __iter__(self) -> Iterator[Release[str]]:
-        n = len(self)
-        labels = self.labels if self.labels is not None else [None] * n
-        vectors = [None] * n if self.vectors is None else map(tuple, np.asarray(self.vectors).tolist())
-        for id_, output, label, kept, vector in zip(self.ids, self.outputs, labels, self.kept, vectors, strict=True):
-            yield Release(id_, output, label, kept, vector=vector)
 
-    def __repr__(self) -> str:
-        return f"Releases({len(self)} releases)"
+def _vector(vector: tuple[float, ...], where: str, dim: int) -> Singles:
+    """The vector as a file holds it."""
+    # Checked before numpy sees it, because numpy's errors quote what is not a number.
+    if not isinstance(vector, tuple) or not vector or not all(isinstance(number, float) for number in vector):
+        raise DataError(f"{where} cannot be written: its vector is not a tuple of floats.")
+    if dim not in (0, len(vector)):
+        raise DataError(f"{where} cannot be written: its vector has another length than the first.")
+    with np.errstate(over="ignore"):
+        found = np.array(vector, np.float32)
+    if not np.isfinite(found).all():
+        raise DataError(f"{where} cannot be written: its vector is not finite, or not in float32.")
+    return found

@@ -21,7 +21,7 @@ from dptext.mechanisms.bases import FittedMechanism
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness
-from dptext.text.columns import Batch, Releases
+from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.types import Floats
 

@@ -35,7 +35,7 @@ from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, clip
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
-from dptext.text.columns import Releases
+from dptext.text.batches import Releases
 from dptext.text.files import create_private
 from dptext.text.records import Record, require_labels
 from dptext.types import Floats, Int16s

@@ -35,13 +35,14 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
 from dptext.mechanisms.candidates import rankers as ranking
-from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Saved
+from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, Ranker, Saved
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
+from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential, TopKRandomizedResponse
-from dptext.text.columns import Batch, Releases
+from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
 from dptext.text.records import Record, records_digest, require_labels

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from dptext.errors import ConfigError
 from dptext.text import tokens as text
-from dptext.text.columns import Batch, Releases
+from dptext.text.batches import Batch, Releases
 from dptext.text.formats import string_fault
 from dptext.text.records import Record
 

@@ -20,7 +20,7 @@ from dptext.mechanisms.bases import FittedMechanism, NoGuarantee
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
-from dptext.text.columns import Releases
+from dptext.text.batches import Releases
 from dptext.text.records import Record
 
 REASON = "a tagger decides from the text what is masked, and what it overlooks leaves verbatim"

@@ -29,7 +29,7 @@ from dptext.privacy.guarantee import Basis, Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
-from dptext.text.columns import Releases
+from dptext.text.batches import Releases
 from dptext.text.records import Record
 from dptext.types import Booleans
 

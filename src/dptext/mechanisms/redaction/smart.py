@@ -21,7 +21,7 @@ from dptext.mechanisms.bases import FittedMechanism, NoGuarantee
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
-from dptext.text.columns import Releases
+from dptext.text.batches import Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
 from dptext.text.records import Record, records_digest

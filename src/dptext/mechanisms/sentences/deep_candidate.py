@@ -24,13 +24,12 @@ from dptext.embeddings.vectors import ALONE
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism
-from dptext.mechanisms.candidates.rankers import PUBLIC_CANDIDATES
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential, PermuteAndFlip
-from dptext.text.columns import Batch, Releases
+from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats

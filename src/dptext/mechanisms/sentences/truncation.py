@@ -29,7 +29,7 @@ from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.noise import coordinate_laplace, finite, paired
 from dptext.sampling.randomness import Randomness
-from dptext.text.columns import Batch, Releases
+from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest
 from dptext.text.tokens import SENTENCE_COUNT, sentences

@@ -23,7 +23,7 @@ from dptext.mechanisms.bases import NoGuarantee, OnWords
 from dptext.sampling.noise import coordinate_laplace
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
-from dptext.text.columns import Batch, Releases
+from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 
 _TOKENS_AT_ONCE = 8192

@@ -20,7 +20,7 @@ from dptext.mechanisms.bases import NoGuarantee, OnWords
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
-from dptext.text.columns import Batch, Releases
+from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.types import UInt64s
 

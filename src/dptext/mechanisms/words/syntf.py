@@ -33,7 +33,7 @@ from dptext.privacy.guarantee import Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential
-from dptext.text.columns import Batch, Releases
+from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
 from dptext.types import Floats, Integers

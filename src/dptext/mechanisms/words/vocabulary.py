@@ -14,7 +14,7 @@ import numpy as np
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.text import tokens as text
-from dptext.text.columns import Batch, Releases
+from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.types import Floats, Integers, Singles
 

@@ -47,7 +47,7 @@ from dptext.sampling.noise import MetricNoise
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.selection import LEAST_DISTANCE, TruncatedExponential
 from dptext.text import tokens as text
-from dptext.text.columns import Releases
+from dptext.text.batches import Releases
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
