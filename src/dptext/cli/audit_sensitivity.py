@@ -38,7 +38,7 @@ from dptext.audits.sensitivity.scales import (
     variance_table,
 )
 from dptext.cli.terminal import bars
-from dptext.embeddings.vectors import read_array
+from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.noise import Norm, Vectors

@@ -10,7 +10,7 @@ from typing import Final
 
 from dptext.cli.privatize import chosen_spec
 from dptext.cli.progress import say
-from dptext.embeddings.vectors import HIDDEN
+from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
 from dptext.mechanism import releases_text, settings
 from dptext.mechanisms.erae import ErAe

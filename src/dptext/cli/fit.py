@@ -29,7 +29,7 @@ from dptext.text.records import Fields, Record, read_records
 from dptext.types import Json
 
 if TYPE_CHECKING:  # torch is slow to load
-    from dptext.neural.adept.training import Progress
+    from dptext.neural.adept import EpochProgress
 
 #: What learns from no text: its `fit` reads public word vectors at most, or loads a tagger.
 NEEDS_NO_TEXT = (
@@ -109,7 +109,7 @@ def fitted_on(
             arguments["on_progress"] = lambda at: tell(at.step, at.steps, f"steps, loss {at.loss:.3g}")
             return fit(**arguments)
 
-        def epoch(progress: Progress) -> None:
+        def epoch(progress: EpochProgress) -> None:
             loss = "" if private else f", loss {progress.loss:.3g}, held out {progress.held_out:.3g}"
             tell(progress.epoch, progress.epochs, f"epochs{loss}")
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import HIDDEN
-from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.embeddings.embedder import HIDDEN
+from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.frozen import Frozen
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, ExponentialEvent, TopKEvent, TwoSetEvent
@@ -35,8 +35,7 @@ from dptext.text.records import Record, Release
 from dptext.types import Floats, Int32s, Integers
 
 if TYPE_CHECKING:
-    from dptext.neural.erae.model import ErAeModel, Settings
-    from dptext.neural.erae.network import Progress
+    from dptext.neural.erae import ErAeModel, ErAeSettings, StepProgress
 
 
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
@@ -230,8 +229,8 @@ class ErAe:
         return found
 
     @property
-    def _settings(self) -> Settings:
-        found: Settings = _neural().Settings(
+    def _settings(self) -> ErAeSettings:
+        found: ErAeSettings = _neural().ErAeSettings(
             max_tokens=self.max_tokens,
             max_words=self.max_words,
             latent=self.latent,
@@ -251,7 +250,7 @@ class ErAe:
         *,
         public: Iterable[Record] = (),
         seed: int | None = None,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[StepProgress], None] | None = None,
     ) -> ErAeMechanism:
         """Train the network on public texts.
 
@@ -301,13 +300,9 @@ class ErAe:
 
 
 def _neural() -> ModuleType:
-    try:
-        from dptext.neural.erae import model as erae_model  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"ER-AE needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural]'"
-        ) from error
-    return erae_model
+    with needing("ER-AE", "neural"):
+        from dptext.neural import erae  # noqa: PLC0415 (an extra, slow to load)
+    return erae
 
 
 class ErAeMechanism(Frozen):

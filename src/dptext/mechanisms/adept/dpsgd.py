@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Self
 
 from dptext import _validate
-from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter
 from dptext.privacy import accounting
@@ -29,8 +29,8 @@ from dptext.text.records import Record, require_labels
 from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
+    from dptext.neural.adept import EpochProgress, NetworkSettings
     from dptext.neural.adept.private_training import PrivateSchedule
-    from dptext.neural.adept.rewriting import Progress, Settings
 
 
 #: What the guarantee rests on besides the mathematics.
@@ -204,7 +204,7 @@ class AdeptDpSgd:
         return replace(found, noise_multiplier=training.noise_multiplier)
 
     @property
-    def model_settings(self) -> Settings:
+    def model_settings(self) -> NetworkSettings:
         """The settings of the network and of its training on public text."""
         return latent.model_settings(self, encoder=self.encoder, latent_dim=self.latent_dim, projected=True)
 
@@ -226,7 +226,7 @@ class AdeptDpSgd:
         public: Iterable[Record] = (),
         private: Iterable[Record] = (),
         seed: int | None = None,
-        on_epoch: Callable[[Progress], None] | None = None,
+        on_epoch: Callable[[EpochProgress], None] | None = None,
         on_step: Callable[[int, int], None] | None = None,
     ) -> AdeptDpSgdMechanism:
         """Train on public records, then with DP-SGD on private ones.
@@ -321,10 +321,6 @@ def _private_training() -> ModuleType:
     Raises:
         MissingExtraError: torch or opacus is not installed.
     """
-    try:
+    with needing("Training on private text", "neural"):
         from dptext.neural.adept import private_training  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"Training on private text needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural]'"
-        ) from error
     return private_training

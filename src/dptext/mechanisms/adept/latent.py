@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import HIDDEN
-from dptext.errors import MissingExtraError
+from dptext.embeddings.embedder import HIDDEN
+from dptext.errors import needing
 from dptext.frozen import Frozen
 from dptext.mechanism import VectorNoise
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
@@ -25,7 +25,7 @@ from dptext.text.records import Record, Release
 from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept.rewriting import AnnotatedModel, Decoding, Settings
+    from dptext.neural.adept import AnnotatedModel, Decoding, NetworkSettings
 
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
 #: The noises that are calibrated to what two clipped latents can really differ by.
@@ -150,25 +150,21 @@ def rewriting() -> ModuleType:
     Raises:
         MissingExtraError: torch is not installed.
     """
-    try:
-        from dptext.neural.adept import rewriting as room  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"ADePT needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"
-        ) from error
-    return room
+    with needing("ADePT", "neural", "sbert"):
+        from dptext.neural import adept  # noqa: PLC0415 (an extra, slow to load)
+    return adept
 
 
 def model_settings(
     spec: NetworkSpec, *, encoder: Literal["sentence", "distilled", "lstm"], latent_dim: int, projected: bool
-) -> Settings:
+) -> NetworkSettings:
     """The settings of the network; `projected` where a layer brings what the encoder says to `latent_dim`.
 
     Raises:
         MissingExtraError: torch is not installed.
     """
     neural = rewriting()
-    found: Settings = neural.Settings(
+    found: NetworkSettings = neural.NetworkSettings(
         labels=spec.labels,
         encoder=encoder,
         latent_dim=latent_dim,
@@ -186,7 +182,7 @@ def model_settings(
 
 def decoding(spec: NetworkSpec) -> Decoding:
     """How the network of this spec writes."""
-    found: Decoding = rewriting().Decoding("constrained" if spec.decoding == "constrained" else "none")
+    found: Decoding = rewriting().Decoding(constrained=spec.decoding == "constrained")
     return found
 
 

@@ -28,7 +28,7 @@ from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.text.records import Record
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept.rewriting import Progress, Settings
+    from dptext.neural.adept import EpochProgress, NetworkSettings
 
 
 _PRIVATE = "private text, without protection"
@@ -138,7 +138,7 @@ class PublishedAdept:
         raise NoGuaranteeError("published_adept has no epsilon to calibrate to: use adept, or set claimed_epsilon.")
 
     @property
-    def model_settings(self) -> Settings:
+    def model_settings(self) -> NetworkSettings:
         """The settings of the network."""
         return latent.model_settings(self, encoder="lstm", latent_dim=2 * self.hidden, projected=False)
 
@@ -148,7 +148,7 @@ class PublishedAdept:
         public: Iterable[Record] = (),
         private: Iterable[Record] = (),
         seed: int | None = None,
-        on_epoch: Callable[[Progress], None] | None = None,
+        on_epoch: Callable[[EpochProgress], None] | None = None,
     ) -> PublishedAdeptMechanism:
         """Train without noise, clipping included, on the private records where there are any, else on public ones.
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import read_array
+from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted
@@ -38,7 +38,7 @@ from dptext.text.records import Record, Release, require_labels
 from dptext.types import Floats, Int16s
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept.rewriting import AnnotatedModel, Codebook, Progress, Settings
+    from dptext.neural.adept import AnnotatedModel, EpochProgress, NetworkSettings, TextCodebook
 
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
@@ -181,7 +181,7 @@ class Adept:
         return found
 
     @property
-    def model_settings(self) -> Settings:
+    def model_settings(self) -> NetworkSettings:
         """The settings of the network."""
         return latent.model_settings(self, encoder=self.encoder, latent_dim=self.latent_dim, projected=True)
 
@@ -190,7 +190,7 @@ class Adept:
         *,
         public: Iterable[Record] = (),
         seed: int | None = None,
-        on_epoch: Callable[[Progress], None] | None = None,
+        on_epoch: Callable[[EpochProgress], None] | None = None,
     ) -> AdeptNoise | AdeptCodebook:
         """Train on public records, with the very noise of the mechanism on the latents; or write the codebook.
 
@@ -280,7 +280,7 @@ def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCod
         raise ConfigError(f"The codebook in {folder} was cut short or edited. {again}") from error
     if not right:
         raise ConfigError(f"The codebook in {folder} was edited, or is of another spec. {again}")
-    book = latent.rewriting().Codebook(tuple(texts), tuple(labels), points, tuple(sources))
+    book = latent.rewriting().TextCodebook(tuple(texts), tuple(labels), points, tuple(sources))
     return AdeptCodebook(spec, model, book, k)
 
 
@@ -300,7 +300,7 @@ class AdeptCodebook(Fitted[Adept]):
 
     __slots__ = ("codebook", "k")
 
-    def __init__(self, spec: Adept, model: AnnotatedModel, codebook: Codebook, k: int) -> None:
+    def __init__(self, spec: Adept, model: AnnotatedModel, codebook: TextCodebook, k: int) -> None:
         super().__init__(spec, model)
         self.codebook = codebook
         self.k = k

@@ -29,8 +29,9 @@ from typing import Literal, Self, assert_never
 import numpy as np
 
 from dptext import _validate
+from dptext.embeddings.embedder import ALONE
 from dptext.embeddings.likeness import GRID, STEPS
-from dptext.embeddings.vectors import ALONE, read_array
+from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
 from dptext.mechanisms.candidates import rankers as ranking

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 
 from dptext import _validate
+from dptext.embeddings.embedder import ALONE
+from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document, sums_by_document
-from dptext.embeddings.vectors import ALONE
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen, read_only
 from dptext.privacy import accounting
@@ -32,10 +33,6 @@ from dptext.text.files import create_private
 from dptext.text.records import Record, Release, records_digest
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats, Integers
-
-if TYPE_CHECKING:
-    from dptext.embeddings.sentence_encoder import SentenceEncoder, WordMean
-
 
 PUBLIC_BOX = "the box, and what embeds sentences, were made from public text only"
 _FILE = "box.json"
@@ -153,7 +150,7 @@ class Truncation:
             MissingExtraError: the encoder is not installed.
         """
         records = list(public)
-        encoder = _load_encoder(self)
+        encoder = load_encoder(self.encoder, device=self.device)
         parts = []
         for start in range(0, len(records), _DOCUMENTS_AT_ONCE):
             embeddings, sizes = _embedded(encoder, records[start : start + _DOCUMENTS_AT_ONCE])
@@ -172,7 +169,7 @@ class Truncation:
             ConfigError: the file is absent, truncated, edited or of another encoder; epsilon is too small.
             MissingExtraError: the encoder is not installed.
         """
-        encoder = _load_encoder(self)
+        encoder = load_encoder(self.encoder, device=self.device)
         path = folder / _FILE
         try:
             described = json.loads(path.read_bytes())
@@ -228,17 +225,7 @@ class Box:
         return np.asarray(self.low + width / 2 + width * (sums / (steps * counts[:, None])))
 
 
-def _load_encoder(spec: Truncation) -> SentenceEncoder | WordMean:
-    from dptext.embeddings import sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
-
-    if spec.encoder == "sentence":
-        return sentence_encoder.load_sentence_encoder(device=spec.device)
-    from dptext.embeddings.vectors import load_glove  # noqa: PLC0415
-
-    return sentence_encoder.load_word_mean(load_glove())
-
-
-def _embedded(encoder: SentenceEncoder | WordMean, records: Sequence[Record]) -> tuple[Floats, list[int]]:
+def _embedded(encoder: Encoder, records: Sequence[Record]) -> tuple[Floats, list[int]]:
     """Embeddings of the sentences, document after document, and how many each document has."""
     documents = [sentences(record.text) for record in records]
     embeddings = encoder.embed([sentence for document in documents for sentence in document])
@@ -253,7 +240,7 @@ class TruncationMechanism(Frozen):
 
     __slots__ = ("_encoder", "_steps", "_trained_on", "box", "spec")
 
-    def __init__(self, spec: Truncation, box: Box, encoder: SentenceEncoder | WordMean, trained_on: str) -> None:
+    def __init__(self, spec: Truncation, box: Box, encoder: Encoder, trained_on: str) -> None:
         self.spec = spec
         self.box = box
         self._encoder = encoder

@@ -14,7 +14,9 @@ from typing import Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
+from dptext.embeddings.saved_vectors import load_saved_word_vectors, save_word_vectors
+from dptext.embeddings.vector_files import load_word_vectors
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.privacy import accounting

@@ -27,7 +27,9 @@ import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.nearest import NearestWords
-from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
+from dptext.embeddings.saved_vectors import load_saved_word_vectors, save_word_vectors
+from dptext.embeddings.vector_files import load_word_vectors
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
 from dptext.mechanisms.words.vocabulary import (

@@ -13,13 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import sparse
 
-from dptext.embeddings.sentence_encoder import Progress, SentenceEncoder
+from dptext.embeddings.encoders import Encoder
 from dptext.errors import ConfigError
 from dptext.neural.tokens import words_of
 from dptext.types import Floats, Singles
@@ -75,7 +75,7 @@ class DistilledEncoder:
             found.update(values.tobytes())
         return found.hexdigest()
 
-    def embed(self, texts: Sequence[str], *, on_progress: Progress | None = None) -> Floats:
+    def embed(self, texts: Sequence[str], *, on_progress: Callable[[int], None] | None = None) -> Floats:
         """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; zero where the offset is and no word is known.
 
         Args:
@@ -90,7 +90,7 @@ class DistilledEncoder:
         return np.rint(found / _GRID) * _GRID
 
 
-def distil(teacher: SentenceEncoder, texts: Sequence[str], *, max_tokens: int, min_count: int) -> DistilledEncoder:
+def distil(teacher: Encoder, texts: Sequence[str], *, max_tokens: int, min_count: int) -> DistilledEncoder:
     """The pupil of the teacher on these public texts.
 
     Args:
