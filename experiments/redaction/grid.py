@@ -33,14 +33,15 @@ from dptext.audits.divergence.report import CHEAPEST, DEFAULT, DIRECT, PAPER, PA
 from dptext.audits.divergence.space import COMPONENTS, Projection, fit_projection, fit_tfidf_svd
 from dptext.audits.inference.sets import LINEAR, TFIDF, TextVectors, train_linear, train_tfidf
 from dptext.audits.inference.trait import infer_trait_from_releases
-from dptext.embeddings.sentence_encoder import load_sentence_encoder
+from dptext.embeddings.sentence_encoder import load_sentence_encoder, save_encoder
 from dptext.embeddings.vector_files import load_glove
 from dptext.embeddings.word_mean import WordMean
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.mechanisms.redaction.smart import SmartRedaction, SmartRedactionMechanism
-from dptext.neural.classifiers.fine_tuned import FineTuning, fine_tune, save_encoder, train_transformer
+from dptext.neural.classifiers.fine_tuned import FineTuning
+from dptext.neural.classifiers.fine_tuning import fine_tune, train_transformer
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 
