@@ -9,7 +9,7 @@ import numpy as np
 
 from dptext.types import Integers, Positions
 
-#: Word pieces of a block, largest first. One text alone costs a smallest block.
+#: Word pieces of a block, largest first. A single text needs a block of the smallest size.
 _SIZES = (1024, 512, 256, 128, 64)
 
 
@@ -37,7 +37,7 @@ def blocks(lengths: Positions, *, limit: int, factor: int) -> Iterator[Block]:
     Args:
         lengths: word pieces of each text.
         limit: word pieces that the model reads at most.
-        factor: how many times more rows a block has than on a processor.
+        factor: multiplies the rows of a block; 1 on a processor.
     """
     groups: dict[tuple[int, bool], list[int]] = {}
     for i, length in enumerate(lengths.tolist()):

@@ -16,9 +16,9 @@ def require_device(device: str) -> None:
     Raises:
         ConfigError: it is not on this machine, torch was built without it, or it is no device.
     """
-    try:  # there and back: "meta" takes tensors and computes nothing
+    try:  # to the device and back: "meta" takes tensors and computes nothing
         found = torch.ones(1, device=device).add(1).cpu().tolist()
-    except (AssertionError, ImportError, RuntimeError) as error:  # torch has one for each way to lack a device
+    except (AssertionError, ImportError, RuntimeError) as error:  # torch raises another for each way to lack a device
         raise ConfigError(
             f"Expected device={device!r} to be available here: torch cannot compute on it, use device='cpu'. "
             "A fitted model: privatize --device cpu, or load_model(folder, device='cpu')."

@@ -24,7 +24,7 @@ def load_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precisio
 
     Raises:
         MissingExtraError: the packages of the encoder are not installed.
-        ConfigError: the encoder or the device is not here, or the encoder does not do.
+        ConfigError: the encoder or the device is not here, or `load_sentence_encoder` refuses the encoder.
     """
     if name == "glove":
         return WordMean(load_glove())

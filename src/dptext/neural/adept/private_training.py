@@ -39,7 +39,7 @@ class PrivateSchedule:
     Attributes:
         sampling_rate: each step takes each record with this probability, whatever the others (Poisson sampling).
         noise_multiplier: standard deviation of the noise on the sum of gradients, in units of `gradient_clip`.
-        steps: always all of them.
+        steps: number of steps; training never stops early.
         gradient_clip: largest L2 norm of one record's gradient, over all parameters together.
         learning_rate: of Adam.
     """

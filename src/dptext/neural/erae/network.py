@@ -29,7 +29,7 @@ FIRST_OPTION = END
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Of the network.
+    """Sizes of the network.
 
     Attributes:
         n_tokens: of the vocabulary.
@@ -64,11 +64,11 @@ class ErAeNetwork(nn.Module):
         self.choose = nn.Linear(sizes.embedding, sizes.n_tokens - FIRST_OPTION)
 
     def start_from(self, vectors: Singles) -> None:
-        """Begin at public vectors of the options, at both ends: so words of similar meaning are proposed together.
+        """Initialize the words, as input and as output, by public vectors: similar words are then proposed together.
 
         Args:
-            vectors: `(options, dim)`; of their principal axes as many as a word has coordinates here. An option with
-                a vector of zeros keeps its random start.
+            vectors: of the options, `(options, dim)`. As many of their principal axes are used as a word has
+                coordinates here. An option whose vector is zero keeps its random start.
         """
         _, _, axes = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
         found = torch.from_numpy(vectors @ axes[: self.sizes.embedding].T)
@@ -80,7 +80,7 @@ class ErAeNetwork(nn.Module):
             self.choose.weight[:, :width][known] = found[known] / math.sqrt(self.sizes.embedding)
 
     def latents(self, ids: Tensor) -> Tensor:
-        """One latent for each position `(n, length, latent_dim)`; the same one at each where it is the text's."""
+        """One latent for each position `(n, length, latent_dim)`, or the text's one latent at each."""
         states, last = self.reader(self.words(ids))
         if self.sizes.latent == "text":
             whole = torch.tanh(self.to_latent(torch.cat([last[0], last[1]], dim=1)))
@@ -92,7 +92,7 @@ class ErAeNetwork(nn.Module):
         return torch.tanh(self.start(latents.mean(dim=1)))[None]
 
     def read_on(self, previous: Tensor, latents: Tensor, state: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
-        """Logits of the options `(n, steps, options)` after the words before, and the next state."""
+        """Logits of the options `(n, steps, options)` after the previous words, and the next state."""
         steps = previous.shape[1]
         places = self.places(torch.arange(first, first + steps, device=previous.device))[None]
         seen = torch.cat([self.words(previous) + places, latents], dim=2)
@@ -102,6 +102,6 @@ class ErAeNetwork(nn.Module):
 
 
 def targets_of(tokens: Tokens, records: Sequence[Record]) -> Integers:
-    """What is read and written, `(n, max_tokens)`: words, then the end at every position that is left."""
+    """What is read and written, `(n, max_tokens)`: the words, then the end at all remaining positions."""
     found = tokens.sequences(records)[:, : tokens.max_tokens]
     return np.where(found == PAD, END, found)

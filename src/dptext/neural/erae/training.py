@@ -27,12 +27,12 @@ class ErAeSchedule:
 
     Attributes:
         epochs: passes over the public texts.
-        reward_from: share of the steps that train the reconstruction alone.
-        reward: weight of the embedding reward against the reconstruction, 10 in the authors' code; 0 is without.
-        reward_words: words rewarded at each position: so many of the most probable ones, and as many random ones.
-        word_dropout: share of the words before that the writer does not see.
-        other_words: share of them that are replaced by a random word, as a private choice does.
-        unread: share of the texts for which the writer sees no latent, and learns the public language model.
+        reward_from: share of the steps, from the first, that train the reconstruction alone.
+        reward: weight of the embedding reward against the reconstruction: 10 in the authors' code, 0 for none.
+        reward_words: at each position so many of the most probable words are rewarded, and as many random ones.
+        word_dropout: share of the previous words that are hidden from the writer.
+        other_words: share of the previous words that are replaced by a random one, as a private choice does.
+        unread: share of the texts for which the writer sees no latent, so that it learns the public language model.
         batch_size: texts a step.
         learning_rate: of Adam.
     """
@@ -68,12 +68,12 @@ class StepProgress:
 def reward_loss(logits: Tensor, wanted: Tensor, vectors: Tensor, *, n_words: int, source: torch.Generator) -> Tensor:
     """The embedding reward of each position `(n,)`, as a loss: words near the wanted one gain probability.
 
-    The mean over the most probable words and the mean over as many random ones of -log p(v) * cosine(wanted, v), with
-    the cosine and p cut to [1e-5, .85]: a word above .85 gains nothing more.
+    A word v costs -log p(v) * cosine(wanted, v), with p and the cosine cut to [1e-5, .85], so that a word above .85
+    gains nothing more. The loss is the mean over the most probable words plus the mean over as many random ones.
 
     Args:
         logits: of the options, `(n, options)`.
-        wanted: the options that stand in the text, `(n,)`.
+        wanted: the options of the text, `(n,)`.
         vectors: unit vectors of the options, `(options, dim)`, zero where there is none.
         n_words: of each kind.
         source: of the random words.
@@ -106,7 +106,7 @@ def train(
         targets: of `targets_of`.
         vectors: public unit vectors of the options, for the reward.
         schedule: see there.
-        seed: of the order, of what is dropped and drawn.
+        seed: of the order, the hidden words and the random words.
         device: where the network is.
         on_progress: called some twenty times.
 
@@ -121,7 +121,7 @@ def train(
     steps = schedule.epochs * (len(targets) // size)
     slower = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, schedule.learning_rate, total_steps=max(steps, 11), pct_start=0.1
-    )  # of 10, a tenth is none
+    )  # with 10 steps or fewer the rise, a tenth of them, would have none
     network.train()
     sums, since = np.zeros(2), 0
     order: Integers = np.empty(0, np.int64)
@@ -136,7 +136,7 @@ def train(
         before = torch.cat([torch.full_like(wanted[:, :1], BEGIN), wanted[:, :-1]], dim=1)
         before = _disturbed(before, network.sizes.n_tokens, schedule, source)
         logits, _ = network.read_on(before, latents, network.begin(latents))
-        # Nothing is learnt from unknown words, and from the end more than once.
+        # Unknown words are not learnt from, and the end is learnt from once.
         counted = (wanted >= FIRST_OPTION) & ((wanted != END) | (before != END))
         flat, options = logits[counted], wanted[counted] - FIRST_OPTION
         loss = reconstruction = nn.functional.cross_entropy(flat, options)
