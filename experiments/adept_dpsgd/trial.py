@@ -33,7 +33,7 @@ from dptext.estimates import clopper_pearson
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd, AdeptDpSgdMechanism
 from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism
 from dptext.neural.adept.model import AnnotatedModel
-from dptext.neural.adept.training import Progress, Schedule, train
+from dptext.neural.adept.training import EpochProgress, Schedule, train
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Guarantee
 from dptext.sampling.noise import clip
@@ -89,7 +89,7 @@ def spoken(every: int) -> Callable[[int, int], None]:
     return lambda step, steps: say(f"step {step} of {steps}") if step % every == 0 else None
 
 
-def epochs(progress: Progress) -> None:
+def epochs(progress: EpochProgress) -> None:
     """Progress of the epochs."""
     say(f"epoch {progress.epoch} of {progress.epochs}: loss {progress.loss:.3f}, held out {progress.held_out:.3f}")
 

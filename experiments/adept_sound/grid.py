@@ -25,8 +25,7 @@ from dptext import Adept, Candidates, Fields, LabelOnly, Record, Release, privat
 from dptext.embeddings import sentence_encoder
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import AdeptCodebook
-from dptext.neural.adept import model as annotated
-from dptext.neural.adept.rewriting import best_k
+from dptext.neural.adept import best_k
 from dptext.types import Floats, Singles
 from dptext.utility.tables import baselines, utility_table
 
@@ -76,7 +75,7 @@ class Remembered:
 def remember_embeddings() -> Remembered:
     """Let every mechanism of this process use one remembering encoder."""
     encoder = Remembered()
-    annotated.load_sentence_encoder = sentence_encoder.load_sentence_encoder = lambda *_, **__: encoder
+    sentence_encoder.load_sentence_encoder = lambda *_, **__: encoder
     return encoder
 
 

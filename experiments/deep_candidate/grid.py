@@ -185,8 +185,7 @@ class Trial:
         self.position = {record.text: i for i, record in enumerate(public)}
         # Every mechanism reads the same vectors, made once; a recoder knows no epsilon, and is trained once.
         # (They are looked up by name where they are used.)
-        for module in (candidates_fit, sentence_encoder):
-            setattr(module, "load_sentence_encoder", lambda *_, **__: self.encoder)  # noqa: B010
+        setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: self.encoder)  # noqa: B010
         fit_recoder, fitted = candidates_fit.fit_recoder_for, {}
 
         def once(rest: Any, *, targets: str, **how: Any) -> Any:

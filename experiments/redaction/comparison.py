@@ -41,9 +41,7 @@ from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.mechanisms.redaction.smart import SmartRedaction
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.neural.adept import model as annotated
-from dptext.neural.adept import rewriting
-from dptext.neural.deep_candidate import fit as candidates_fit
+from dptext.neural.adept import best_k
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 
@@ -85,9 +83,8 @@ class Trial:
     def __init__(self, corpus: Corpus, out: Path) -> None:
         self.corpus, self.out = corpus, out
         self.encoder = Encoder()
-        # Every mechanism reads the same vectors, made once. (Loaders are looked up by name where they are used.)
-        for module in (candidates_fit, sentence_encoder, annotated):
-            setattr(module, "load_sentence_encoder", lambda *_, **__: self.encoder)  # noqa: B010
+        # Every mechanism reads the same vectors, made once. (The loader is looked up by name where it is used.)
+        setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: self.encoder)  # noqa: B010
         self.public = [record for side in corpus.public for record in side]
         counted = Counter(corpus.topics.get(str(record.author), REST) for record in self.public)
         self.names = [topic for topic, _ in counted.most_common() if topic not in NOT_TOPICS | {REST}][:TOPICS]
@@ -117,7 +114,7 @@ class Trial:
             first: Any = spec.fit(public=some, seed=SEED)
             self._adept = first
         model, book = self._adept.model, self._adept.codebook
-        k = rewriting.best_k(book, model, some, epsilon=spec.epsilon, label_weight=spec.label_weight, seed=SEED)
+        k = best_k(book, model, some, epsilon=spec.epsilon, label_weight=spec.label_weight, seed=SEED)
         return AdeptCodebook(spec, model, book, k)
 
     def cell(

@@ -33,13 +33,15 @@ from dptext.audits.divergence.report import CHEAPEST, DEFAULT, DIRECT, PAPER, PA
 from dptext.audits.divergence.space import COMPONENTS, Projection, fit_projection, fit_tfidf_svd
 from dptext.audits.inference.sets import LINEAR, TFIDF, TextVectors, train_linear, train_tfidf
 from dptext.audits.inference.trait import infer_trait_from_releases
-from dptext.embeddings.sentence_encoder import load_sentence_encoder, load_word_mean
-from dptext.embeddings.vectors import load_glove
+from dptext.embeddings.sentence_encoder import load_sentence_encoder, save_encoder
+from dptext.embeddings.vector_files import load_glove
+from dptext.embeddings.word_mean import WordMean
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.mechanisms.redaction.smart import SmartRedaction, SmartRedactionMechanism
-from dptext.neural.classifiers.fine_tuned import FineTuning, fine_tune, save_encoder, train_transformer
+from dptext.neural.classifiers.fine_tuned import FineTuning
+from dptext.neural.classifiers.fine_tuning import fine_tune, train_transformer
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 
@@ -83,7 +85,7 @@ class Run:
         self.public = [record for side in corpus.public for record in side]
         self.embedders = {
             "sentence": Remembering(lambda: load_sentence_encoder(precision="bfloat16"), "all-MiniLM-L6-v2", 384),
-            "glove": Remembering(lambda: load_word_mean(load_glove()), "GloVe mean", 50),
+            "glove": Remembering(lambda: WordMean(load_glove()), "GloVe mean", 50),
             "medical": Remembering(self.medical, "all-MiniLM-L6-v2 on medical topics", 384),
             "tfidf": Remembering(lambda: fit_tfidf_svd([r.text for r in self.public], seed=SEED), "TF-IDF-SVD", 128),
         }

@@ -5,8 +5,8 @@ from . import report as report
 from . import testing as testing
 from . import utility as utility
 from .audits import bounds as bounds
+from .embeddings.vector_files import load_word_vectors as load_word_vectors
 from .embeddings.vectors import WordVectors as WordVectors
-from .embeddings.vectors import load_word_vectors as load_word_vectors
 from .estimates import Estimate as Estimate
 from .ledger.books import Ledger as Ledger
 from .mechanisms.adept.dpsgd import AdeptDpSgd as AdeptDpSgd

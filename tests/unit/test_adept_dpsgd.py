@@ -17,8 +17,9 @@ from dptext.mechanism import settings
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
 from dptext.neural.adept import private_training
+from dptext.neural.adept.gradients import ClippedGradients, RecordLstm
 from dptext.neural.adept.network import Architecture, AutoEncoder, encode, shifted
-from dptext.neural.adept.private_training import ClippedGradients, PrivateSchedule, RecordLstm, sampled, train_privately
+from dptext.neural.adept.private_training import PrivateSchedule, sampled, train_privately
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.privacy import accounting
 from dptext.privacy.events import SampledGaussianEvent

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from zlib import crc32
 
 import numpy as np
@@ -60,8 +58,7 @@ class Words:
 @pytest.fixture
 def encoder(monkeypatch):
     found = Words()
-    fake = SimpleNamespace(load_sentence_encoder=lambda device: found)
-    monkeypatch.setitem(sys.modules, "dptext.embeddings.sentence_encoder", fake)
+    monkeypatch.setattr("dptext.embeddings.sentence_encoder.load_sentence_encoder", lambda *_, **__: found)
     return found
 
 

@@ -21,7 +21,8 @@ from dptext.compare.experiment import parse_experiment, read_experiment
 from dptext.compare.recommend import Asked, MeasuredTable, Recommendation, read_measured, recommend, reduced
 from dptext.compare.report import read_results
 from dptext.compare.table import read_json
-from dptext.embeddings.vectors import load_vectors, read_array
+from dptext.embeddings.npy import read_array
+from dptext.embeddings.vector_files import load_vectors
 from dptext.errors import ConfigError, DataError
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly

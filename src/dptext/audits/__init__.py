@@ -2,7 +2,7 @@
 
     >>> import numpy as np
     >>> from dptext import audits
-    >>> from dptext.sampling.selection import TopKRandomizedResponse
+    >>> from dptext.sampling.top_k import TopKRandomizedResponse
     >>> choice = TopKRandomizedResponse(epsilon=2.0, k=1, size=4)
     >>> report = audits.exact(choice, np.array([1.0, 0, 0, 0]), np.array([0, 1.0, 0, 0]), trials=1000)
     >>> round(report.epsilon_lower_bound, 6), report.refutes(audits.claim_of(choice))
@@ -15,16 +15,11 @@ its training set. `attribute` asks who wrote a release, `infer_trait` which of t
 `measure` how far apart two sets of texts are.
 """
 
-from dptext.audits.divergence.divergence import DivergenceReport, DivergenceSettings, measure, measure_vectors
-from dptext.audits.inference.authorship import (
-    AttributionRow,
-    AuthorshipReport,
-    AuthorSplit,
-    attribute,
-    attribute_releases,
-    epsilon_from_attribution,
-    split_authors,
-)
+from dptext.audits.divergence.divergence import DivergenceSettings, measure, measure_vectors
+from dptext.audits.divergence.report import DivergenceReport
+from dptext.audits.inference.attribution import AttributionRow, epsilon_from_attribution
+from dptext.audits.inference.authors import AuthorSplit, split_authors
+from dptext.audits.inference.authorship import AuthorshipReport, attribute, attribute_releases
 from dptext.audits.inference.trait import TraitReport, infer_trait, infer_trait_from_releases
 from dptext.audits.membership.attacks import Attack, Measure, MembershipResult, from_scores, shokri
 from dptext.audits.membership.lira import LiraResult, lira
@@ -37,7 +32,7 @@ from dptext.audits.membership.members import (
     split_members,
     verbatim_share,
 )
-from dptext.audits.provenance import broken_assumptions, records_digest
+from dptext.audits.provenance import broken_assumptions
 from dptext.audits.reconstruction.attack import Reconstruction, reconstruct
 from dptext.audits.reconstruction.pools import feasible, random_candidates
 from dptext.audits.report import Report
@@ -48,6 +43,7 @@ from dptext.audits.trials.density import whitebox
 from dptext.audits.trials.distinguishing import distinguish
 from dptext.audits.trials.enumeration import exact, exact_delta, exact_epsilon
 from dptext.audits.trials.pairs import Pair, worst_latents, worst_pairs
+from dptext.text.records import records_digest
 
 __all__ = [
     "Attack",

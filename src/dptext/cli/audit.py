@@ -21,7 +21,9 @@ from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, MetricEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
-from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm
+from dptext.sampling.clipping import Norm
+from dptext.sampling.float_noise import Gaussian, L2Laplace
+from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import secure, seeded

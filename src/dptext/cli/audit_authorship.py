@@ -8,13 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dptext import _validate
-from dptext.audits.inference.authorship import (
-    AuthorshipReport,
-    AuthorSplit,
-    attribute_releases,
-    release_split,
-    split_authors,
-)
+from dptext.audits.inference.authors import AuthorSplit, split_authors
+from dptext.audits.inference.authorship import AuthorshipReport, attribute_releases, release_split
 from dptext.audits.membership.members import shared_texts
 from dptext.cli.audit import REFUTED, progress
 from dptext.cli.fit import check_label_field, fitted_on

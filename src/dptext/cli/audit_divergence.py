@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dptext import report
-from dptext.audits.divergence.divergence import DivergenceReport, DivergenceSettings, measure
+from dptext.audits.divergence.divergence import DivergenceSettings, measure
+from dptext.audits.divergence.report import DivergenceReport
 from dptext.audits.divergence.space import apart, fit_tfidf_svd
 from dptext.cli.audit import progress
 from dptext.cli.progress import WatchedEncoder, say
 from dptext.cli.utility import NOT_PRIVATE
-from dptext.embeddings.vectors import Embedder, load_glove
+from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.files import Target, writing
@@ -109,19 +110,16 @@ def _attack(accuracy: str | None, confidence: float) -> Estimate | None:
 
 
 def _embedder(name: str, public: Sequence[Record], sets: tuple[list[Record], list[Record]], seed: int) -> Embedder:
-    from dptext.embeddings.sentence_encoder import load_sentence_encoder, load_word_mean
+    from dptext.embeddings.encoders import load_encoder
 
-    if name == "glove":
-        return load_word_mean(load_glove())
     if name == "tfidf":
         return fit_tfidf_svd(apart(public, *sets)[0], seed=seed)
-    if name == "sentence":
-        return WatchedEncoder(load_sentence_encoder())
-    if not Path(name).is_dir():
+    if name not in EMBEDDINGS and not Path(name).is_dir():
         raise ConfigError(
             f"Expected --embedding {name!r} to be one of {', '.join(EMBEDDINGS)}, or the folder of a sentence encoder."
         )
-    return WatchedEncoder(load_sentence_encoder(name))
+    encoder = load_encoder(name)
+    return encoder if name == "glove" else WatchedEncoder(encoder)
 
 
 def _folder(out: Path) -> None:

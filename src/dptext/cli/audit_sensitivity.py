@@ -38,10 +38,10 @@ from dptext.audits.sensitivity.scales import (
     variance_table,
 )
 from dptext.cli.terminal import bars
-from dptext.embeddings.vectors import read_array
+from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.sampling.noise import Norm, Vectors
+from dptext.sampling.clipping import Norm, Vectors
 from dptext.text.files import Target
 from dptext.text.inputs import file_error, open_input
 from dptext.types import Json

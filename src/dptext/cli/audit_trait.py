@@ -17,7 +17,7 @@ from dptext.cli.fit import check_label_field, fitted_on
 from dptext.cli.privatize import fitted
 from dptext.cli.progress import WatchedEncoder, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, needing
 from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
@@ -216,7 +216,9 @@ def _attackers(settings: Trait) -> dict[str, TrainAttacker]:
     known = standard_attackers()
     found = {ATTACKERS[name]: known[ATTACKERS[name]] for name in settings.attackers if name != TRANSFORMER}
     if TRANSFORMER in settings.attackers:
-        from dptext.neural.classifiers.fine_tuned import FineTuning, train_transformer
+        with needing("The transformer attacker", "sbert"):
+            from dptext.neural.classifiers.fine_tuned import FineTuning
+            from dptext.neural.classifiers.fine_tuning import train_transformer
 
         schedule = FineTuning(epochs=settings.epochs, top_layers=settings.top_layers)
         name = f"transformer, top layers {settings.top_layers}, epochs {settings.epochs}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dptext.cli.terminal import bars, escaped
-from dptext.embeddings.sentence_encoder import SentenceEncoder
+from dptext.embeddings.encoders import Encoder
 from dptext.types import Floats
 
 #: Called with what is done, what there is to do, and in what: "texts", "epochs, loss 2.31".
@@ -60,7 +60,7 @@ def _lines(title: str, every: float) -> Told:
 class WatchedEncoder:
     """A sentence encoder that tells how far it is; an `Embedder`."""
 
-    encoder: SentenceEncoder
+    encoder: Encoder
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from rich.table import Table
 from dptext.cli.fit import chosen_seed
 from dptext.cli.progress import WatchedEncoder, counted, say
 from dptext.cli.terminal import plain_console
-from dptext.embeddings.vectors import Embedder
+from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings

@@ -27,14 +27,18 @@ from typing import Final
 import numpy as np
 
 from dptext.audits.inference.attribution import AttributionRow
-from dptext.audits.inference.authorship import attribute_releases, split_authors
+from dptext.audits.inference.authors import split_authors
+from dptext.audits.inference.authorship import attribute_releases
 from dptext.audits.membership.attacks import shokri
 from dptext.audits.membership.members import split_members, train_on
 from dptext.audits.report import Report
 from dptext.audits.trials.distinguishing import distinguish
 from dptext.compare.corpora import Corpus
 from dptext.compare.experiment import Measures
-from dptext.embeddings.vectors import Embedder, load_vectors, load_word_vectors
+from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.encoders import load_encoder
+from dptext.embeddings.vector_files import load_vectors
+from dptext.embeddings.word_mean import WordMean
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.mechanism import Mechanism
@@ -49,7 +53,6 @@ from dptext.utility.stylometry import StyleSpace
 #: Releases of any records, drawn by a seed; what attacks on training sets need.
 Transform = Callable[[Sequence[Record], int], Sequence[Release[str]]]
 
-_GLOVE_WORDS: Final = 50_000
 _REMEMBERED: Final = 50_000
 _NAMES: Final = {"character n-grams": "ngrams", "sentence encoder": "encoder"}
 
@@ -142,17 +145,7 @@ class _Remembering:
 
 
 def _load_embedder(name: str) -> Embedder:
-    try:
-        from dptext.embeddings import sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"embedder={name!r} needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[sbert]'"
-        ) from error
-    if name == "sentence":
-        return sentence_encoder.load_sentence_encoder()
-    return sentence_encoder.load_word_mean(
-        load_word_vectors(name, _GLOVE_WORDS) if name == "glove" else load_vectors(name)
-    )
+    return load_encoder(name) if name in {"sentence", "glove"} else WordMean(load_vectors(name))
 
 
 def measured(released: Released, corpus: Corpus, measures: Measures, lens: Lens, *, seed: int) -> list[Number]:

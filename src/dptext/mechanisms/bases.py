@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Generic, NoReturn, Self, TypeVar
 
-from dptext.embeddings.vectors import WordVectors, save_word_vectors
+from dptext.embeddings.saved_vectors import save_word_vectors
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
 from dptext.privacy import accounting

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import Embedder
+from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.sampling.bootstrap import bootstrap

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptext.embeddings.vectors import Embedder
+from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text import tokens as text

@@ -68,7 +68,7 @@ from dptext.audits.divergence.report import (
 from dptext.audits.divergence.space import COMPONENTS, apart, fit_projection
 from dptext.audits.inference.authors import embed_distinct
 from dptext.audits.subjects import Progress
-from dptext.embeddings.vectors import Embedder
+from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.text.records import Record

@@ -14,7 +14,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.features import load_sklearn
-from dptext.embeddings.vectors import Embedder
+from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize

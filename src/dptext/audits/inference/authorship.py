@@ -46,7 +46,7 @@ from dptext.audits.inference.authors import (
 from dptext.audits.membership.members import shared_texts
 from dptext.audits.report import Report
 from dptext.audits.subjects import Progress
-from dptext.embeddings.vectors import Embedder
+from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.sampling.randomness import Randomness, seeded

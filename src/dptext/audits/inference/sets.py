@@ -18,7 +18,7 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.features import load_sklearn
 from dptext.audits.inference.authors import embed_distinct
-from dptext.embeddings.vectors import Embedder
+from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.privacy.names import normal_form
 from dptext.text.records import Record

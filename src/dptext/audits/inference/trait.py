@@ -38,7 +38,7 @@ from dptext.audits.inference.sets import Attacker, SetSplit, TextVectors, TrainA
 from dptext.audits.membership.members import shared_texts
 from dptext.audits.roc import area_interval, check_scores
 from dptext.audits.subjects import Progress
-from dptext.embeddings.vectors import Embedder
+from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.mechanism import Mechanism

@@ -16,7 +16,7 @@ from dptext.audits.trials.pairs import check_neighbours
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import bonferroni, clopper_pearson_lower
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
-from dptext.sampling.noise import directions
+from dptext.sampling.float_draws import directions
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.records import Record
 from dptext.types import Floats

@@ -29,7 +29,8 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.estimates import MAX_TRIALS, Estimate, clopper_pearson
 from dptext.privacy.curves import up
-from dptext.sampling.noise import Norm, Vectors, clip, finite, sensitivity
+from dptext.sampling.clipping import Norm, Vectors, clip, finite
+from dptext.sampling.noise import sensitivity
 from dptext.types import Floats
 
 #: The published simulation: authors' code of Habernal 2021 (habernal/emnlp2021-differential-privacy-nlp).

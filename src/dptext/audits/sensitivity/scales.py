@@ -4,7 +4,7 @@ Papers print the variance of their noise, or an epsilon from a formula that does
 
     >>> from dptext.audits.sensitivity.scales import classical_limit, true_gaussian_epsilon, variance_table
     >>> from dptext.audits.sensitivity.claims import Claim
-    >>> from dptext.sampling.noise import Norm
+    >>> from dptext.sampling.clipping import Norm
     >>> row = variance_table([1.0], [0.25])[0]
     >>> [round(epsilon, 2) for epsilon in (row.claimed_epsilon, row.true_epsilons[0], row.gaussian_epsilon)]
     [5.66, 32.0, 24.38]
@@ -24,7 +24,7 @@ from dptext import _validate
 from dptext.audits.sensitivity.claims import Claim
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta, gaussian_epsilon, up
-from dptext.sampling.noise import Norm
+from dptext.sampling.clipping import Norm
 
 #: The variances of the noise in ADePT's experiments (Krishna et al. 2021, figure 1).
 ADEPT_VARIANCES = (0.25, 0.5, 0.6, 0.75, 0.85, 1.0)

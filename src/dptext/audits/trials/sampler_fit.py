@@ -17,7 +17,7 @@ from scipy.stats import binom
 
 from dptext.audits.subjects import sample
 from dptext.mechanism import VectorNoise
-from dptext.sampling.noise import directions
+from dptext.sampling.float_draws import directions
 from dptext.sampling.randomness import Randomness
 from dptext.types import Floats
 

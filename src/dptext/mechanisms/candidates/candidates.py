@@ -29,8 +29,9 @@ from typing import Literal, Self, assert_never
 import numpy as np
 
 from dptext import _validate
+from dptext.embeddings.embedder import ALONE
 from dptext.embeddings.likeness import GRID, STEPS
-from dptext.embeddings.vectors import ALONE, read_array
+from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
@@ -39,9 +40,10 @@ from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, Ranker, Sav
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
+from dptext.sampling.exponential import Exponential
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import Randomness
-from dptext.sampling.selection import Exponential, TopKRandomizedResponse
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault

@@ -23,6 +23,7 @@ import numpy as np
 from scipy import sparse
 
 from dptext import _validate
+from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
@@ -119,9 +120,7 @@ class LabelOnly(OneEpsilon):
     def _medoids(self, texts: Sequence[Sequence[str]]) -> list[str]:
         every = [text for found in texts for text in found]
         if self.embedder == "sentence":
-            from dptext.embeddings.sentence_encoder import load_sentence_encoder  # noqa: PLC0415 (loads torch)
-
-            vectors: Floats | sparse.csr_array = load_sentence_encoder().embed(every)
+            vectors: Floats | sparse.csr_array = load_encoder("sentence").embed(every)
         else:
             vectors = tfidf_vectors(every)
         ends = np.cumsum([len(found) for found in texts]).tolist()

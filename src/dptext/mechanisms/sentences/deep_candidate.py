@@ -20,22 +20,22 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import ALONE
-from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.embeddings.embedder import ALONE
+from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
+from dptext.sampling.exponential import Exponential, PermuteAndFlip
 from dptext.sampling.randomness import Randomness
-from dptext.sampling.selection import Exponential, PermuteAndFlip
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.deep_candidate.fit import FittedCandidates, Settings
+    from dptext.neural.deep_candidate import CandidateSettings, FittedCandidates
 
 
 UTILITIES = ("lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed")
@@ -252,8 +252,8 @@ class DeepCandidate:
         return DeepCandidateMechanism(self, fitted)
 
     @property
-    def _settings(self) -> Settings:
-        found: Settings = _neural().Settings(
+    def _settings(self) -> CandidateSettings:
+        found: CandidateSettings = _neural().CandidateSettings(
             epsilon=self.epsilon,
             labels=self.labels,
             utility=self.utility,
@@ -292,13 +292,9 @@ class DeepCandidate:
 
 
 def _neural() -> ModuleType:
-    try:
-        from dptext.neural.deep_candidate import fit as candidates_fit  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"DeepCandidate needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"
-        ) from error
-    return candidates_fit
+    with needing("DeepCandidate", "neural", "sbert"):
+        from dptext.neural import deep_candidate  # noqa: PLC0415 (an extra, slow to load)
+    return deep_candidate
 
 
 class DeepCandidateMechanism(FittedMechanism[DeepCandidate]):

@@ -17,10 +17,12 @@ import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.nearest import NearestWords
-from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors
+from dptext.embeddings.saved_vectors import load_saved_word_vectors
+from dptext.embeddings.vector_files import load_word_vectors
+from dptext.embeddings.vectors import WordVectors
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import NoGuarantee, OnWords
-from dptext.sampling.noise import coordinate_laplace
+from dptext.sampling.grid_noise import coordinate_laplace
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
 from dptext.text.batches import Batch, Releases

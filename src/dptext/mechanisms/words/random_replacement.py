@@ -14,7 +14,8 @@ from typing import Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import load_saved_word_vectors, load_word_vectors
+from dptext.embeddings.saved_vectors import load_saved_word_vectors
+from dptext.embeddings.vector_files import load_word_vectors
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import NoGuarantee, OnWords
 from dptext.sampling.discrete import uniform_below

@@ -22,7 +22,9 @@ import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.likeness import GRID, STEPS, on_grid
-from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors
+from dptext.embeddings.saved_vectors import load_saved_word_vectors
+from dptext.embeddings.vector_files import load_word_vectors
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.mechanism import Learns, Traits
@@ -31,8 +33,8 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.discrete import uniform_below
+from dptext.sampling.exponential import Exponential
 from dptext.sampling.randomness import Randomness
-from dptext.sampling.selection import Exponential
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
