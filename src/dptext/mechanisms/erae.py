@@ -26,7 +26,6 @@ from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, OnProgress, Remarks, Traits
 from dptext.mechanisms.bases import FittedMechanism, OneUnit
-from dptext.neural.erae import StepProgress
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
@@ -40,7 +39,7 @@ from dptext.text.records import Record
 from dptext.types import Floats, Int32s, Integers
 
 if TYPE_CHECKING:
-    from dptext.neural.erae import ErAeModel, ErAeSettings
+    from dptext.neural.erae import ErAeModel, ErAeSettings, StepProgress
 
 
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
