@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dptext.compare.experiment import PARTS, CorpusPlan, Source
+from dptext.compare.corpus_plans import PARTS, CorpusPlan, Source
 from dptext.errors import ConfigError
 from dptext.text.records import Fields, Record, read_records, require_labels
 from dptext.text.samples import sample_records
@@ -50,11 +50,12 @@ class Corpus:
         return {part: {"records": len(found), "digest": _digest(found)} for part, found in self.parts().items()}
 
 
-def load_corpus(plan: CorpusPlan, *, seed: int) -> Corpus:
+def load_corpus(name: str, plan: CorpusPlan, *, seed: int) -> Corpus:
     """Read, choose, split and cut.
 
     Args:
-        plan: of the corpus.
+        name: of the corpus.
+        plan: what the experiment says of it.
         seed: of splits and limits.
 
     Raises:
@@ -62,43 +63,42 @@ def load_corpus(plan: CorpusPlan, *, seed: int) -> Corpus:
         DataError: a record cannot be read, and the plan does not leave such records out.
     """
     rng = np.random.default_rng(seed)
-    whole = [] if plan.common is None else _shuffled(_distinct(_read(plan, plan.common), set()), rng)
-    ends = np.cumsum([plan.shares.get(part, 0.0) for part in PARTS])
+    whole = [] if plan.common is None else _shuffled(_distinct(_read(name, plan, plan.common), set()), rng)
+    shares = plan.drawn
+    ends = np.cumsum([shares.get(part, 0.0) for part in PARTS])
     parts: dict[str, list[Record]] = {}
     known: set[str] = set()
     for part, end in zip(PARTS, ends.tolist(), strict=True):
-        if part in plan.shares:
-            begin = end - plan.shares[part]
+        if part in shares:
+            begin = end - shares[part]
             given = whole[round(begin * len(whole)) : round(end * len(whole))]
-            limit = 0 if plan.common is None else round(plan.common.limit * plan.shares[part])
+            limit = round(plan.limit * shares[part])
         else:
-            given = _shuffled(_read(plan, plan.sources[part]), rng)
+            given = _shuffled(_read(name, plan, plan.sources[part]), rng)
             limit = plan.sources[part].limit
         found = _distinct(_shortened(_pieces(plan, given), plan.max_tokens), known)
         parts[part] = found[:limit] if limit else found
         known |= {_key(record.text) for record in parts[part]}
         if not parts[part]:
             raise ConfigError(
-                f"Expected records in the part {part!r} of [corpora.{plan.name}], found none: look at its path, where "
-                "and limit; texts that an earlier part has are left out."
+                f"Expected records in the part {part!r} of [corpora.{name}], found none: look at its path, where "
+                "and limit. Texts that an earlier part has are left out."
             )
     numbered = {
         part: tuple(replace(record, id=str(i)) for i, record in enumerate(found)) for part, found in parts.items()
     }
-    labels = _labels(plan, numbered)
-    return Corpus(plan.name, numbered["public"], numbered["private"], numbered["test"], labels, bool(plan.author))
+    labels = _labels(name, plan, numbered)
+    return Corpus(name, numbered["public"], numbered["private"], numbered["test"], labels, bool(plan.author))
 
 
-def _read(plan: CorpusPlan, source: Source) -> list[Record]:
+def _read(name: str, plan: CorpusPlan, source: Source) -> list[Record]:
     if source.sample:
         found: Iterable[Record] = sample_records(source.sample)
-        if source.where:
-            raise ConfigError(f"Expected no where in [corpora.{plan.name}] with sample: its texts have no fields.")
         return [
             replace(r, label=r.label if plan.label else None, author=r.author if plan.author else None) for r in found
         ]
-    fields = Fields(text=plan.text, label=plan.label, author=plan.author, keep=tuple(source.where))
-    advice = f'Repair it, or skip such records: on_error = "skip" in [corpora.{plan.name}].'
+    fields = Fields(text=plan.text, label=plan.label or None, author=plan.author or None, keep=tuple(source.where))
+    advice = f'Repair it, or skip such records: on_error = "skip" in [corpora.{name}].'
     read = read_records(source.path, fields, on_error=plan.on_error, advice=advice)
     chosen = (record for record in read if _matches(record.kept, source.where))
     return [replace(record, kept={}) for record in chosen]
@@ -142,13 +142,13 @@ def _shortened(records: Iterable[Record], most: int) -> Iterator[Record]:
         yield replace(record, text=detokenize(cut(lines, most))) if long else record
 
 
-def _labels(plan: CorpusPlan, parts: Mapping[str, Sequence[Record]]) -> tuple[str, ...]:
-    if plan.labels is None:
+def _labels(name: str, plan: CorpusPlan, parts: Mapping[str, Sequence[Record]]) -> tuple[str, ...]:
+    if not plan.label:
         return ()
     found = plan.labels or tuple(sorted({record.label for record in parts["public"] if record.label is not None}))
     if len(found) < 2:
         raise ConfigError(
-            f"Expected at least two labels in the public part of [corpora.{plan.name}], found {len(found)}: name the "
+            f"Expected at least two labels in the public part of [corpora.{name}], found {len(found)}: name the "
             "field of the label, or leave it out."
         )
     for part, records in parts.items():

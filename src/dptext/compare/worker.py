@@ -20,18 +20,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final
 
+from dptext.compare.cell_data import cell_data
+from dptext.compare.cell_run import Outcome, run_cell
 from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus, load_corpus
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.measure import Lens
-from dptext.compare.rows import Outcome, cell_data, run_cell
+from dptext.compare.lens import Lens
+from dptext.compare.stored import CELLS
 from dptext.compare.table import write_json
 from dptext.errors import ConfigError, DPTextError
 from dptext.types import Json
 
 INTERNAL_ERROR: Final = 70
 OUT_OF_MEMORY: Final = 71
-CELLS: Final = "cells"
 #: How a message says that there was no room for a cell.
 NO_ROOM: Final = "MemoryError: the cell needs more memory than a worker may take. Give it more with --memory."
 
@@ -63,7 +64,7 @@ class Worker:
     def __init__(self, opening: Opening) -> None:
         self._opening = opening
         self._experiment: Experiment = parse_experiment(opening.toml)
-        self._lens = Lens(self._experiment.measures)
+        self._lens = Lens(self._experiment.settings.embedder)
         self._corpus: Corpus | None = None
 
     def run(self, cell: Cell, signature: str) -> dict[str, Json]:
@@ -98,7 +99,7 @@ class Worker:
     def _loaded(self, name: str) -> Corpus:
         if self._corpus is None or self._corpus.name != name:
             self._corpus = None  # two at once would need twice the memory
-            found = load_corpus(self._experiment.corpus(name), seed=self._experiment.seed)
+            found = load_corpus(name, self._experiment.corpora[name], seed=self._experiment.seed)
             if found.described() != self._opening.corpora[name]:
                 raise ConfigError(
                     f"Expected the corpus {name!r} to be as it was when the run began: a file has changed since. Put "

@@ -175,7 +175,7 @@ def _lines(svg: ET.Element, panel: Panel, up: _Scale, right: float) -> None:
         lowest -= _LINE
     for label, (place, name, line) in zip(labels, found, strict=True):
         group = ET.SubElement(svg, "g", {"class": "reference"})
-        top, bottom = up(line.at_most), up(line.at_least)
+        top, bottom = up(line.high), up(line.low)
         box = {"x": f"{_LEFT:.1f}", "y": f"{top:.1f}", "width": f"{right - _LEFT:.1f}"}
         ET.SubElement(group, "rect", {"class": "band", **box, "height": f"{max(bottom - top, 0):.1f}"})
         _line(group, "level", _LEFT, place, right, place, dashes.get(name, ""))
@@ -197,7 +197,7 @@ def _series(svg: ET.Element, series: Series, offset: float, across: _Scale, up: 
         ET.SubElement(group, "polyline", {"class": "series", "points": " ".join(on)})
     for x, point in zip(places, series.points, strict=True):
         number = point.measured
-        if number.low is not None and number.high is not None:
+        if number.interval:
             _line(group, "bar", x, up(number.low), x, up(number.high))
             for end in (number.low, number.high):
                 _line(group, "bar", x - _CAP, up(end), x + _CAP, up(end))
