@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +25,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from dptext import Candidates, Fields, LabelOnly, Record, Release, privatize, read_records
+from dptext import Candidates, LabelOnly, Record, Release, privatize
 from dptext.audits.membership.attacks import from_scores
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.estimates import clopper_pearson
@@ -40,6 +39,9 @@ from dptext.sampling.noise import clip
 from dptext.sampling.randomness import seeded
 from dptext.types import Json
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY, baselines, utility_table
+
+sys.path.append(str(Path(__file__).parents[1]))
+from common import utterances, write_json
 
 SEED = 20250101
 DELTA = 1e-5
@@ -56,18 +58,6 @@ TUNED = {
     "latent_dim": int,
     "hidden": int,
 }
-
-
-def load() -> list[Record]:
-    """The distinct utterances; exits with 2 where the corpus is absent."""
-    path = Path(os.environ.get("DPTEXT_DATA", "../shared/data")) / "snips" / "snips.jsonl.gz"
-    if not path.is_file():
-        print(f"Expected {path}: set DPTEXT_DATA to the folder of the corpora.", file=sys.stderr)
-        raise SystemExit(2)
-    distinct: dict[str, Record] = {}
-    for record in read_records(path, Fields(text="text", label="label")):
-        distinct.setdefault(record.text, record)
-    return list(distinct.values())
 
 
 def split(records: Sequence[Record], n: int) -> tuple[list[Record], list[Record], list[Record]]:
@@ -210,7 +200,7 @@ def main() -> int:
     given = parser.parse_args()
     torch.set_num_threads(1)
     wanted = given.only.split(",")
-    public, members, others = split(load(), given.private)
+    public, members, others = split(utterances("snips"), given.private)
     labels = tuple(sorted({str(record.label) for record in public}))
     tuned = {name: getattr(given, name) for name in TUNED if getattr(given, name) is not None}
     base = replace(AdeptDpSgd(given.release_epsilon, labels, max_tokens=20, epochs=40, delta=DELTA), **tuned)
@@ -256,11 +246,11 @@ def main() -> int:
         say(f"{name}: {json.dumps(row, indent=1)}")
         told = {"private": given.private, "rounds": given.rounds, "release_epsilon": given.release_epsilon, **tuned}
         kept = {"settings": told, **row}
-        (given.out / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+        write_json(given.out / f"{name}.json", kept)
     table = utility_table(
         rows, private=members[:SHOWN], test=others[:SHOWN], embedder=load_sentence_encoder(), seed=SEED
     )
-    (given.out / "table.json").write_text(json.dumps(table.to_dict(), indent=1) + "\n", "utf-8")
+    write_json(given.out / "table.json", table.to_dict())
     print(
         f"\nThe first {SHOWN} members. label_only and candidates at epsilon {given.release_epsilon:g}, all of it; what "
         f"the others spent on training besides is not in their titles.\n\n{table.to_markdown()}"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from corpus import SEED, Corpus, Remembering, Sides, read_pair
-from grid import TARGET, write
+from cells import TARGET
+from corpus import SEED, Corpus, Sides, read_pair
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
@@ -47,6 +48,9 @@ from dptext.neural.deep_candidate import fit as candidates_fit
 from dptext.runs.specs import AnySpec
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
+
+sys.path.append(str(Path(__file__).parents[1]))
+from common import Remembering, write_json
 
 #: Topics that are told apart: those with the most sentences, cancer aside; what an abstract of "general" pathology is
 #: about (C23) is no topic.
@@ -71,21 +75,12 @@ def rows() -> dict[str, dict[str, AnySpec]]:
     }
 
 
-class Encoder(Remembering):
-    """With what mechanisms ask of a sentence encoder."""
-
-    def __init__(self) -> None:
-        encoder = load_sentence_encoder(precision="bfloat16")
-        super().__init__(lambda: encoder, encoder.name, encoder.dim)
-        self.digest = encoder.digest
-
-
 class Trial:
     """A corpus, its topics, and the cells that are finished."""
 
     def __init__(self, corpus: Corpus, out: Path) -> None:
         self.corpus, self.out = corpus, out
-        self.encoder = Encoder()
+        self.encoder = Remembering(lambda: load_sentence_encoder(precision="bfloat16"))
         # Every mechanism reads the same vectors, made once. (Loaders are looked up by name where they are used.)
         for module in (candidates_fit, sentence_encoder, annotated):
             setattr(module, "load_sentence_encoder", lambda *_, **__: self.encoder)  # noqa: B010
@@ -156,7 +151,7 @@ class Trial:
             "samples": [[a.text, b.output] for a, b in zip(sides[0][0][:4], attacked[0][:4], strict=True)],
             "seconds": time.process_time() - began,
         }
-        write(path, found)
+        write_json(path, found)
         adaptive = {k: round(v["value"], 3) for k, v in found["attacks"].items() if k.endswith("adaptive")}
         print(name, setting, adaptive, found["topics"], f"{found['seconds']:.0f} s of processor time", flush=True)
         self.encoder.forget(self.corpus.originals)

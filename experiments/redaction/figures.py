@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from grid import ATTACKERS, CONFIDENCE, PLANE_LEVELS, TRANSFORMER, Cells, Mode, estimate
+from cells import ATTACKERS, CONFIDENCE, PLANE_LEVELS, TRANSFORMER, Cells, Mode, estimate
 
 from dptext.audits.divergence.density_ratio import CertifiedBound
 from dptext.audits.divergence.epsilon import Direct, Line
