@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal
 
+from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record, Release
@@ -21,6 +22,11 @@ class VectorWords(WordMetric):
     """Released vectors are made from released texts, so that they cost nothing."""
 
     output: Literal["text", "embedding", "both"] = "both"
+
+    @property
+    def traits(self) -> Traits:
+        text, vectors = self.output != "embedding", self.output != "text"
+        return Traits(learns=Learns.NOTHING, releases_text=text, releases_vectors=vectors)
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> VectorMechanism:
         same = {each.name: getattr(self, each.name) for each in fields(WordMetric) if each.init}

@@ -28,7 +28,7 @@ import yelp
 from dptext.audits.inference.authors import ENCODER, NGRAMS
 from dptext.audits.inference.authorship import attribute_releases
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
-from dptext.mechanism import Mechanism
+from dptext.mechanism import Mechanism, Spec
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.erae import ErAe
@@ -36,7 +36,6 @@ from dptext.mechanisms.words.random_replacement import RandomReplacement
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs.models import load_model, save_model
-from dptext.runs.specs import AnySpec
 from dptext.sampling.randomness import secure
 from dptext.text.records import Record, Release
 from dptext.text.tokens import cut, detokenize, sentences, tokenize
@@ -127,9 +126,9 @@ def split(posts: dict[str, list[str]], *, training: int, attacked: int, tokens: 
     return Corpus(public, *parts)
 
 
-def rows(sizes: Sizes) -> dict[str, tuple[AnySpec, str]]:
+def rows(sizes: Sizes) -> dict[str, tuple[Spec, str]]:
     """Every mechanism by its name in the table, and the network it shares; "" where it has its own or none."""
-    found: dict[str, tuple[AnySpec, str]] = {}
+    found: dict[str, tuple[Spec, str]] = {}
     for epsilon in (12.0, 9.0, 10.0, 11.0, 13.0, 14.0):
         found[f"ER-AE, two_set {epsilon:g}"] = (sizes.erae(epsilon, choice="two_set"), "reward")
     found["ER-AE, two_set_sampled 12"] = (sizes.erae(12.0, choice="two_set_sampled"), "reward")
@@ -161,7 +160,7 @@ class Run:
         self.encoder = Remembering(lambda: load_sentence_encoder(precision="bfloat16"))
         self.style = StyleSpace.fit(corpus.public)
 
-    def fitted(self, spec: AnySpec, network: str) -> Mechanism[str]:
+    def fitted(self, spec: Spec, network: str) -> Mechanism[str]:
         """The mechanism of a row."""
         if isinstance(spec, Adept):
             return spec.fit(public=self.corpus.public[:: max(1, len(self.corpus.public) // ADEPT_TEXTS)], seed=SEED)
@@ -245,7 +244,7 @@ class Run:
         """Records with a random row each."""
         return zip(records, source.integers(0, size, len(records)).tolist(), strict=True)
 
-    def mechanism(self, name: str, spec: AnySpec, network: str) -> None:
+    def mechanism(self, name: str, spec: Spec, network: str) -> None:
         """One row."""
         if (self.out / f"{name.replace(' ', '_').replace(',', '')}.json").exists():
             return

@@ -34,7 +34,7 @@ from dptext.audits.inference.sets import LINEAR, TFIDF, train_linear, train_tfid
 from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
-from dptext.mechanism import Mechanism
+from dptext.mechanism import Mechanism, Spec
 from dptext.mechanisms.adept.sound import Adept, AdeptCodebook
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
@@ -45,7 +45,6 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.neural.adept import model as annotated
 from dptext.neural.adept import rewriting
 from dptext.neural.deep_candidate import fit as candidates_fit
-from dptext.runs.specs import AnySpec
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 
@@ -60,7 +59,7 @@ REST = "rest"
 ADEPT_TEXTS = 4000
 
 
-def rows() -> dict[str, dict[str, AnySpec]]:
+def rows() -> dict[str, dict[str, Spec]]:
     """Settings by mechanism; those nearest to the target are shown."""
     adept = Adept(10.0, hidden=128, epochs=4, codebook_size=1000)
     return {
@@ -96,7 +95,7 @@ class Trial:
         found = self.corpus.topics.get(str(record.author), REST)
         return found if found in self.names else REST
 
-    def fitted(self, spec: AnySpec) -> Mechanism[str]:
+    def fitted(self, spec: Spec) -> Mechanism[str]:
         """On public text; one auto-encoder for all epsilons."""
         if isinstance(spec, SmartRedaction):
             return spec.fit(public=self.public)
@@ -218,7 +217,7 @@ class Trial:
 
         self.cell("label_only", f"{epsilon:g}", release, lambda _, found: [str(one.label) for one in found])
 
-    def mechanism(self, name: str, setting: str, spec: AnySpec) -> None:
+    def mechanism(self, name: str, setting: str, spec: Spec) -> None:
         """One row."""
         if (self.out / f"{name.replace(' ', '_').replace(',', '')}-{setting}.json").exists():
             return

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -25,14 +26,81 @@ from dptext.text.records import Output_co, Record, Release
 from dptext.types import Floats, Json
 
 
+class Learns(StrEnum):
+    """The texts that `Spec.fit` learns from.
+
+    NOTHING: no text; it reads public word vectors at most, or loads an installed tagger. PUBLIC: `public`. PRIVATE:
+    `public` and then `private`, and the guarantee counts that training. EITHER: `public` or `private`, without any
+    protection of the latter.
+    """
+
+    NOTHING = "nothing"
+    PUBLIC = "public"
+    PRIVATE = "private"
+    EITHER = "either"
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a spec with these settings learns from, reads and releases: declared by the spec, guessed by nobody.
+
+    Attributes:
+        learns: the texts that `fit` learns from.
+        takes_pool: whether `fit` takes public candidates as `pool`.
+        trains: whether `fit` takes long, and so a callback `on_progress` (see `FitProgress`).
+        labels: the public set of the labels that are privatized; releases carry labels if there are any.
+        reads_labels: whether the label of a private record is read.
+        learns_labels: whether `fit` reads the labels of public records although releases carry none.
+        releases_text: whether releases carry text.
+        releases_vectors: whether releases carry vectors.
+        keeps_words: whether words leave as they are because the settings ask for it. Such a spec states no pure
+            epsilon.
+    """
+
+    learns: Learns = Learns.PUBLIC
+    takes_pool: bool = False
+    trains: bool = False
+    labels: tuple[str, ...] = ()
+    reads_labels: bool = False
+    learns_labels: bool = False
+    releases_text: bool = True
+    releases_vectors: bool = False
+    keeps_words: bool = False
+
+    @property
+    def releases_labels(self) -> bool:
+        """Whether releases carry labels."""
+        return bool(self.labels)
+
+    @property
+    def takes_private(self) -> bool:
+        """Whether `fit` takes private records as `private`."""
+        return self.learns in (Learns.PRIVATE, Learns.EITHER)
+
+
+@dataclass(frozen=True, slots=True)
+class FitProgress:
+    """How far a fit has come.
+
+    Attributes:
+        done: steps done, from 1.
+        total: steps in all, or at most.
+        unit: what is counted, in the plural.
+        note: losses, where no private text had a part in them.
+    """
+
+    done: int
+    total: int
+    unit: str
+    note: str = ""
+
+
+OnProgress = Callable[[FitProgress], None]
+
+
 @runtime_checkable
 class Spec(Protocol):
-    """Public settings of a mechanism. Every field may be printed, logged and stored.
-
-    Two names of fields say what a release holds: `labels` is the public set of the labels that are privatized, and
-    `output`, without which it is "text", is one of "text", "embedding" and "both". A property `keeps_words` that is
-    true says that words leave as they are because the settings ask for it; such a spec states no pure epsilon.
-    """
+    """Public settings of a mechanism. Every field may be printed, logged and stored."""
 
     @property
     def kind(self) -> str:
@@ -42,6 +110,11 @@ class Spec(Protocol):
     @property
     def units(self) -> tuple[Unit, ...]:
         """The units that `guarantee` can speak of with these settings, smallest first."""
+        ...
+
+    @property
+    def traits(self) -> Traits:
+        """What it learns from, reads and releases with these settings."""
         ...
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
@@ -65,7 +138,10 @@ class Spec(Protocol):
         ...
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> Mechanism[str]:
-        """The mechanism, made from public data only; `seed` fixes what is random in the making."""
+        """The mechanism, made from public data only; `seed` fixes what is random in the making.
+
+        Traits say which further arguments there are: `private`, `pool`, `on_progress`.
+        """
         ...
 
     def load(self, folder: Path) -> Mechanism[str]:
@@ -148,6 +224,41 @@ class HasLatent(VectorNoise, Protocol):
 
 
 @runtime_checkable
+class HasTraining(Protocol):
+    """A spec whose guarantee counts a training on private text."""
+
+    def training_guarantee(self) -> Guarantee:
+        """What the trained model alone guarantees."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What should be read beside a guarantee.
+
+    Attributes:
+        text: plain sentences.
+        numbers: by name; None where what they are measured on is not installed.
+    """
+
+    text: str
+    numbers: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@runtime_checkable
+class HasRemarks(Protocol):
+    """A spec of which an epsilon alone says too little."""
+
+    def remarks(self) -> Remarks:
+        """What should be read beside its guarantee.
+
+        Raises:
+            ConfigError: what the settings name, such as a file of vectors, cannot be read.
+        """
+        ...
+
+
+@runtime_checkable
 class HasMetric(Protocol):
     """A mechanism whose guarantee is a multiple of a public distance."""
 
@@ -156,46 +267,26 @@ class HasMetric(Protocol):
         ...
 
 
+def setting_fields(spec: Spec | type[Spec]) -> tuple[Field[Any], ...]:
+    """The fields of a spec that are settings, in their order."""
+    found = fields(spec)  # type: ignore[arg-type]  # every spec is a dataclass; check_mechanism checks it
+    return tuple(each for each in found if each.init)
+
+
 def settings(spec: Spec) -> dict[str, Json]:
     """A spec as JSON-able data, `kind` first, then its fields; made only of public settings."""
     values: dict[str, Json] = {"kind": spec.kind}
-    for field in fields(spec):  # type: ignore[arg-type]  # every spec is a dataclass; check_mechanism checks it
-        if field.init:
-            value = getattr(spec, field.name)
-            if field.name == "mechanism":  # of a spec that goes on where another ends
-                value = settings(value)
-            values[field.name] = list(value) if isinstance(value, tuple) else value
+    for each in setting_fields(spec):
+        value = getattr(spec, each.name)
+        if isinstance(value, Spec):  # of a spec that goes on where another ends
+            value = settings(value)
+        values[each.name] = list(value) if isinstance(value, tuple) else value
     return values
-
-
-def releases_labels(spec: Spec) -> bool:
-    """Whether releases carry labels: a spec that privatizes them has a field `labels` with their public set."""
-    return bool(getattr(spec, "labels", ()))
-
-
-def reads_labels(spec: Spec) -> bool:
-    """Whether the label of a private record is read: not where a spec has a property `reads_labels` that says no."""
-    return releases_labels(spec) and bool(getattr(spec, "reads_labels", True))
-
-
-def learns_labels(spec: Spec) -> bool:
-    """Whether `fit` reads the labels of public records although releases carry none: a property that says so."""
-    return bool(getattr(spec, "learns_labels", False))
-
-
-def releases_text(spec: Spec) -> bool:
-    """Whether releases carry text: not where a spec with a field `output` says "embedding"."""
-    return getattr(spec, "output", "text") != "embedding"
-
-
-def releases_vectors(spec: Spec) -> bool:
-    """Whether releases carry vectors: a spec that releases them has a field `output`, "embedding" or "both"."""
-    return getattr(spec, "output", "text") in ("embedding", "both")
 
 
 def output_fault(spec: Spec, releases: Iterable[Release[object]]) -> str | None:
     """How releases differ from what the spec promises, or None."""
-    text, vector = releases_text(spec), releases_vectors(spec)
+    text, vector = spec.traits.releases_text, spec.traits.releases_vectors
     for release in releases:
         if (release.vector is not None) != vector:
             return f"{spec.kind} promises {'a' if vector else 'no'} vector with each release"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dptext.embeddings.vectors import HIDDEN
-from dptext.runs.specs import SPECS
+from dptext.mechanisms.registry import SPECS
 
 READ = {  # by a network whose last bits another text of the batch can change
     "adept": "the encoder reads a text",

@@ -11,7 +11,7 @@ import pytest
 from dptext.frozen import Frozen
 from dptext.mechanism import settings
 from dptext.mechanisms.redaction.pii import PiiRedaction, PiiRedactionMechanism
-from dptext.runs.specs import SPECS
+from dptext.mechanisms.registry import SPECS
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
 from dptext.text.samples import sample_records

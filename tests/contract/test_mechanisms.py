@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from dptext.runs.specs import SPECS
+from dptext.mechanisms.registry import SPECS
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text.samples import sample_records
 

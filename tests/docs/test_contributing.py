@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from dptext.mechanism import Mechanism, Spec
-from dptext.runs.specs import SPECS
+from dptext.mechanisms.registry import SPECS
 from dptext.testing import ContractError, check_mechanism
 from dptext.text.records import Record
 

@@ -8,7 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from dptext.runs.specs import SPECS, spec_from_settings
+from dptext.mechanisms.registry import SPECS
+from dptext.runs.specs import spec_from_settings
 from scripts import load_script
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 import dptext
-from dptext.runs.specs import SPECS
+from dptext.mechanisms.registry import SPECS
 from dptext.text.samples import sample_records
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
-from dptext.runs.specs import SPECS
+from dptext.mechanisms.registry import SPECS
 from vectored import VectorWords, vector_of
 from vectors import WORDS, sentences
 
@@ -501,7 +501,7 @@ def test_an_internal_error_withholds_its_message(tmp_path: Path, spec: Path) -> 
     source = tmp_path / "in.jsonl"
     write_input(source, 3)
     code = (
-        "import dptext.text\n"
+        "import dptext.text.tokens\n"
         f"def broken(text): raise RuntimeError('{CANARY}')\n"
         "dptext.text.tokens.tokenize = broken\n"
         "from dptext.cli.app import main; main()"
@@ -564,7 +564,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, spec: Path) -> Non
 @pytest.fixture
 def releases_vectors(monkeypatch: pytest.MonkeyPatch, vectors: Path):
     """The command line, in this process, with a mechanism that releases vectors."""
-    monkeypatch.setitem(SPECS, "word_metric", VectorWords)
+    monkeypatch.setitem(SPECS.loaded, "word_metric", VectorWords)
 
     def run(*arguments: object) -> tuple[int, str, str]:
         result = CliRunner().invoke(app, [str(argument) for argument in arguments])

@@ -131,7 +131,7 @@ def test_what_the_guarantee_says():
 
 def test_without_noise_nothing_is_guaranteed(monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(accounting, "_epsilon", lambda *_, **__: math.inf)
+        patch.setattr("dptext.privacy.composition._epsilon", lambda *_, **__: math.inf)
         assert TINY.guarantee().basis is Basis.NONE
     assert TINY.guarantee().basis is Basis.CONDITIONAL
 

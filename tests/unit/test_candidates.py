@@ -112,7 +112,7 @@ def test_the_guarantee_protects_the_whole_document_and_reveals_nothing(spec):
     assert (found.delta, found.unit, found.relation) == (0.0, Unit.DOCUMENT, Relation.REPLACE_ONE)
     assert (found.basis, found.assumptions, found.reveals) == (Basis.CONDITIONAL, (PUBLIC_CANDIDATES,), ())
     assert spec.units == (Unit.DOCUMENT,)
-    assert spec.events(Unit.DOCUMENT) == (spec.event,)
+    assert spec.events(Unit.DOCUMENT) == spec.released
     assert len(replace(spec, ranker="sentence").guarantee().assumptions) == 2
     for unit in (Unit.TOKEN, Unit.SENTENCE, Unit.AUTHOR):
         with pytest.raises(IncomparableError, match="unit document"):
@@ -122,8 +122,8 @@ def test_the_guarantee_protects_the_whole_document_and_reveals_nothing(spec):
 
 
 def test_events():
-    assert TOP_K.event == PureEvent(2.0)
-    event = EXPONENTIAL.event
+    assert TOP_K.released[0] == PureEvent(2.0)
+    event = EXPONENTIAL.released[0]
     assert isinstance(event, ExponentialEvent)
     assert event.size == EXPONENTIAL.candidates
     d, m = event.log_range, event.size
@@ -173,7 +173,7 @@ def naive_distribution(mechanism, public, record):
     else:
         low, high = mechanism.pool.low, mechanism.pool.high
         cut = [(min(max(score, low), high) - low) / (high - low) for score in scores]
-        weights = [math.exp(spec.event.log_range * score) for score in cut]
+        weights = [math.exp(spec.released[0].log_range * score) for score in cut]
         chances = [weight / sum(weights) for weight in weights]
     found: dict[str, float] = {}
     for chance, candidate in zip(chances, public, strict=True):

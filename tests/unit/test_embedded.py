@@ -11,19 +11,15 @@ from dptext.cli.app import app
 from dptext.embeddings.vectors import load_glove
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import (
-    learns_labels,
-    reads_labels,
-    releases_labels,
-    releases_text,
-    releases_vectors,
     settings,
     settings_digest,
 )
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
 from dptext.mechanisms.adept.published import PublishedAdept
 from dptext.mechanisms.embedded import PUBLIC_ENCODER, Embedded
+from dptext.mechanisms.registry import SPECS
 from dptext.runs.models import load_model, save_model
-from dptext.runs.specs import SPECS, spec_from_settings
+from dptext.runs.specs import spec_from_settings
 from dptext.sampling.randomness import seeded
 from dptext.testing import check_mechanism
 from dptext.text.tokens import sentences
@@ -69,11 +65,16 @@ def test_labels_leave_as_the_other_mechanism_says() -> None:
     public = [dp.Record("0", "Good.", label="a"), dp.Record("1", "Bad.", label="b")]
     found = spec.fit(public=public, seed=0).privatize(public, seeded(0))
     assert {release.label for release in found} <= {"a", "b"}
-    assert spec.labels == ("a", "b")
+    assert spec.traits.labels == ("a", "b")
 
 
 LABELS = ("health", "travel", "money", "leisure")
-INNER = [spec for cls in SPECS.values() for spec in cls.tiny() if releases_text(spec) and not releases_vectors(spec)]
+INNER = [
+    spec
+    for cls in SPECS.values()
+    for spec in cls.tiny()
+    if spec.traits.releases_text and not spec.traits.releases_vectors
+]
 SEVERAL = [
     *(spec for spec in INNER if spec.guarantee().trust is not dp.Trust.CENTRAL),
     dp.DeepCandidate(2.0, labels=LABELS),  # releases public labels, and reads no private one
@@ -86,16 +87,16 @@ SEVERAL = [
 def test_what_is_said_of_labels_and_words_is_true_of_the_other_mechanism(inner) -> None:
     for output in ("embedding", "both"):
         spec = Embedded(inner, output=output)
-        assert releases_labels(spec) == releases_labels(inner)
-        assert reads_labels(spec) == reads_labels(inner)
-        assert learns_labels(spec) == learns_labels(inner)
-        assert spec.keeps_words == (output == "both" and getattr(inner, "keeps_words", False))
+        assert spec.traits.releases_labels == inner.traits.releases_labels
+        assert spec.traits.reads_labels == inner.traits.reads_labels
+        assert spec.traits.learns_labels == inner.traits.learns_labels
+        assert spec.traits.keeps_words == (output == "both" and inner.traits.keeps_words)
 
 
 def test_several_kinds_of_them_were_tried() -> None:
-    assert {(releases_labels(spec), reads_labels(spec)) for spec in SEVERAL} == {(0, 0), (1, 0), (1, 1)}
-    assert any(learns_labels(spec) for spec in SEVERAL)
-    assert any(getattr(spec, "keeps_words", False) for spec in SEVERAL)
+    assert {(spec.traits.releases_labels, spec.traits.reads_labels) for spec in SEVERAL} == {(0, 0), (1, 0), (1, 1)}
+    assert any(spec.traits.learns_labels for spec in SEVERAL)
+    assert any(spec.traits.keeps_words for spec in SEVERAL)
 
 
 def test_private_labels_that_nobody_reads_are_not_asked_for(tmp_path: Path) -> None:

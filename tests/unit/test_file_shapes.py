@@ -115,7 +115,6 @@ class Dying:
     dies: int
 
     spec = property(lambda self: self.inner.spec)
-    event = property(lambda self: self.inner.event)
     digests = property(lambda self: self.inner.digests)
 
     def privatize(self, records, randomness):

@@ -55,8 +55,8 @@ def test_no_guarantee_and_it_must_be_asked_for() -> None:
     spec = PiiRedaction()
     for unit in (None, Unit.TOKEN, Unit.DOCUMENT):
         found = spec.guarantee(unit)
-        assert (found.basis, found.epsilon, found.reason) == (Basis.NONE, math.inf, spec.event.reason)
-    assert isinstance(spec.event, NoEvent)
+        assert (found.basis, found.epsilon, found.reason) == (Basis.NONE, math.inf, spec.reason)
+    assert isinstance(spec.events(Unit.DOCUMENT)[0], NoEvent)
     assert "every word that is not masked" in spec.guarantee().reveals
     with pytest.raises(ConfigError, match="guarantee to calibrate"):
         spec.calibrate(1.0)

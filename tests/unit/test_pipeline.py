@@ -9,7 +9,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 from dptext.errors import ConfigError, DataError, IncomparableError, NoGuaranteeError, PrivacyError
-from dptext.mechanism import compared, releases_text, releases_vectors, seen
+from dptext.mechanism import compared, seen
 from dptext.mechanisms.words.private_phrases import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Basis, Unit
@@ -420,9 +420,9 @@ def test_a_planted_writer_that_drops_vectors_is_caught(
 
 def test_what_a_spec_says_it_releases(vectors: Path) -> None:
     word = WordMetric(epsilon=3.0, vectors=str(vectors), n_words=300)
-    assert (releases_text(word), releases_vectors(word)) == (True, False)
+    assert (word.traits.releases_text, word.traits.releases_vectors) == (True, False)
     said = {output: VectorWords(epsilon=3.0, vectors="x", output=output) for output in OUTPUTS}
-    assert {output: (releases_text(spec), releases_vectors(spec)) for output, spec in said.items()} == {
+    assert {output: (spec.traits.releases_text, spec.traits.releases_vectors) for output, spec in said.items()} == {
         "text": (True, False),
         "embedding": (False, True),
         "both": (True, True),

@@ -123,8 +123,8 @@ def test_nothing_is_guaranteed_and_the_reason_states_both_epsilons(noise: str, c
         assert "trained on the very texts that it rewrites" in found.reason
         assert found.reason in found.explain()
         assert "No guarantee" in found.explain()
-    assert isinstance(spec.event, NoEvent)
-    assert spec.events(Unit.TOKEN) == (spec.event,)
+    assert isinstance(spec.events(Unit.DOCUMENT)[0], NoEvent)
+    assert spec.events(Unit.TOKEN) == spec.events(Unit.DOCUMENT)
     assert spec.units == (Unit.DOCUMENT,)
 
 
@@ -195,8 +195,8 @@ def test_it_is_trained_on_private_or_public_text_not_both() -> None:
 def test_it_is_trained_without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PublishedLaplace, "release", lambda *_: pytest.fail("no noise in training"))
     seen = []
-    tiny(epochs=2).fit(private=RECORDS, seed=0, on_epoch=seen.append)
-    assert [progress.epoch for progress in seen] == [1, 2]
+    tiny(epochs=2).fit(private=RECORDS, seed=0, on_progress=seen.append)
+    assert [(at.done, at.note) for at in seen] == [(1, ""), (2, "")]  # a loss would tell of private text
 
 
 def test_it_learns_its_private_texts_by_heart(fitted: PublishedAdeptMechanism) -> None:

@@ -29,10 +29,10 @@ def test_no_guarantee_and_the_reason(spec):
     assert spec.units == (Unit.TOKEN,)
     for unit in (None, Unit.TOKEN, Unit.DOCUMENT):
         found = spec.guarantee(unit)
-        assert (found.basis, found.epsilon, found.reason) == (Basis.NONE, np.inf, spec.event.reason)
+        assert (found.basis, found.epsilon, found.reason) == (Basis.NONE, np.inf, spec.reason)
     assert "every word that is not replaced" in spec.guarantee().reveals
-    assert isinstance(spec.event, NoEvent)
-    assert "verbatim" in spec.event.reason
+    assert isinstance(spec.events(Unit.DOCUMENT)[0], NoEvent)
+    assert "verbatim" in spec.reason
     with pytest.raises(ConfigError, match="guarantee to calibrate"):
         spec.calibrate(1.0)
 

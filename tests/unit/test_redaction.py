@@ -57,7 +57,7 @@ def test_independent_masking_is_0_1_minus_level(level: float, runs) -> None:
     attained = total_variation(mechanism, A, B)
     if runs == "keep":
         assert attained == pytest.approx(1 - level, abs=1e-14)
-    assert attained <= mechanism.spec.event.delta + 1e-14  # merging is computed from the masked text
+    assert attained <= mechanism.spec.released[0].delta + 1e-14  # merging is computed from the masked text
     p, q = distributions(mechanism, A, B)
     for epsilon in (0.5, 3.0):  # and no epsilon buys a smaller delta
         assert exact_delta(p, q, epsilon) == pytest.approx(attained, abs=1e-13) or runs == "merge"
@@ -83,7 +83,7 @@ def test_no_pair_passes_the_stated_delta(level: float, others: int, runs) -> Non
     first, second = (Record("0", " ".join([word, *"abab"[:others]])) for word in "ab")
     for epsilon in (0.0, 1.0):
         found = exact_delta(*distributions(mechanism, first, second), epsilon)
-        assert found <= mechanism.spec.event.delta + 1e-12
+        assert found <= mechanism.spec.released[0].delta + 1e-12
 
 
 # ------------------------------------------------------------------------------------- what is stated
@@ -97,8 +97,8 @@ def test_the_masking_probability_is_never_below_the_level_nor_delta_below_the_re
     threshold = Fraction(spec.fit()._threshold, 1 << 63)
     assert Fraction(level) <= threshold <= 1
     assert threshold - Fraction(level) < Fraction(1, 1 << 63)
-    assert Fraction(spec.event.delta) >= 1 - Fraction(level)
-    assert spec.event.delta <= math.nextafter(1 - level, 2)
+    assert Fraction(spec.released[0].delta) >= 1 - Fraction(level)
+    assert spec.released[0].delta <= math.nextafter(1 - level, 2)
 
 
 def test_half_the_words_masked_is_no_protection() -> None:
@@ -120,8 +120,8 @@ def test_all_words_masked_is_epsilon_0_and_none_is_delta_1() -> None:
     assert (every.epsilon, every.delta, every.basis) == (0.0, 0.0, Basis.PROVEN)
     assert (nothing.epsilon, nothing.delta, nothing.effective_epsilon) == (0.0, 1.0, math.inf)
     assert "No protection" in nothing.explain()
-    assert not RandomRedaction(1.0).keeps_words
-    assert RandomRedaction(0.999).keeps_words
+    assert not RandomRedaction(1.0).traits.keeps_words
+    assert RandomRedaction(0.999).traits.keeps_words
 
 
 @pytest.mark.parametrize("unit", [Unit.SENTENCE, Unit.DOCUMENT, Unit.AUTHOR])
@@ -134,7 +134,7 @@ def test_a_document_of_any_length_has_no_guarantee(unit: Unit) -> None:
 
 @pytest.mark.parametrize(("level", "k"), [(0.5, 3), (0.9, 20), (0.999999, 50)])
 def test_k_words_compose_to_1_minus_level_to_the_k(level: float, k: int) -> None:
-    lifted = accounting.lift([RandomRedaction(level).event], runs=k)
+    lifted = accounting.lift([RandomRedaction(level).released[0]], runs=k)
     true = 1 - level**k
     assert accounting.epsilon(lifted, true * (1 + 1e-9)) == 0
     assert accounting.epsilon(lifted, true * (1 - 1e-9)) == math.inf
@@ -158,8 +158,8 @@ def test_calibrating_reaches_the_delta() -> None:
 def test_an_exact_share_has_no_guarantee_and_must_be_asked_for(spec: CountRedaction) -> None:
     for unit in (None, Unit.TOKEN, Unit.DOCUMENT):
         found = spec.guarantee(unit)
-        assert (found.basis, found.epsilon, found.reason) == (Basis.NONE, math.inf, spec.event.reason)
-    assert isinstance(spec.event, NoEvent)
+        assert (found.basis, found.epsilon, found.reason) == (Basis.NONE, math.inf, spec.reason)
+    assert isinstance(spec.events(Unit.DOCUMENT)[0], NoEvent)
     assert ("every word that is not masked" in spec.guarantee().reveals) == (spec.level < 1)
     with pytest.raises(ConfigError, match="guarantee to calibrate"):
         spec.calibrate(1.0)
@@ -399,6 +399,6 @@ def test_a_wrong_mode_is_refused() -> None:
 def test_the_event_survives_json() -> None:
     from dptext.privacy.events import event_from_dict, event_to_dict
 
-    event = RandomRedaction(0.25).event
+    event = RandomRedaction(0.25).released[0]
     assert event == ApproximateEvent(0.0, 0.75)
     assert event_from_dict(event_to_dict(event)) == event

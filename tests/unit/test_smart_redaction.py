@@ -47,8 +47,8 @@ def test_no_guarantee_and_it_must_be_asked_for(fitted) -> None:
     assert SPEC.units == (Unit.TOKEN,)
     for unit in (None, Unit.TOKEN, Unit.DOCUMENT):
         found = SPEC.guarantee(unit)
-        assert (found.basis, found.epsilon, found.reason) == (Basis.NONE, math.inf, SPEC.event.reason)
-    assert isinstance(SPEC.event, NoEvent)
+        assert (found.basis, found.epsilon, found.reason) == (Basis.NONE, math.inf, SPEC.reason)
+    assert isinstance(SPEC.events(Unit.DOCUMENT)[0], NoEvent)
     assert "every word that is not masked" in SPEC.guarantee().reveals
     with pytest.raises(ConfigError, match="guarantee to calibrate"):
         SPEC.calibrate(1.0)

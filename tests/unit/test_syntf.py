@@ -163,7 +163,7 @@ def test_the_guarantee(plane):
     assert found.epsilon < 6 * 3.0  # what the paper states
     assert (found.unit, found.relation, found.basis) == (Unit.DOCUMENT, Relation.REPLACE_ONE, Basis.CONDITIONAL)
     assert (found.delta, found.reveals, len(found.assumptions)) == (0.0, (), 1)
-    assert plane.event == ExponentialEvent(1.5, 5, 1)
+    assert plane.released[0] == ExponentialEvent(1.5, 5, 1)
     assert replace(plane, n_terms=100).guarantee(delta=1e-5).epsilon < 100 * tight(3.0, 5)
     with pytest.raises(IncomparableError, match="unit document"):
         plane.guarantee(Unit.TOKEN)
@@ -254,7 +254,7 @@ def test_one_leaked_term_is_caught(extreme, monkeypatch):
 
 def test_accounting_counts_every_word(extreme):
     spec = replace(extreme, n_terms=5)
-    assert spec.event.count == 5
+    assert spec.released[0].count == 5
     assert accounting.epsilon(spec.events(Unit.DOCUMENT)) == pytest.approx(5 * tight(2.0, 4))
 
 

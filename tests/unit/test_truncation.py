@@ -104,8 +104,8 @@ def test_the_guarantee_is_of_a_sentence_and_reveals_their_number():
     assert (found.relation, found.basis, found.reveals) == (Relation.REPLACE_ONE, Basis.CONDITIONAL, (SENTENCE_COUNT,))
     assert len(found.assumptions) == 2
     assert replace(spec, encoder="glove").guarantee().assumptions == (PUBLIC_BOX,)
-    assert spec.event == PureEvent(3.0)
-    assert spec.events(Unit.SENTENCE) == (spec.event,)
+    assert spec.released[0] == PureEvent(3.0)
+    assert spec.events(Unit.SENTENCE) == spec.released
     assert spec.units == (Unit.SENTENCE,)
     for unit in (Unit.TOKEN, Unit.DOCUMENT, Unit.AUTHOR):
         with pytest.raises(IncomparableError, match="unit sentence"):

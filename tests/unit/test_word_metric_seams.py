@@ -14,10 +14,10 @@ from scipy import stats
 from dptext.embeddings.vectors import load_word_vectors
 from dptext.errors import ConfigError
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric
+from dptext.mechanisms.registry import SPECS
 from dptext.mechanisms.words import word_metric
 from dptext.mechanisms.words.private_phrases import PrivatePhrases
 from dptext.mechanisms.words.word_metric import REVEALS, WordMetric
-from dptext.runs.specs import SPECS
 from dptext.sampling import selection
 from dptext.sampling.randomness import secure, seeded
 from dptext.text import tokens as text

@@ -17,14 +17,13 @@ from dptext.audits.inference.authorship import (
 )
 from dptext.audits.membership.members import shared_texts
 from dptext.cli.audit import REFUTED, progress
-from dptext.cli.fit import NEEDS_NO_TEXT, check_label_field, fitted_on, takes
+from dptext.cli.fit import check_label_field, fitted_on
 from dptext.cli.privatize import fitted
 from dptext.cli.progress import WatchedEncoder, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError
-from dptext.mechanism import Mechanism, reads_labels
+from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.privacy.guarantee import Basis, Guarantee, Trust, Unit
-from dptext.runs.specs import AnySpec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Fields, Record, Release, read_records
@@ -58,7 +57,7 @@ class Authorship:
 
 def run(
     records: Path,
-    chosen: AnySpec | Path | None,
+    chosen: Spec | Path | None,
     settings: Authorship,
     *,
     public: Path | None,
@@ -91,7 +90,7 @@ def run(
         if common := shared_texts(known, [*split.training, *split.attacked]):
             say(f"{common} of the texts are in --public, too: no mechanism was made to protect those.")
         mechanism = _mechanism(chosen, known, settings.seed, without_guarantee)
-        check_label_field(mechanism.spec, fields.label, needed=reads_labels(mechanism.spec))
+        check_label_field(mechanism.spec, fields.label, needed=mechanism.spec.traits.reads_labels)
         with progress("releases") as advance:
             both = release_split(mechanism, split, randomness=seeded(settings.seed), on_progress=advance)
         found = _attribute(split, *both, settings=settings)
@@ -114,7 +113,7 @@ def run(
     return REFUTED if refuted else 0
 
 
-def _check(chosen: AnySpec | Path | None, public: Path | None, released: Path | None, fields: Fields) -> None:
+def _check(chosen: Spec | Path | None, public: Path | None, released: Path | None, fields: Fields) -> None:
     """The options, before anything is read."""
     if fields.author is None:
         raise ConfigError("Expected --author-field NAME: the attackers learn who wrote what.")
@@ -123,10 +122,10 @@ def _check(chosen: AnySpec | Path | None, public: Path | None, released: Path | 
             "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL and --released FILE, the releases of "
             "all records in their order."
         )
-    if chosen is None or isinstance(chosen, Path | NEEDS_NO_TEXT):
+    if chosen is None or isinstance(chosen, Path) or chosen.traits.learns is Learns.NOTHING:
         if public is not None:
             raise ConfigError("Expected --public with a mechanism that is to be fitted on it, or no --public.")
-    elif takes(chosen, "private"):
+    elif chosen.traits.takes_private:
         raise ConfigError(
             f"Expected --model with a fitted one: {chosen.kind} is trained on private text, and here no text may be in "
             "the training that is attacked later."
@@ -134,11 +133,11 @@ def _check(chosen: AnySpec | Path | None, public: Path | None, released: Path | 
     elif public is None:
         raise ConfigError(f"Expected --public FILE: {chosen.kind} learns from public text. Or give --model MODEL.")
     if chosen is not None and not isinstance(chosen, Path):
-        check_label_field(chosen, fields.label, needed=reads_labels(chosen))
+        check_label_field(chosen, fields.label, needed=chosen.traits.reads_labels)
 
 
-def _mechanism(chosen: AnySpec | Path, known: Sequence[Record], seed: int, voided: bool) -> Mechanism[str]:
-    if isinstance(chosen, Path | NEEDS_NO_TEXT):
+def _mechanism(chosen: Spec | Path, known: Sequence[Record], seed: int, voided: bool) -> Mechanism[str]:
+    if isinstance(chosen, Path) or chosen.traits.learns is Learns.NOTHING:
         mechanism = fitted(chosen)
         require_guarantee(mechanism.spec, voided)
         return mechanism

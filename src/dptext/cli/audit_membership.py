@@ -27,14 +27,12 @@ from dptext.audits.membership.members import (
     train_on,
 )
 from dptext.cli.audit import progress
-from dptext.cli.fit import NEEDS_NO_TEXT, check_label_field, fitted_on, takes
+from dptext.cli.fit import check_label_field, fitted_on, kinds
 from dptext.cli.privatize import fitted
 from dptext.cli.progress import say
 from dptext.cli.utility import chosen_classifier
 from dptext.errors import ConfigError
-from dptext.mechanism import Mechanism, reads_labels
-from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
-from dptext.runs.specs import SPECS, AnySpec
+from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
 from dptext.text.files import Target
@@ -82,7 +80,7 @@ class Membership:
 
 def run(
     records: Path,
-    chosen: AnySpec | Path | None,
+    chosen: Spec | Path | None,
     settings: Membership,
     *,
     public: Path | None,
@@ -140,7 +138,7 @@ def run(
 
 
 def _check(
-    chosen: AnySpec | Path | None, settings: Membership, public: Path | None, others: Path | None, fields: Fields
+    chosen: Spec | Path | None, settings: Membership, public: Path | None, others: Path | None, fields: Fields
 ) -> None:
     """The options, before anything is read."""
     spec = None if isinstance(chosen, Path) else chosen
@@ -157,24 +155,24 @@ def _check(
             raise ConfigError("Expected no --public with --model: it is fitted.")
         return
     if settings.attack == "reconstruction":
-        if spec is None or not takes(spec, "private"):
-            able = ", ".join(kind for kind, cls in SPECS.items() if takes(cls, "private"))
+        if spec is None or not spec.traits.takes_private:
+            able = kinds(lambda traits: traits.takes_private)
             raise ConfigError(
                 f"Expected --mechanism with --attack reconstruction to be one of {able}: they are trained on private "
                 "text, here on the members. A fitted model is attacked with --model MODEL --others FILE."
             )
-        if public is None and isinstance(spec, AdeptDpSgd):
+        if public is None and spec.traits.learns is Learns.PRIVATE:
             raise ConfigError(f"Expected --public FILE: {spec.kind} learns from public text first.")
-        check_label_field(spec, fields.label, needed=reads_labels(spec))
+        check_label_field(spec, fields.label, needed=spec.traits.reads_labels)
         return
     if fields.label is None:
         raise ConfigError("Expected --label-field NAME: the attacked classifier learns labels.")
-    if spec is not None and takes(spec, "private"):
+    if spec is not None and spec.traits.takes_private:
         raise ConfigError(
             f"Expected --attack reconstruction, or --model with a fitted one: {spec.kind} is trained on the records "
             "that it rewrites, so that the control and every shadow would need a model of their own."
         )
-    if spec is None or isinstance(spec, NEEDS_NO_TEXT):
+    if spec is None or spec.traits.learns is Learns.NOTHING:
         if public is not None:
             raise ConfigError("Expected --public with a mechanism that is to be fitted on it, or no --public.")
     elif public is None:
@@ -186,7 +184,7 @@ def _given_model(folder: Path, fields: Fields, voided: bool) -> Mechanism[str]:
     mechanism = fitted(folder)
     require_guarantee(mechanism.spec, voided)
     _losses(mechanism)
-    check_label_field(mechanism.spec, fields.label, needed=reads_labels(mechanism.spec))
+    check_label_field(mechanism.spec, fields.label, needed=mechanism.spec.traits.reads_labels)
     return mechanism
 
 
@@ -200,12 +198,12 @@ def _losses(mechanism: Mechanism[str]) -> Callable[[Sequence[Record]], Floats]:
 
 
 def _mechanism(
-    chosen: AnySpec | Path | None, known: list[Record], settings: Membership, voided: bool
+    chosen: Spec | Path | None, known: list[Record], settings: Membership, voided: bool
 ) -> Mechanism[str] | None:
     """What the training texts of the classifiers go through."""
     if chosen is None:
         return None
-    if isinstance(chosen, Path | NEEDS_NO_TEXT):
+    if isinstance(chosen, Path) or chosen.traits.learns is Learns.NOTHING:
         mechanism = fitted(chosen)
         require_guarantee(mechanism.spec, voided)
         return mechanism
@@ -288,7 +286,7 @@ def _loss(
 
 
 def attack_model(
-    spec: AnySpec, split: MemberSplit, public: list[Record], seed: int, without_guarantee: bool
+    spec: Spec, split: MemberSplit, public: list[Record], seed: int, without_guarantee: bool
 ) -> MembershipResult:
     """Reconstruction loss as the score, by a model trained on the members; the control's saw half of both."""
     require_guarantee(spec, without_guarantee)

@@ -13,13 +13,12 @@ from dptext.audits.inference.sets import LINEAR, MLP, TFIDF, SetSplit, TrainAtta
 from dptext.audits.inference.trait import Releases, TraitReport, infer_trait_from_releases, release_sets
 from dptext.audits.membership.members import shared_texts
 from dptext.cli.audit import REFUTED, progress
-from dptext.cli.fit import NEEDS_NO_TEXT, check_label_field, fitted_on, takes
+from dptext.cli.fit import check_label_field, fitted_on
 from dptext.cli.privatize import fitted
 from dptext.cli.progress import WatchedEncoder, say
 from dptext.cli.utility import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError
-from dptext.mechanism import Mechanism, Spec, learns_labels, reads_labels
-from dptext.runs.specs import AnySpec
+from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
 from dptext.text.files import Target
@@ -85,7 +84,7 @@ class Sources:
 
 def run(
     sources: Sources,
-    chosen: AnySpec | Path | None,
+    chosen: Spec | Path | None,
     settings: Trait,
     *,
     fields: Fields,
@@ -136,22 +135,22 @@ def run(
 
 
 def _prepared(
-    sources: Sources, chosen: AnySpec | Path, settings: Trait, *, fields: Fields, without_guarantee: bool
+    sources: Sources, chosen: Spec | Path, settings: Trait, *, fields: Fields, without_guarantee: bool
 ) -> tuple[SetSplit, Mechanism[str]]:
     """The split of the originals and the mechanism, which is fitted last: that may take long."""
-    if isinstance(chosen, Path | NEEDS_NO_TEXT):
+    if isinstance(chosen, Path) or chosen.traits.learns is Learns.NOTHING:
         ready = fitted(chosen)
         if sources.public is not None:
             raise ConfigError("Expected --public with a mechanism that is to be fitted on it, or no --public.")
         return _checked_split(sources, ready.spec, settings, fields, without_guarantee), ready
-    if takes(chosen, "private"):
+    if chosen.traits.takes_private:
         raise ConfigError(
             f"Expected --model with a fitted one: {chosen.kind} is trained on private text, and here no text may be in "
             "the training that is attacked later."
         )
     if sources.public is None:
         raise ConfigError(f"Expected --public FILE: {chosen.kind} learns from public text. Or give --model MODEL.")
-    if learns_labels(chosen) and fields.label is None:
+    if chosen.traits.learns_labels and fields.label is None:
         raise ConfigError(f"Expected --label-field NAME: {chosen.kind} learns from the labels of public text.")
     split = _checked_split(sources, chosen, settings, fields, without_guarantee)
     known = list(read_records(sources.public, Fields(text=fields.text, label=fields.label)))
@@ -162,10 +161,10 @@ def _prepared(
 
 
 def _checked_split(sources: Sources, spec: Spec, settings: Trait, fields: Fields, without_guarantee: bool) -> SetSplit:
-    if not learns_labels(spec):
-        check_label_field(spec, fields.label, needed=reads_labels(spec))
+    if not spec.traits.learns_labels:
+        check_label_field(spec, fields.label, needed=spec.traits.reads_labels)
     require_guarantee(spec, without_guarantee)
-    own_label = fields.label if reads_labels(spec) else None
+    own_label = fields.label if spec.traits.reads_labels else None
     return _split(_sets(sources, Fields(fields.text, label=own_label, author=fields.author)), settings)
 
 

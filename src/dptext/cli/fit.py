@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
 from dptext import _validate
 from dptext.cli.progress import counted, say
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError
-from dptext.mechanism import Mechanism, Spec, learns_labels, releases_labels, settings
-from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
-from dptext.mechanisms.redaction.pii import PiiRedaction
-from dptext.mechanisms.redaction.random import CountRedaction, RandomRedaction
-from dptext.mechanisms.words.private_phrases import PrivatePhrases
-from dptext.mechanisms.words.random_replacement import RandomReplacement
-from dptext.mechanisms.words.syntf import SynTf
-from dptext.mechanisms.words.word_metric import WordMetric
+from dptext.mechanism import FitProgress, HasTraining, Learns, Mechanism, Spec, Traits, settings
+from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
-from dptext.runs.specs import SPECS, AnySpec
 from dptext.text.records import Fields, Record, read_records
 from dptext.types import Json
 
-if TYPE_CHECKING:  # torch is slow to load
-    from dptext.neural.adept.training import Progress
-
-#: What learns from no text: its `fit` reads public word vectors at most, or loads a tagger.
-NEEDS_NO_TEXT = (
-    WordMetric | PrivatePhrases | RandomReplacement | SynTf | RandomRedaction | CountRedaction | PiiRedaction
-)
 _SHOWN_STEPS = 20
-
-
-def takes(spec: Spec | type[Spec], argument: str) -> bool:
-    """Whether `fit` of the spec has this argument."""
-    return argument in inspect.signature(spec.fit).parameters
 
 
 def chosen_seed(seed: int | None) -> int:
@@ -70,8 +49,8 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
     if label_field is None:
         if needed:
             raise ConfigError(f"Expected --label-field NAME: {spec.kind} reads the label together with the text.")
-    elif not releases_labels(spec):
-        if any(field.name == "labels" for field in fields(spec)):  # type: ignore[arg-type]  # every spec is a dataclass
+    elif not spec.traits.releases_labels:
+        if "labels" in settings(spec):
             raise ConfigError(
                 f"Expected the set of labels in the settings of {spec.kind} with --label-field {label_field!r}: it is "
                 'public and read from no text. Fit with --set \'labels=["a", "b"]\', or leave the field out.'
@@ -82,7 +61,7 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
 
 
 def fitted_on(
-    spec: AnySpec,
+    spec: Spec,
     *,
     public: Sequence[Record] = (),
     private: Sequence[Record] = (),
@@ -102,29 +81,19 @@ def fitted_on(
         arguments["private"] = private
     if pool is not None:
         arguments["pool"] = pool
-    if not takes(spec, "on_epoch") and not takes(spec, "on_progress"):
+    if not spec.traits.trains:
         return fit(**arguments)
     with counted(title, every=0.0) as tell:
-        if takes(spec, "on_progress"):
-            arguments["on_progress"] = lambda at: tell(at.step, at.steps, f"steps, loss {at.loss:.3g}")
-            return fit(**arguments)
 
-        def epoch(progress: Progress) -> None:
-            loss = "" if private else f", loss {progress.loss:.3g}, held out {progress.held_out:.3g}"
-            tell(progress.epoch, progress.epochs, f"epochs{loss}")
+        def told(at: FitProgress) -> None:
+            if at.done == at.total or at.done % max(1, at.total // _SHOWN_STEPS) == 0:
+                tell(at.done, at.total, f"{at.unit}{at.note and f', {at.note}'}")
 
-        def step(done: int, total: int) -> None:
-            if done == total or done % max(1, total // _SHOWN_STEPS) == 0:
-                tell(done, total, "steps on private text")
-
-        arguments["on_epoch"] = epoch
-        if takes(spec, "on_step"):
-            arguments["on_step"] = step
-        return fit(**arguments)
+        return fit(**arguments, on_progress=told)
 
 
 def run(
-    spec: AnySpec,
+    spec: Spec,
     target: Path,
     *,
     public: Path | None,
@@ -143,8 +112,8 @@ def run(
         MissingExtraError: a package is not installed.
     """
     seed = chosen_seed(seed)
-    if not learns_labels(spec):
-        check_label_field(spec, label_field, needed=releases_labels(spec))
+    if not spec.traits.learns_labels:
+        check_label_field(spec, label_field, needed=spec.traits.releases_labels)
     elif label_field is None:
         raise ConfigError(f"Expected --label-field NAME: {spec.kind} learns from public labels which words tell most.")
     _check_texts(spec, public, private, pool)
@@ -154,7 +123,7 @@ def run(
     with advising(lambda: f"Of an unfinished fit nothing is kept: there is no {target}. Run the command again."):
         mechanism = fitted_on(
             spec,
-            public=[] if public is None or isinstance(spec, NEEDS_NO_TEXT) else list(read_records(public, names)),
+            public=[] if public is None or spec.traits.learns is Learns.NOTHING else list(read_records(public, names)),
             private=[] if private is None else list(read_records(private, names)),
             pool=None if pool is None else list(read_records(pool, names)),
             seed=seed,
@@ -162,7 +131,7 @@ def run(
         save_model(mechanism, target)
     promised = [spec.guarantee(unit) for unit in spec.units]
     if private is not None:
-        if isinstance(spec, AdeptDpSgd):
+        if isinstance(spec, HasTraining):
             training = spec.training_guarantee()
             say(
                 "Trained on private text, and no ledger charged it. Whoever sees the model learns of that text up to "
@@ -181,24 +150,32 @@ def run(
         print(json.dumps(data, indent=2))
         return
     print("\n\n".join(guarantee.explain() for guarantee in promised))
-    label = "" if label_field is None or learns_labels(spec) else f" --label-field {label_field}"
+    label = "" if label_field is None or spec.traits.learns_labels else f" --label-field {label_field}"
     asked = " --without-guarantee" if all(guarantee.basis is Basis.NONE for guarantee in promised) else ""
     print(f"\nModel: {target}\nNext: dptext privatize IN OUT --model {target}{label}{asked}")
 
 
-def _check_texts(spec: AnySpec, public: Path | None, private: Path | None, pool: Path | None) -> None:
-    given = {"private": (private, "learns from public text alone"), "pool": (pool, "chooses among no candidates")}
-    for argument, (path, why) in given.items():
-        if path is not None and not takes(spec, argument):
-            known = ", ".join(kind for kind, cls in SPECS.items() if takes(cls, argument))
-            raise ConfigError(f"Expected no --{argument}: {spec.kind} {why}. Others: {known}.")
-    if isinstance(spec, NEEDS_NO_TEXT):
+def _check_texts(spec: Spec, public: Path | None, private: Path | None, pool: Path | None) -> None:
+    if private is not None and not spec.traits.takes_private:
+        _refuse("private", spec, "learns from public text alone", lambda traits: traits.takes_private)
+    if pool is not None and not spec.traits.takes_pool:
+        _refuse("pool", spec, "chooses among no candidates", lambda traits: traits.takes_pool)
+    if spec.traits.learns is Learns.NOTHING:
         if public is not None:
             say(f"{spec.kind} learns from no text: --public is not read.")
-    elif isinstance(spec, AdeptDpSgd) and public is not None and private is None:
+    elif spec.traits.learns is Learns.PRIVATE and public is not None and private is None:
         raise ConfigError(  # its guarantee counts a training on private text, which there would not have been
             f"Expected --private FILE: {spec.kind} is trained on private text. For a model of public text alone take "
             "--mechanism adept, which promises more."
         )
-    elif public is None and (private is None or isinstance(spec, AdeptDpSgd)):
+    elif public is None and (private is None or spec.traits.learns is Learns.PRIVATE):
         raise ConfigError(f"Expected --public FILE: {spec.kind} learns from public text.")
+
+
+def kinds(has: Callable[[Traits], bool]) -> str:
+    """The mechanisms with a trait, by name; of those that have it with some settings only, too."""
+    return ", ".join(kind for kind, cls in SPECS.items() if any(has(spec.traits) for spec in cls.tiny()))
+
+
+def _refuse(option: str, spec: Spec, why: str, has: Callable[[Traits], bool]) -> NoReturn:
+    raise ConfigError(f"Expected no --{option}: {spec.kind} {why}. Others: {kinds(has)}.")

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 
 from rich.table import Table
 
 from dptext.cli.terminal import plain_console
-from dptext.runs.specs import SPECS, AnySpec
+from dptext.mechanism import Spec, setting_fields
+from dptext.mechanisms.registry import SPECS
 
 
-def _summary(cls: type[AnySpec]) -> str:
+def _summary(cls: type[Spec]) -> str:
     return (cls.__doc__ or "").strip().splitlines()[0]
 
 
-def _guarantee(cls: type[AnySpec]) -> str:
+def _guarantee(cls: type[Spec]) -> str:
     """The `Guarantee:` section of the docstring, in one line."""
     text = (cls.__doc__ or "").partition("Guarantee:\n")[2].partition("\n\n")[0]
     return " ".join(text.split()).replace("`", "")
 
 
-def _settings(cls: type[AnySpec]) -> dict[str, object]:
-    return {field.name: None if field.default is MISSING else field.default for field in fields(cls) if field.init}
+def _settings(cls: type[Spec]) -> dict[str, object]:
+    return {field.name: None if field.default is MISSING else field.default for field in setting_fields(cls)}
 
 
-def _required(cls: type[AnySpec]) -> list[str]:
-    return [field.name for field in fields(cls) if field.init and field.default is MISSING]
+def _required(cls: type[Spec]) -> list[str]:
+    return [field.name for field in setting_fields(cls) if field.default is MISSING]
 
 
 def show(as_json: bool) -> None:

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dptext.cli.fit import NEEDS_NO_TEXT, check_label_field
+from dptext.cli.fit import check_label_field
 from dptext.cli.stopping import advising
 from dptext.cli.terminal import bars
 from dptext.errors import ConfigError, LedgerError
-from dptext.mechanism import Mechanism, reads_labels
+from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.privacy.guarantee import format_epsilon
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import Plan, privatize_file
 from dptext.runs.models import load_model
 from dptext.runs.resume import state_path
-from dptext.runs.specs import AnySpec, parse_setting, read_spec, spec_from_settings
+from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import refuse_inputs
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # loaded by those who name a ledger
 _LINE_EVERY_SECONDS = 10.0
 
 
-def chosen_spec(mechanism: str | None, pairs: list[str], path: Path | None) -> AnySpec:
+def chosen_spec(mechanism: str | None, pairs: list[str], path: Path | None) -> Spec:
     """The spec of --spec FILE, or of --mechanism with --set; --set also changes single settings of a file.
 
     Raises:
@@ -53,7 +53,7 @@ def chosen_spec(mechanism: str | None, pairs: list[str], path: Path | None) -> A
     return spec_from_settings(values)
 
 
-def chosen(mechanism: str | None, pairs: list[str], path: Path | None, model: Path | None) -> AnySpec | Path:
+def chosen(mechanism: str | None, pairs: list[str], path: Path | None, model: Path | None) -> Spec | Path:
     """The spec that is named, or the folder of a fitted model.
 
     Raises:
@@ -69,7 +69,7 @@ def chosen(mechanism: str | None, pairs: list[str], path: Path | None, model: Pa
     return model
 
 
-def fitted(chosen: AnySpec | Path, *, device: str | None = None) -> Mechanism[str]:
+def fitted(chosen: Spec | Path, *, device: str | None = None) -> Mechanism[str]:
     """The mechanism of a model, on this device where one is named; or of a spec that learns from no text.
 
     Raises:
@@ -80,7 +80,7 @@ def fitted(chosen: AnySpec | Path, *, device: str | None = None) -> Mechanism[st
         return load_model(chosen, device=device)
     if device is not None:
         raise ConfigError("Expected --device with --model: a spec has its device, if any, by --set device=NAME.")
-    if isinstance(chosen, NEEDS_NO_TEXT):
+    if chosen.traits.learns is Learns.NOTHING:
         return chosen.fit()
     raise ConfigError(
         f"Expected a model of {chosen.kind}, which learns from text. Fit first: dptext fit --mechanism {chosen.kind} "
@@ -172,7 +172,7 @@ def payment(
 def run(
     source: Path,
     target: Path,
-    chosen: AnySpec | Path,
+    chosen: Spec | Path,
     plan: Plan,
     *,
     payment: Payment | None,
@@ -185,7 +185,9 @@ def run(
     _refuse_inputs(target, inputs, payment)
     mechanism = fitted(chosen, device=device)
     spec = mechanism.spec
-    check_label_field(spec, plan.fields.label, needed=reads_labels(spec), copied=(plan.fields.id, *plan.fields.keep))
+    check_label_field(
+        spec, plan.fields.label, needed=spec.traits.reads_labels, copied=(plan.fields.id, *plan.fields.keep)
+    )
 
     def skipped(number: int, reason: str) -> None:
         print(f"skipped record {number}: {reason}", file=sys.stderr)

@@ -19,7 +19,7 @@ from dptext.cli.terminal import plain_console
 from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
-from dptext.mechanism import releases_labels, settings
+from dptext.mechanism import settings
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.privacy.guarantee import Unit
@@ -90,7 +90,7 @@ def task(
     seed = chosen_seed(seed)
     certificate = _certificate(released)
     spec = None if certificate is None else spec_from_settings(certificate.settings)
-    known: tuple[str, ...] = () if spec is None else getattr(spec, "labels", ())
+    known = () if spec is None else spec.traits.labels
     if known and labels:
         raise ConfigError("Expected no --label: the certificate of RELEASED names the labels.")
     found = known or tuple(labels)
@@ -101,7 +101,7 @@ def task(
             "Expected the public set of labels with --label-field, at least two: by the certificate of RELEASED, or by "
             "--label NAME, repeated."
         )
-    labelled = bool(found) if spec is None else releases_labels(spec)
+    labelled = bool(found) if spec is None else spec.traits.releases_labels
     names = Fields(text=text_field, label=label_field, id=id_field)
     private = list(read_records(originals, names))
     return Task(

@@ -20,10 +20,9 @@ from dptext.compare.lens import Lens
 from dptext.compare.measure import measured
 from dptext.compare.released import Measurement, Released
 from dptext.compare.stored import REFUTED
-from dptext.mechanism import Mechanism, releases_labels, releases_text
-from dptext.mechanisms.adept.published import PublishedAdept
+from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.privacy.guarantee import Guarantee, Unit
-from dptext.runs.specs import AnySpec, spec_from_settings
+from dptext.runs.specs import spec_from_settings
 from dptext.runs.streaming import SEEDED, privatize
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.records import Record, Release
@@ -137,18 +136,18 @@ def _mechanism(cell: Cell, corpus: Corpus, seed: int, source: Randomness) -> _Wa
         mechanism,
         guarantee,
         None if document is None else document.epsilon,
-        releases_labels(spec),
-        releases_text(spec),
+        spec.traits.releases_labels,
+        spec.traits.releases_text,
         draw,
     )
 
 
-def _fitted(spec: AnySpec, corpus: Corpus, trains_on: str, seed: int) -> Mechanism[str]:
+def _fitted(spec: Spec, corpus: Corpus, trains_on: str, seed: int) -> Mechanism[str]:
     public = corpus.public[SAMPLES:] if len(corpus.public) >= HELD_OUT_FROM else corpus.public
     if trains_on == "public":
         return spec.fit(public=public, seed=seed)
     fit: Callable[..., Mechanism[str]] = spec.fit
-    if isinstance(spec, PublishedAdept):  # as published it learns from the very texts that it rewrites, and no others
+    if spec.traits.learns is Learns.EITHER:  # as published: from the very texts that it rewrites, and no others
         return fit(private=corpus.private, seed=seed)
     return fit(public=public, private=corpus.private, seed=seed)
 

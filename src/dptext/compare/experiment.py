@@ -59,7 +59,7 @@ from dptext import _validate
 from dptext.compare.corpus_plans import CorpusPlan, expanded
 from dptext.compare.stored import LABEL_ONLY, MEDOID
 from dptext.compare.toml_models import Count, Different, Name, Number, PositiveCount, Table, nearest, refused
-from dptext.runs.specs import SPECS
+from dptext.mechanisms.registry import SPECS
 from dptext.runs.toml import read_toml
 from dptext.types import Json
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM

@@ -6,22 +6,21 @@ of the label that was drawn, and with its medoid) at every epsilon for a documen
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Final
 
 from dptext.compare.cells import Cell
 from dptext.compare.experiment import REFERENCES, Experiment, MechanismPlan
 from dptext.compare.stored import LABEL_ONLY, MEDOID
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanism import settings
-from dptext.mechanisms.embedded import Embedded
+from dptext.mechanism import Spec, setting_fields, settings
+from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
-from dptext.runs.specs import SPECS, AnySpec, spec_from_settings
+from dptext.runs.specs import spec_from_settings
 from dptext.types import Json
 
 #: Stands in the place of a corpus's labels where settings are checked before the corpus is read.
@@ -89,7 +88,7 @@ def _document_epsilons(rows: list[Cell]) -> list[float]:
     return sorted(found) or list(_EPSILONS)
 
 
-def lifted(spec: AnySpec, delta: float) -> Guarantee | None:
+def lifted(spec: Spec, delta: float) -> Guarantee | None:
     """What the spec guarantees for whole documents; None where that is nothing, or depends on a distance."""
     if Unit.DOCUMENT not in spec.units:
         return None
@@ -98,7 +97,6 @@ def lifted(spec: AnySpec, delta: float) -> Guarantee | None:
 
 
 def _mechanism_rows(plan: MechanismPlan, corpus: str, labels: tuple[str, ...]) -> Iterator[Cell]:
-    _check_training(plan)
     for values in itertools.product(*plan.sweep.values()):
         swept = dict(zip(plan.sweep, values, strict=True))
         name = " ".join([plan.name, *(f"{key}={_shown(value)}" for key, value in swept.items())])
@@ -114,41 +112,43 @@ def _mechanism_rows(plan: MechanismPlan, corpus: str, labels: tuple[str, ...]) -
 
 
 def _cell(
-    plan: MechanismPlan, corpus: str, name: str, spec: AnySpec | str, chosen: Mapping[str, Json], *, unit: Unit
+    plan: MechanismPlan, corpus: str, name: str, spec: Spec | str, chosen: Mapping[str, Json], *, unit: Unit
 ) -> Cell:
     """The cell of a spec, or of settings for which there is none, with the reason."""
-    fault = spec if isinstance(spec, str) else ""
-    own = {"kind": plan.kind, **chosen} if isinstance(spec, str) else settings(spec)
-    return Cell(corpus, name, own, 0, str(unit), plan.delta, plan.trains_on, fault)
-
-
-def _check_training(plan: MechanismPlan) -> None:
-    if plan.trains_on == "private" and "private" not in inspect.signature(SPECS[plan.kind].fit).parameters:
+    if isinstance(spec, str):
+        made, fault = {"kind": plan.kind, **chosen}, spec
+    elif plan.trains_on == "private" and not spec.traits.takes_private:
         raise ConfigError(f"Expected trains_on='public' for {plan.name!r}: {plan.kind} learns from public text alone.")
+    else:
+        made, fault = settings(spec), ""
+    return Cell(corpus, name, made, 0, str(unit), plan.delta, plan.trains_on, fault)
 
 
 def _labelled(kind: str, values: Mapping[str, Json], labels: tuple[str, ...]) -> dict[str, Json]:
-    """The settings with the labels of the corpus, where the mechanism has such a setting and none is given."""
-    cls, found = SPECS[kind], dict(values)
+    """The settings with the labels of the corpus, where the mechanism has such a setting and none is given.
+
+    A mechanism within another one gets them likewise.
+    """
+    found = dict(values)
     inner = found.get("mechanism")
-    if cls is Embedded and isinstance(inner, dict) and inner.get("kind") in SPECS:
-        return {**found, "mechanism": _labelled(str(inner["kind"]), inner, labels)}
-    if labels and "labels" not in found and any(item.name == "labels" and item.init for item in fields(cls)):
+    if isinstance(inner, dict) and inner.get("kind") in SPECS:
+        found["mechanism"] = _labelled(str(inner["kind"]), inner, labels)
+    if labels and "labels" not in found and any(item.name == "labels" for item in setting_fields(SPECS[kind])):
         found["labels"] = list(labels)
     return found
 
 
-def _made(plan: MechanismPlan, chosen: Mapping[str, Json]) -> AnySpec:
+def _made(plan: MechanismPlan, chosen: Mapping[str, Json]) -> Spec:
     try:
         return spec_from_settings({**chosen, "kind": plan.kind})
     except ConfigError as error:
         raise ConfigError(f"[[mechanisms]] {plan.name!r}: {error}") from error
 
 
-def _calibrated(plan: MechanismPlan, chosen: Mapping[str, Json], epsilon: float) -> AnySpec | str | None:
+def _calibrated(plan: MechanismPlan, chosen: Mapping[str, Json], epsilon: float) -> Spec | str | None:
     """The spec at this epsilon for whole documents; None where it has no such epsilon, the reason where it fails."""
     start = dict(chosen)
-    needed = {item.name for item in fields(SPECS[plan.kind])}
+    needed = {item.name for item in setting_fields(SPECS[plan.kind])}
     if "epsilon" in needed and "epsilon" not in start:
         start["epsilon"] = epsilon
     spec = _made(plan, start)

@@ -12,12 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from dptext.embeddings.likeness import mean_by_document
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.frozen import Frozen
-from dptext.mechanism import HasMetric, Mechanism, Spec, learns_labels, reads_labels, releases_text, releases_vectors
+from dptext.mechanism import (
+    HasMetric,
+    Mechanism,
+    Spec,
+    Traits,
+)
+from dptext.mechanisms.bases import FittedMechanism
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.events import Event
 from dptext.privacy.guarantee import Guarantee, Trust, Unit
@@ -56,15 +61,12 @@ class Embedded:
     device: str = "cpu"
     kind: Literal["embedded"] = field(default="embedded", init=False)
 
-    #: How `dptext.runs.models` reads the field that is another spec.
-    __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True}
-
     def __post_init__(self) -> None:
         if self.output not in ("embedding", "both"):
             raise ConfigError(f"Expected output={self.output!r} to be 'embedding' or 'both'.")
         if self.precision not in ("float32", "bfloat16"):
             raise ConfigError(f"Expected precision={self.precision!r} to be 'float32' or 'bfloat16'.")
-        if not releases_text(self.mechanism) or releases_vectors(self.mechanism):
+        if not self.mechanism.traits.releases_text or self.mechanism.traits.releases_vectors:
             raise ConfigError(f"Expected mechanism of kind {self.mechanism.kind} to release text and no vectors.")
         if self.mechanism.guarantee().trust is Trust.CENTRAL:  # it counts a training that `fit` here never does
             raise ConfigError(
@@ -73,25 +75,17 @@ class Embedded:
             )
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """Those that the other mechanism privatizes."""
-        found: tuple[str, ...] = getattr(self.mechanism, "labels", ())
-        return found
-
-    @property
-    def reads_labels(self) -> bool:
-        """Whether the other mechanism reads the label of a private record."""
-        return reads_labels(self.mechanism)
-
-    @property
-    def learns_labels(self) -> bool:
-        """Whether it learns from labels of public records and releases none."""
-        return learns_labels(self.mechanism)
-
-    @property
-    def keeps_words(self) -> bool:
-        """Whether a word can leave as it is: where text leaves, and the other mechanism keeps words."""
-        return self.output == "both" and bool(getattr(self.mechanism, "keeps_words", False))
+    def traits(self) -> Traits:
+        """Those of the other mechanism, but for what leaves."""
+        inner, both = self.mechanism.traits, self.output == "both"
+        return replace(
+            inner,
+            takes_pool=False,
+            trains=False,
+            releases_text=both,
+            releases_vectors=True,
+            keeps_words=both and inner.keeps_words,
+        )
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -147,18 +141,15 @@ def _load_encoder(spec: Embedded) -> SentenceEncoder | WordMean:
     return sentence_encoder.load_word_mean(load_glove())
 
 
-class EmbeddedMechanism(Frozen):
+class EmbeddedMechanism(FittedMechanism[Embedded]):
     """`Embedded`, fitted. Immutable."""
 
-    __slots__ = ("_encoder", "inner", "spec")
+    __slots__ = ("_encoder", "inner")
 
     def __init__(self, spec: Embedded, inner: Mechanism[str], encoder: SentenceEncoder | WordMean) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self.inner = inner
         self._encoder = encoder
-
-    def __repr__(self) -> str:
-        return f"EmbeddedMechanism({self.spec!r})"
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -13,21 +13,22 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.vectors import HIDDEN
-from dptext.errors import ConfigError, IncomparableError, MissingExtraError
-from dptext.frozen import Frozen
+from dptext.errors import ConfigError, MissingExtraError
+from dptext.mechanism import FitProgress, OnProgress, Remarks, Traits
+from dptext.mechanisms.bases import FittedMechanism, OneUnit
 from dptext.privacy import accounting
-from dptext.privacy.events import Event, ExponentialEvent, TopKEvent, TwoSetEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
 from dptext.sampling.hub import LARGEST_EPSILON, Hub
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import ClippedExponential, TopKRandomizedResponse, TwoSet
@@ -51,7 +52,7 @@ _LOGIT_GRID = 2.0**-8  # of `dptext.neural.erae`
 
 
 @dataclass(frozen=True, slots=True)
-class ErAe:
+class ErAe(OneUnit):
     """Settings of a text written again, each of its words chosen privately.
 
     Guarantee:
@@ -83,6 +84,8 @@ class ErAe:
         learning_rate: of Adam.
         device: of the network.
     """
+
+    only: ClassVar[str] = "each word depends on the whole text"
 
     epsilon: float
     choice: Literal["hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp"] = "top_k_rr"
@@ -119,6 +122,36 @@ class ErAe:
         if self.hidden % 2:
             raise ConfigError(f"Expected hidden={self.hidden} to be even: half of it reads each way.")
         _ = self.chooser
+
+    @property
+    def traits(self) -> Traits:
+        """It learns from public texts."""
+        return Traits(trains=True)
+
+    @property
+    def released(self) -> tuple[TopKEvent | TwoSetEvent | ExponentialEvent]:
+        """All words of one text."""
+        return (replace(self.chooser.event, count=self.max_tokens),)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The network is public, and reads each text as if it were alone."""
+        return (PUBLIC_MODEL, ALONE)
+
+    @property
+    def token_guarantee(self) -> Guarantee:
+        """What a single released word says of the whole text, given those before it."""
+        return accounting.guarantee((self.chooser.event,), 0.0, unit=Unit.DOCUMENT, basis=Basis.CONDITIONAL)
+
+    def remarks(self) -> Remarks:
+        """What the epsilon of a text is made of, and what it is worth."""
+        whole = format_epsilon(self.guarantee().epsilon)
+        return Remarks(
+            f"Each of {self.max_tokens} words costs {format_epsilon(self.epsilon)}, all of them {whole} without a "
+            "delta. Useful texts need some 9 to 12 a word, 180 to 240 for 20 words. At such an epsilon the worst case "
+            "is no protection at all: whoever can list the texts that you may have written can tell which one it was. "
+            "What remains is what attacks measure, such as `dptext audit authorship`; a guarantee it is not."
+        )
 
     @property
     def options(self) -> int:
@@ -164,42 +197,6 @@ class ErAe:
                 "even if it says nothing. Raise epsilon, lower max_words, or take choice='top_k_rr'."
             )
         return TwoSet(own, k, size, "sampled" if sampled else "top_k")
-
-    @property
-    def event(self) -> TopKEvent | TwoSetEvent | ExponentialEvent:
-        """All words of one text."""
-        return replace(self.chooser.event, count=self.max_tokens)
-
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        """DOCUMENT."""
-        return (Unit.DOCUMENT,)
-
-    def events(self, unit: Unit) -> tuple[Event, ...]:
-        """One release of one text (else IncomparableError)."""
-        if unit is not Unit.DOCUMENT:
-            raise IncomparableError(f"Expected unit document, found {unit.value}: each word depends on the whole text.")
-        return (self.event,)
-
-    @property
-    def token_guarantee(self) -> Guarantee:
-        """What a single released word says of the whole text, given those before it."""
-        return accounting.guarantee((replace(self.event, count=1),), 0.0, unit=Unit.DOCUMENT, basis=Basis.CONDITIONAL)
-
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one text guarantees.
-
-        Raises:
-            IncomparableError: the unit is not DOCUMENT.
-        """
-        return accounting.guarantee(
-            self.events(unit or Unit.DOCUMENT),
-            delta,
-            unit=Unit.DOCUMENT,
-            relation=Relation.REPLACE_ONE,
-            basis=Basis.CONDITIONAL,
-            assumptions=(PUBLIC_MODEL, ALONE),
-        )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> ErAe:
         """The spec whose whole text costs at most epsilon at delta.
@@ -251,7 +248,7 @@ class ErAe:
         *,
         public: Iterable[Record] = (),
         seed: int | None = None,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> ErAeMechanism:
         """Train the network on public texts.
 
@@ -265,7 +262,12 @@ class ErAe:
             MissingExtraError: torch is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
-        return ErAeMechanism(self, _neural().fit_erae(self._settings, list(public), seed=seed, on_progress=on_progress))
+
+        def told(at: Progress) -> None:
+            if on_progress is not None:
+                on_progress(FitProgress(at.step, at.steps, "steps", f"loss {at.loss:.3g}"))
+
+        return ErAeMechanism(self, _neural().fit_erae(self._settings, list(public), seed=seed, on_progress=told))
 
     def load(self, folder: Path) -> ErAeMechanism:
         """The mechanism that was saved into the folder under this spec.
@@ -310,17 +312,14 @@ def _neural() -> ModuleType:
     return erae_model
 
 
-class ErAeMechanism(Frozen):
+class ErAeMechanism(FittedMechanism[ErAe]):
     """`ErAe` with its network. Immutable."""
 
-    __slots__ = ("_model", "spec")
+    __slots__ = ("_model",)
 
     def __init__(self, spec: ErAe, model: ErAeModel) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self._model = model
-
-    def __repr__(self) -> str:
-        return f"ErAeMechanism({self.spec!r})"
 
     @property
     def digests(self) -> Mapping[str, str]:

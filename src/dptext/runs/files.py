@@ -26,7 +26,7 @@ from dptext.errors import (
     LedgerError,
     PrivacyError,
 )
-from dptext.mechanism import Mechanism, releases_labels, releases_text, releases_vectors, settings
+from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import Certificate, Charged, certificate_path
 from dptext.runs.resume import State, draft_path, fingerprint, state_path
@@ -172,9 +172,9 @@ def privatize_file(
     require_csv(kind, safe_csv=plan.safe_csv)
     release_columns(
         kind,
-        text=releases_text(mechanism.spec),
-        vector=releases_vectors(mechanism.spec),
-        label=releases_labels(mechanism.spec),
+        text=mechanism.spec.traits.releases_text,
+        vector=mechanism.spec.traits.releases_vectors,
+        label=mechanism.spec.traits.releases_labels,
         keep=plan.fields.keep,
     )
     promised = guarantees(
@@ -408,10 +408,10 @@ class _Run:
             self.kind,
             compressed=is_compressed(self.target),
             header=state.bytes == 0,
-            text=releases_text(self.mechanism.spec),
-            vector=releases_vectors(self.mechanism.spec),
+            text=self.mechanism.spec.traits.releases_text,
+            vector=self.mechanism.spec.traits.releases_vectors,
             dim=state.dim,
-            label=releases_labels(self.mechanism.spec),
+            label=self.mechanism.spec.traits.releases_labels,
             keep=self.plan.fields.keep,
             safe_csv=self.plan.safe_csv,
         )

@@ -16,8 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from dptext.errors import ConfigError, DPTextError
-from dptext.mechanism import Mechanism, settings
-from dptext.runs.specs import AnySpec, on_device, spec_from_settings
+from dptext.mechanism import Mechanism, Spec, settings
+from dptext.runs.specs import on_device, spec_from_settings
 from dptext.text.files import create_private, sha256_of
 from dptext.text.formats import file_error, parse_json
 from dptext.types import Json
@@ -102,7 +102,7 @@ def load_model(folder: Path, *, device: str | None = None) -> Mechanism[str]:
     return mechanism
 
 
-def model_spec(folder: Path) -> AnySpec:
+def model_spec(folder: Path) -> Spec:
     """The spec of a saved model, read of `model.json` alone: no other file of the model is looked at.
 
     Raises:

@@ -1,60 +1,22 @@
-"""From text (TOML, JSON, KEY=VALUE) to a spec, and the list of mechanisms."""
+"""From text (TOML, JSON, KEY=VALUE) to a spec."""
 
 from __future__ import annotations
 
 import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, Field
+from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from dptext.errors import ConfigError
-from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
-from dptext.mechanisms.adept.published import PublishedAdept
-from dptext.mechanisms.adept.sound import Adept
-from dptext.mechanisms.candidates.candidates import Candidates
-from dptext.mechanisms.candidates.label_only import LabelOnly
-from dptext.mechanisms.embedded import Embedded
-from dptext.mechanisms.erae import ErAe
-from dptext.mechanisms.redaction.pii import PiiRedaction
-from dptext.mechanisms.redaction.random import CountRedaction, RandomRedaction
-from dptext.mechanisms.redaction.smart import SmartRedaction
-from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
-from dptext.mechanisms.sentences.truncation import Truncation
-from dptext.mechanisms.words.private_phrases import PrivatePhrases
-from dptext.mechanisms.words.random_replacement import RandomReplacement
-from dptext.mechanisms.words.syntf import SynTf
-from dptext.mechanisms.words.word_metric import WordMetric
+from dptext.mechanism import Spec, setting_fields
+from dptext.mechanisms.registry import SPECS
 from dptext.runs.toml import parse_toml, read_toml
 from dptext.types import Json
-
-AnySpec = (
-    WordMetric
-    | PrivatePhrases
-    | Adept
-    | AdeptDpSgd
-    | PublishedAdept
-    | LabelOnly
-    | DeepCandidate
-    | Candidates
-    | Truncation
-    | ErAe
-    | RandomReplacement
-    | SynTf
-    | RandomRedaction
-    | CountRedaction
-    | SmartRedaction
-    | PiiRedaction
-    | Embedded
-)
-
-
-SPECS: dict[str, type[AnySpec]] = {
-    str(next(f.default for f in fields(cls) if f.name == "kind")): cls for cls in get_args(AnySpec)
-}
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
@@ -62,42 +24,60 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     return f"did you mean {close[0]!r}? " if close else ""
 
 
-def spec_from_settings(values: Mapping[str, Json]) -> AnySpec:
+def spec_from_settings(values: Mapping[str, Json]) -> Spec:
     """The spec with these settings, `kind` among them.
 
     Raises:
         ConfigError: the kind or a key is unknown (the nearest known name is given), a key is missing, or a
             value cannot be used.
     """
-    settings: dict[str, object] = dict(values)
-    kind = settings.pop("kind", None)
+    given = dict(values)
+    kind = given.pop("kind", None)
     if not isinstance(kind, str) or kind not in SPECS:
         hint = _nearest(str(kind), sorted(SPECS))
         raise ConfigError(f"Expected kind={kind!r} to name a mechanism: {hint}Known: {', '.join(sorted(SPECS))}.")
     cls = SPECS[kind]
-    known = [field.name for field in fields(cls) if field.init]
-    for key, value in settings.items():
+    known = {field.name: field for field in setting_fields(cls)}
+    settings: dict[str, object] = {}
+    for key, value in given.items():
         if key not in known:
-            hint = _nearest(key, known)
+            hint = _nearest(key, list(known))
             raise ConfigError(f"Expected {key!r} to be a setting of {kind}: {hint}Known: {', '.join(known)}.")
         if isinstance(value, bool):
             raise ConfigError(f"Expected {key}={value!r} not to be a boolean.")
-        if cls is Embedded and key == "mechanism":
-            if not isinstance(value, Mapping) or value.get("kind") == kind:
-                raise ConfigError(
-                    f"Expected the mechanism of {kind} to be settings of another, with its kind among them."
-                )
-            settings[key] = spec_from_settings(value)
+        settings[key] = _value(cls, kind, key, value)
+    for key, field in known.items():
+        if key not in settings and _is_required(field):
+            raise ConfigError(f"Setting {key!r} of {kind}: Field required.")
+    return cls(**settings)
+
+
+def _is_required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _value(cls: type[Spec], kind: str, key: str, value: Json) -> object:
+    """The value of a setting as the type of its field asks for it."""
+    if _types(cls)[key] is Spec:
+        if not isinstance(value, dict) or value.get("kind") == kind:
+            raise ConfigError(f"Expected the mechanism of {kind} to be settings of another, with its kind among them.")
+        return spec_from_settings(value)
     try:
-        return TypeAdapter(cls).validate_python(settings)
+        return _reader(cls, key).validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "value_error":
-            raise ConfigError(message) from error
-        found = "" if first["type"] == "missing" else f", found {first['input']!r}"
-        raise ConfigError(f"Setting {where!r} of {kind}: {message}{found}.") from error
+        where = ".".join(str(part) for part in (key, *first["loc"]))
+        raise ConfigError(f"Setting {where!r} of {kind}: {first['msg']}, found {first['input']!r}.") from error
+
+
+@cache
+def _types(cls: type[Spec]) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+@cache
+def _reader(cls: type[Spec], key: str) -> TypeAdapter[object]:
+    return TypeAdapter(_types(cls)[key])
 
 
 def parse_setting(text: str) -> tuple[str, Json]:
@@ -116,7 +96,7 @@ def parse_setting(text: str) -> tuple[str, Json]:
     return key.strip(), parsed["value"] if len(parsed) == 1 else value
 
 
-def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> AnySpec:
+def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> Spec:
     """The spec of a TOML file whose keys are the spec's fields, with some of them changed.
 
     Raises:

@@ -31,7 +31,18 @@ from dptext import audits
 from dptext.audits.trials.distinguishing import separation
 from dptext.audits.trials.enumeration import enumerable
 from dptext.errors import ConfigError, DPTextError
-from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Mechanism, compared, output_fault, seen, settings
+from dptext.mechanism import (
+    HasDistribution,
+    HasLatent,
+    HasMetric,
+    Mechanism,
+    Spec,
+    Traits,
+    compared,
+    output_fault,
+    seen,
+    settings,
+)
 from dptext.privacy import accounting
 from dptext.privacy.events import event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Basis, Guarantee
@@ -171,7 +182,7 @@ def _check_settings(case: Case) -> None:
     _require(is_dataclass(spec), "the spec is a dataclass")
     values = settings(spec)
     _require(json.loads(json.dumps(values)) == values, "the settings survive JSON")
-    _require(values.get("output", "text") in ("text", "embedding", "both"), "`output` says what is released")
+    _require(isinstance(spec.traits, Traits), "the spec declares its traits")
     first = fields(spec)[0].name  # type: ignore[arg-type]  # is_dataclass was required above
     try:
         setattr(spec, first, getattr(spec, first))
@@ -341,7 +352,7 @@ def _check_verbatim(case: Case) -> None:
 
     Words may where the spec says that it keeps them, and then nothing pure is stated.
     """
-    claim, kept = case.mechanism.spec.guarantee(), getattr(case.mechanism.spec, "keeps_words", False)
+    claim, kept = case.mechanism.spec.guarantee(), case.mechanism.spec.traits.keeps_words
     _require(not kept or claim.basis is Basis.NONE or claim.delta > 0, "what keeps words states no pure epsilon")
     for record in case.odd:
         for release in case.mechanism.privatize([record] * (1 if len(record.text) > 1000 else 20), secure()):
@@ -479,7 +490,7 @@ def _check_guarantee(case: Case) -> None:
             claim.relation,
             claim.reveals,
             words=case.words,
-            max_tokens=int(getattr(spec, "max_tokens", None) or 50),
+            max_tokens=_max_tokens(spec),
         )
         _require(bool(pairs), "there are neighbours to try")
         if claim.metric is not None:
@@ -513,3 +524,8 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "model": _check_model,
     "guarantee": _check_guarantee,
 }
+
+
+def _max_tokens(spec: Spec) -> int:
+    found = settings(spec).get("max_tokens")
+    return found if isinstance(found, int) else 50

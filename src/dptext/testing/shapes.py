@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dptext.mechanism import Mechanism, Spec, releases_labels, releases_vectors
+from dptext.mechanism import Mechanism, Spec
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import Plan, privatize_file
 from dptext.runs.resume import State, state_path
@@ -49,7 +49,7 @@ def left_behind(mechanism: Mechanism[str], texts: Sequence[str], leaks: Callable
         left = {path for path in folder.rglob("*") if path.is_file()} - {source}
         if left != {target, certificate_path(target)}:
             return "only the output and its certificate are left behind"
-        kept = {target} if getattr(mechanism.spec, "keeps_words", False) else set()
+        kept = {target} if mechanism.spec.traits.keeps_words else set()
         if any(leaks(path.read_text("utf-8")) for path in left - kept):
             return "no private text in the output or the certificate"
     for path in (path for path, state in _files_around().items() if before.get(path) != state):
@@ -139,8 +139,8 @@ def told_by_shapes(mechanism: Mechanism[str], word: str) -> str | None:
 def output_names(spec: Spec) -> list[str]:
     """A file of each kind that can hold what the spec releases; Parquet where pyarrow is installed."""
     cannot = {
-        *(WITHOUT_VECTORS if releases_vectors(spec) else ()),
-        *(TEXTS_ONLY if releases_labels(spec) else ()),
+        *(WITHOUT_VECTORS if spec.traits.releases_vectors else ()),
+        *(TEXTS_ONLY if spec.traits.releases_labels else ()),
         *((Format.PARQUET,) if importlib.util.find_spec("pyarrow") is None else ()),
     }
     return [f"out.{extension}" for kind in Format if kind not in cannot for extension in _EXTENSIONS[kind]]

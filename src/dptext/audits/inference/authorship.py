@@ -48,7 +48,7 @@ from dptext.audits.report import Report
 from dptext.audits.subjects import Progress
 from dptext.embeddings.vectors import Embedder
 from dptext.errors import ConfigError
-from dptext.mechanism import Mechanism, releases_text
+from dptext.mechanism import Mechanism
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
 from dptext.types import Floats, Json
@@ -216,7 +216,7 @@ def release_split(
     Raises:
         ConfigError: the mechanism releases no text.
     """
-    if not releases_text(mechanism.spec):
+    if not mechanism.spec.traits.releases_text:
         raise ConfigError(f"Expected a mechanism that releases text: {mechanism.spec.kind} releases vectors only.")
     total = len(split.attacked) + len(split.training)
 

@@ -9,16 +9,18 @@ smaller number and another statement.) Whoever trains sees the private texts; on
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from dptext import _validate
-from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.errors import ConfigError, MissingExtraError
+from dptext.mechanism import FitProgress, Learns, OnProgress, Traits
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter
+from dptext.mechanisms.bases import OneUnit
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, SampledGaussianEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
@@ -30,7 +32,7 @@ from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.adept.private_training import PrivateSchedule
-    from dptext.neural.adept.rewriting import Progress, Settings
+    from dptext.neural.adept.rewriting import Settings
 
 
 #: What the guarantee rests on besides the mathematics.
@@ -44,7 +46,7 @@ REVEALS = ("the number of training records",)
 
 
 @dataclass(frozen=True, slots=True)
-class AdeptDpSgd:
+class AdeptDpSgd(OneUnit):
     """Settings of utterances rewritten through a noisy latent by a network that was trained on private text.
 
     Guarantee:
@@ -72,6 +74,8 @@ class AdeptDpSgd:
         epochs, patience, learning_rate: of the training on public text before.
         device: "cpu", "cuda", ...
     """
+
+    only: ClassVar[str] = "a text is trained on and released as a whole"
 
     epsilon: float
     labels: tuple[str, ...] = ()
@@ -125,9 +129,14 @@ class AdeptDpSgd:
         _ = self.training_event
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """DOCUMENT: the whole utterance with its label."""
-        return (Unit.DOCUMENT,)
+    def traits(self) -> Traits:
+        """It is trained on private text, and reads text and label of a record."""
+        return Traits(Learns.PRIVATE, trains=True, labels=self.labels, reads_labels=bool(self.labels))
+
+    @property
+    def released(self) -> tuple[Event, ...]:
+        """Training and one release of one utterance. A ledger that adds two releases counts the training twice."""
+        return (self.training_event, *self.release_events)
 
     @property
     def training_event(self) -> SampledGaussianEvent:
@@ -145,14 +154,6 @@ class AdeptDpSgd:
     def release_events(self) -> tuple[Event, ...]:
         """One release of one utterance by the trained network; local."""
         return self.vector_noise.events
-
-    def events(self, unit: Unit) -> tuple[Event, ...]:
-        """Training and one release of one utterance. A ledger that adds two releases counts the training twice."""
-        if unit is not Unit.DOCUMENT:
-            raise IncomparableError(
-                f"Expected unit=document, found unit={unit.value}: a text is trained on and released as a whole."
-            )
-        return (self.training_event, *self.release_events)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """What training and one release of one utterance guarantee, at the larger of `delta` and the spec's.
@@ -193,8 +194,7 @@ class AdeptDpSgd:
             ConfigError: this cannot be reached; the message names the floor.
             IncomparableError: the unit is not DOCUMENT.
         """
-        if (unit or Unit.DOCUMENT) is not Unit.DOCUMENT:
-            self.events(unit or Unit.DOCUMENT)
+        self.events(unit or Unit.DOCUMENT)
         _validate.positive(epsilon=epsilon)
         found = replace(self, epsilon=(1 - self.training_share) * epsilon, delta=delta or self.delta)
         release = found.release_events
@@ -226,8 +226,7 @@ class AdeptDpSgd:
         public: Iterable[Record] = (),
         private: Iterable[Record] = (),
         seed: int | None = None,
-        on_epoch: Callable[[Progress], None] | None = None,
-        on_step: Callable[[int, int], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> AdeptDpSgdMechanism:
         """Train on public records, then with DP-SGD on private ones.
 
@@ -236,8 +235,8 @@ class AdeptDpSgd:
             private: may be none. A label that is missing or unknown is read as no label.
             seed: of the training on public records; drawn at random where it is None. What is drawn for the private
                 records is always fresh, so that they are trained on in another way each time.
-            on_epoch: called after each epoch on public records.
-            on_step: called with the steps done and all steps of the training on private records.
+            on_progress: called after each epoch on public records, and each step of the training on private ones,
+                whose loss it is not told.
 
         Raises:
             ConfigError: too few public records, or one without a known label.
@@ -260,8 +259,13 @@ class AdeptDpSgd:
             seed=seed,
             device=self.device,
             precision="float32",
-            on_epoch=on_epoch,
+            on_epoch=latent.told(on_progress),
         )
+
+        def step(done: int, total: int) -> None:
+            if on_progress is not None:
+                on_progress(FitProgress(done, total, "steps on private text"))
+
         if texts:
             model = _private_training().train_further(
                 model,
@@ -269,7 +273,7 @@ class AdeptDpSgd:
                 schedule=self.private_schedule,
                 randomness=private_bits,
                 noise=lambda latents: noisy(latents, private_bits),
-                on_step=on_step,
+                on_step=step,
             )
         return AdeptDpSgdMechanism(self, model)
 

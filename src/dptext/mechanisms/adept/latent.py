@@ -6,18 +6,18 @@ their noise, in what the network was trained on and in what they promise, which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.vectors import HIDDEN
 from dptext.errors import MissingExtraError
-from dptext.frozen import Frozen
-from dptext.mechanism import VectorNoise
+from dptext.mechanism import FitProgress, OnProgress, VectorNoise
+from dptext.mechanisms.bases import FittedMechanism
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness
@@ -25,7 +25,7 @@ from dptext.text.records import Record, Release
 from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept.rewriting import AnnotatedModel, Decoding, Settings
+    from dptext.neural.adept.rewriting import AnnotatedModel, Decoding, Progress, Settings
 
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
 #: The noises that are calibrated to what two clipped latents can really differ by.
@@ -190,17 +190,26 @@ def decoding(spec: NetworkSpec) -> Decoding:
     return found
 
 
-class Fitted(Frozen, Generic[Spec_co]):
+def told(on_progress: OnProgress | None, *, losses: bool = True) -> Callable[[Progress], None] | None:
+    """What a training calls after each epoch; without `losses` nothing that private texts decide is told."""
+    if on_progress is None:
+        return None
+
+    def tell(at: Progress) -> None:
+        note = f"loss {at.loss:.3g}, held out {at.held_out:.3g}" if losses else ""
+        on_progress(FitProgress(at.epoch, at.epochs, "epochs", note))
+
+    return tell
+
+
+class Fitted(FittedMechanism[Spec_co]):
     """A spec with its network. Frozen."""
 
-    __slots__ = ("_model", "spec")
+    __slots__ = ("_model",)
 
     def __init__(self, spec: Spec_co, model: AnnotatedModel) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self._model = model
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.spec!r})"
 
     @property
     def model(self) -> AnnotatedModel:

@@ -12,30 +12,30 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, NoGuaranteeError
+from dptext.mechanism import Learns, OnProgress, Traits
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import Rewriter
-from dptext.privacy import accounting
-from dptext.privacy.events import NoEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
+from dptext.mechanisms.bases import NoGuarantee
+from dptext.privacy.guarantee import Trust, Unit
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.text.records import Record
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept.rewriting import Progress, Settings
+    from dptext.neural.adept.rewriting import Settings
 
 
 _PRIVATE = "private text, without protection"
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedAdept:
+class PublishedAdept(NoGuarantee):
     """ADePT with the published noise, trained on the private text itself.
 
     Guarantee:
@@ -55,6 +55,9 @@ class PublishedAdept:
         embedding, min_count, max_words, epochs, patience, learning_rate, device: as in `Adept`.
         decoding: `greedy` as published, or `constrained`, which the paper suggests against repetitions.
     """
+
+    unit: ClassVar[Unit] = Unit.DOCUMENT
+    trust: ClassVar[Trust] = Trust.CENTRAL  # whoever trains sees the private text
 
     variance: float | None = None
     claimed_epsilon: float | None = None
@@ -77,19 +80,28 @@ class PublishedAdept:
     def __post_init__(self) -> None:
         if (self.variance is None) == (self.claimed_epsilon is None):
             raise ConfigError("Expected one of variance=... and claimed_epsilon=..., which decide each other.")
-        _validate.positive(
-            scale=self.variance or self.claimed_epsilon or 0.0,
-            delta=self.delta,
-        )
+        scale = {"variance": self.variance, "claimed_epsilon": self.claimed_epsilon}
+        _validate.positive(delta=self.delta, **{name: value for name, value in scale.items() if value is not None})
         _validate.probability(delta=self.delta)
         latent.check_network(self)
         _validate.one_of(("laplace", "gaussian"), noise=self.noise)
         object.__setattr__(self, "labels", _validate.labels(self.labels))
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """DOCUMENT: the unit for which nothing is guaranteed."""
-        return (Unit.DOCUMENT,)
+    def traits(self) -> Traits:
+        """As published it is trained on the texts that it rewrites."""
+        return Traits(Learns.EITHER, trains=True, labels=self.labels, reads_labels=bool(self.labels))
+
+    @property
+    def reason(self) -> str:
+        """States both epsilons."""
+        noise = self.vector_noise
+        at = f" at delta {self.delta:g}" if self.noise == "gaussian" else ""
+        return (
+            f"claimed epsilon {noise.claimed.epsilon:.4g}{at}, true epsilon of the noise {noise.true_epsilon:.4g}{at} "
+            f"in {2 * self.hidden} dimensions; and as published the auto-encoder is trained on the very texts that it "
+            "rewrites"
+        )
 
     @property
     def vector_noise(self) -> PublishedLaplace | ClassicalGaussian:
@@ -103,34 +115,8 @@ class PublishedAdept:
             self.claimed_epsilon or classical / math.sqrt(self.variance or 0.0), self.delta, dim, self.clip_norm
         )
 
-    @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count; the reason states both epsilons."""
-        noise = self.vector_noise
-        at = f" at delta {self.delta:g}" if self.noise == "gaussian" else ""
-        return NoEvent(
-            f"claimed epsilon {noise.claimed.epsilon:.4g}{at}, true epsilon of the noise {noise.true_epsilon:.4g}{at} "
-            f"in {2 * self.hidden} dimensions; and as published the auto-encoder is trained on the very texts that it "
-            "rewrites"
-        )
-
-    def events(self, unit: Unit) -> tuple[NoEvent]:
-        """Nothing that accounting could count, for any unit."""
-        return (self.event,)
-
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """No guarantee, for any unit; the reason states the claimed and the true epsilon."""
-        return accounting.guarantee(
-            [self.event],
-            delta,
-            unit=unit or Unit.DOCUMENT,
-            basis=Basis.NONE,
-            relation=Relation.REPLACE_ONE,
-            trust=Trust.CENTRAL,  # whoever trains sees the private text
-        )
-
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> PublishedAdept:
-        """Never returns.
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> NoReturn:
+        """Refused.
 
         Raises:
             NoGuaranteeError: no noise makes this mechanism private; see `Adept`.
@@ -148,7 +134,7 @@ class PublishedAdept:
         public: Iterable[Record] = (),
         private: Iterable[Record] = (),
         seed: int | None = None,
-        on_epoch: Callable[[Progress], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> PublishedAdeptMechanism:
         """Train without noise, clipping included, on the private records where there are any, else on public ones.
 
@@ -167,7 +153,7 @@ class PublishedAdept:
             device=self.device,
             precision="float32",
             training=_PRIVATE if texts else "public text",
-            on_epoch=on_epoch,
+            on_epoch=latent.told(on_progress, losses=not texts),
         )
         return PublishedAdeptMechanism(self, model)
 

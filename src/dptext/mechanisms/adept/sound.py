@@ -17,18 +17,20 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.vectors import read_array
-from dptext.errors import ConfigError, IncomparableError
+from dptext.errors import ConfigError
+from dptext.mechanism import OnProgress, Traits
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted
+from dptext.mechanisms.bases import OneUnit
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, clip
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness, seeded
@@ -38,7 +40,7 @@ from dptext.text.records import Record, Release, require_labels
 from dptext.types import Floats, Int16s
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept.rewriting import AnnotatedModel, Codebook, Progress, Settings
+    from dptext.neural.adept.rewriting import AnnotatedModel, Codebook, Settings
 
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
@@ -50,7 +52,7 @@ _ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Adept:
+class Adept(OneUnit):
     """Settings of utterances rewritten through a noisy latent or a public codebook.
 
     Guarantee:
@@ -82,6 +84,8 @@ class Adept:
         device: "cpu", "cuda", ...
         precision: of the output layer; bfloat16 is faster on processors that have it.
     """
+
+    only: ClassVar[str] = "ADePT releases a whole utterance at once"
 
     epsilon: float
     labels: tuple[str, ...] = ()
@@ -119,12 +123,33 @@ class Adept:
             raise ConfigError(
                 f"Expected delta={self.delta!r} > 0 for noise='gaussian' and 0 for every other, found {self.noise!r}."
             )
-        _ = self.events(Unit.DOCUMENT)
+        _ = self.released
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """DOCUMENT: the whole utterance with its label."""
-        return (Unit.DOCUMENT,)
+    def traits(self) -> Traits:
+        """It reads text and label of a record."""
+        return Traits(trains=True, labels=self.labels, reads_labels=bool(self.labels))
+
+    @property
+    def released(self) -> tuple[Event, ...]:
+        """One release of one utterance.
+
+        How many utterances share a codebook's probability is known only when it is written.
+        """
+        return (PureEvent(self.epsilon),) if self.noise == "codebook" else self.vector_noise.events
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The network is public, and reads each text as if it were alone."""
+        return (PUBLIC_MODEL, latent.ALONE)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """What one release of one utterance guarantees, at the larger of `delta` and the spec's.
+
+        Raises:
+            IncomparableError: the unit is not DOCUMENT.
+        """
+        return OneUnit.guarantee(self, unit, max(delta, self.delta))
 
     @property
     def vector_noise(self) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
@@ -139,33 +164,6 @@ class Adept:
             self.noise, epsilon=self.epsilon, delta=self.delta, dim=self.latent_dim, clip_norm=self.clip_norm
         )
 
-    def events(self, unit: Unit) -> tuple[Event, ...]:
-        """One release of one utterance.
-
-        How many utterances share a codebook's probability is known only when it is written.
-        """
-        if unit is not Unit.DOCUMENT:
-            raise IncomparableError(
-                f"Expected unit=document, found unit={unit.value}: ADePT releases a whole utterance at once."
-            )
-        return (PureEvent(self.epsilon),) if self.noise == "codebook" else self.vector_noise.events
-
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one utterance guarantees.
-
-        Raises:
-            IncomparableError: the unit is not DOCUMENT.
-        """
-        events = self.events(unit or Unit.DOCUMENT)
-        return accounting.guarantee(
-            events,
-            max(delta, self.delta, accounting.slack(events)),
-            unit=Unit.DOCUMENT,
-            relation=Relation.REPLACE_ONE,
-            basis=Basis.CONDITIONAL,
-            assumptions=(PUBLIC_MODEL, latent.ALONE),
-        )
-
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Adept:
         """The spec at this epsilon; for `gaussian` also at this delta, where one is given.
 
@@ -175,7 +173,7 @@ class Adept:
         """
         self.events(unit or Unit.DOCUMENT)
         found = replace(self, epsilon=epsilon, delta=delta or self.delta if self.noise == "gaussian" else 0.0)
-        slack = accounting.slack(found.events(Unit.DOCUMENT))
+        slack = accounting.slack(found.released)
         if self.noise != "gaussian" and slack > (delta or MAX_MEANINGFUL_DELTA):
             raise ConfigError(f"Expected delta={delta!r} >= {slack:.3g}, the slack of the float sampler.")
         return found
@@ -190,14 +188,14 @@ class Adept:
         *,
         public: Iterable[Record] = (),
         seed: int | None = None,
-        on_epoch: Callable[[Progress], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> AdeptNoise | AdeptCodebook:
         """Train on public records, with the very noise of the mechanism on the latents; or write the codebook.
 
         Args:
             public: at least two records, each with one of the labels where there are labels.
             seed: of the training; drawn at random where it is None. It is no secret.
-            on_epoch: called after each epoch.
+            on_progress: called after each epoch.
 
         Raises:
             ConfigError: too few records, or one without a known label.
@@ -214,7 +212,7 @@ class Adept:
             seed=seed,
             device=self.device,
             precision=self.precision,
-            on_epoch=on_epoch,
+            on_epoch=latent.told(on_progress),
         )
         if self.noise != "codebook":
             return AdeptNoise(self, model)

@@ -31,13 +31,13 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.vectors import ALONE, read_array
-from dptext.errors import ConfigError, IncomparableError
-from dptext.frozen import Frozen
+from dptext.errors import ConfigError
+from dptext.mechanism import Traits
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
 from dptext.mechanisms.candidates import rankers as ranking
 from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Saved
 from dptext.privacy import accounting
-from dptext.privacy.events import Event, ExponentialEvent, PureEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential, TopKRandomizedResponse
@@ -62,7 +62,7 @@ _WIDTH = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(OneEpsilon):
     """Settings of a document replaced by a public candidate, chosen by likeness to the whole of it.
 
     Guarantee:
@@ -139,14 +139,25 @@ class Candidates:
             )
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """DOCUMENT."""
-        return (Unit.DOCUMENT,)
+    def traits(self) -> Traits:
+        """It reads the label of a record where that counts for anything."""
+        reads = bool(self.label_weight or self.label_share)
+        return Traits(takes_pool=True, labels=self.labels, reads_labels=reads)
 
     @property
-    def reads_labels(self) -> bool:
-        """Whether the record's own label counts for anything."""
-        return bool(self.label_weight or self.label_share)
+    def released(self) -> tuple[PureEvent | ExponentialEvent]:
+        """One release. How many candidates there are, and k, is known only when they are chosen.
+
+        A range costs the more the more candidates there are, so the event of the largest pool holds for every one.
+        """
+        if self.selection == "top_k" or self.label_share:
+            return (PureEvent(self.epsilon),)
+        return (self.exponential.range_event(self.candidates),)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The candidates and what ranks them are public."""
+        return (PUBLIC_CANDIDATES, *_ASSUMED[self.ranker])
 
     @property
     def label_response(self) -> LabelResponse | None:
@@ -163,54 +174,6 @@ class Candidates:
     def exponential(self) -> Exponential:
         """The exponential choice among scores in [0, 2]."""
         return Exponential(_log_range(self.text_epsilon, self.candidates), score_range=_WIDTH)
-
-    @property
-    def event(self) -> PureEvent | ExponentialEvent:
-        """One release. How many candidates there are, and k, is known only when they are chosen.
-
-        A range costs the more the more candidates there are, so the event of the largest pool holds for every one.
-        """
-        if self.selection == "top_k" or self.label_share:
-            return PureEvent(self.epsilon)
-        return self.exponential.range_event(self.candidates)
-
-    def events(self, unit: Unit) -> tuple[Event, ...]:
-        """One release of one document (else IncomparableError)."""
-        if unit is not Unit.DOCUMENT:
-            raise IncomparableError(f"Expected unit document, found {unit.value}: a record is protected as a whole.")
-        return (self.event,)
-
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one document guarantees.
-
-        Raises:
-            IncomparableError: the unit is not the document.
-        """
-        return accounting.guarantee(
-            self.events(unit or Unit.DOCUMENT),
-            delta,
-            unit=Unit.DOCUMENT,
-            relation=Relation.REPLACE_ONE,
-            basis=Basis.CONDITIONAL,
-            assumptions=(PUBLIC_CANDIDATES, *_ASSUMED[self.ranker]),
-        )
-
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Candidates:
-        """The spec whose guarantee costs at most epsilon at delta.
-
-        Raises:
-            IncomparableError: the unit is not the document.
-        """
-        unit = unit or Unit.DOCUMENT
-        self.events(unit)
-        if delta == 0:
-            return replace(self, epsilon=epsilon)
-
-        def lifted(event: PureEvent) -> tuple[Event, ...]:
-            return replace(self, epsilon=event.epsilon).events(unit)
-
-        found = accounting.calibrate(PureEvent(epsilon), epsilon, delta=delta, lifted=lifted)
-        return replace(self, epsilon=found.epsilon)
 
     def fit(
         self, *, public: Iterable[Record] = (), pool: Iterable[Record] | None = None, seed: int | None = None
@@ -394,7 +357,7 @@ def _expected_by_weight(spec: Candidates, scores: Floats, gains: Floats, own: Bo
     return float(((weights * gains).sum(axis=1) / weights.sum(axis=1)).mean())
 
 
-class CandidatesMechanism(Frozen):
+class CandidatesMechanism(FittedMechanism[Candidates]):
     """`Candidates` with its pool. Immutable; every output's probability is known (`HasDistribution`).
 
     Attributes:
@@ -402,15 +365,12 @@ class CandidatesMechanism(Frozen):
         pool: the candidates.
     """
 
-    __slots__ = ("_ranker", "pool", "spec")
+    __slots__ = ("_ranker", "pool")
 
     def __init__(self, spec: Candidates, pool: Pool, ranker: Ranker) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self.pool = pool
         self._ranker = ranker
-
-    def __repr__(self) -> str:
-        return f"CandidatesMechanism({self.spec!r})"
 
     @property
     def digests(self) -> Mapping[str, str]:

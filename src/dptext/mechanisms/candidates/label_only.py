@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
 
@@ -23,11 +23,10 @@ import numpy as np
 from scipy import sparse
 
 from dptext import _validate
-from dptext.errors import ConfigError, IncomparableError
-from dptext.frozen import Frozen
-from dptext.privacy import accounting
+from dptext.errors import ConfigError
+from dptext.mechanism import Traits
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
 from dptext.privacy.events import TopKEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import Randomness
@@ -44,7 +43,7 @@ _SEPARATOR = "\x1f"  # between label and text in `output_distribution`
 
 
 @dataclass(frozen=True, slots=True)
-class LabelOnly:
+class LabelOnly(OneEpsilon):
     """Settings of the label-only baseline: randomized response on the label, a public text of the label drawn.
 
     Guarantee:
@@ -80,47 +79,19 @@ class LabelOnly:
             raise ConfigError(f"Expected embedder={self.embedder!r} to be 'tfidf' or 'sentence'.")
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """DOCUMENT."""
-        return (Unit.DOCUMENT,)
+    def traits(self) -> Traits:
+        """It reads the label of a record, and nothing else of it."""
+        return Traits(labels=self.labels, reads_labels=True)
 
     @property
-    def event(self) -> TopKEvent:
+    def released(self) -> tuple[TopKEvent]:
         """One choice among the labels."""
-        return TopKEvent(self.epsilon, 1, len(self.labels))
+        return (TopKEvent(self.epsilon, 1, len(self.labels)),)
 
-    def events(self, unit: Unit) -> tuple[TopKEvent]:
-        """One choice among the labels a document (else IncomparableError)."""
-        if unit is not Unit.DOCUMENT:
-            raise IncomparableError(f"Expected unit document, found {unit.value}: a record is protected as a whole.")
-        return (self.event,)
-
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one record guarantees.
-
-        Raises:
-            IncomparableError: the unit is not the document.
-        """
-        unit = unit or Unit.DOCUMENT
-        return accounting.guarantee(
-            self.events(unit),
-            delta,
-            unit=unit,
-            relation=Relation.REPLACE_ONE,
-            basis=Basis.CONDITIONAL,
-            assumptions=(PUBLIC_TEXTS,),
-        )
-
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> LabelOnly:
-        """The spec whose guarantee costs at most epsilon at delta: with delta = 0, exactly epsilon.
-
-        Raises:
-            IncomparableError: the unit is not the document.
-        """
-        (event,) = self.events(unit or Unit.DOCUMENT)
-        if delta == 0:
-            return replace(self, epsilon=epsilon)
-        return replace(self, epsilon=accounting.calibrate(event, epsilon, delta=delta).epsilon)
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The texts are public."""
+        return (PUBLIC_TEXTS,)
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> LabelOnlyMechanism:
         """Collect the public texts of each label, or their medoid; nothing is drawn, so a seed is not needed.
@@ -184,18 +155,15 @@ class LabelOnly:
         return cls(labels, epsilon=2.0), cls(labels, epsilon=2.0, text="medoid")
 
 
-class LabelOnlyMechanism(Frozen):
+class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
     """A `LabelOnly` with the texts of each label. Immutable; it knows the probability of every output."""
 
-    __slots__ = ("_response", "_texts", "spec")
+    __slots__ = ("_response", "_texts")
 
     def __init__(self, spec: LabelOnly, texts: tuple[tuple[str, ...], ...]) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self._texts = texts
         self._response = LabelResponse(spec.epsilon, spec.labels)
-
-    def __repr__(self) -> str:
-        return f"LabelOnlyMechanism({self.spec!r})"
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -15,11 +15,9 @@ from typing import Literal, Protocol, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.frozen import Frozen
+from dptext.mechanism import Learns, Traits
+from dptext.mechanisms.bases import FittedMechanism, NoGuarantee
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
-from dptext.privacy import accounting
-from dptext.privacy.events import NoEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
 from dptext.text.records import Record, Release
@@ -29,7 +27,7 @@ _LANGUAGE = "en"
 
 
 @dataclass(frozen=True, slots=True)
-class PiiRedaction:
+class PiiRedaction(NoGuarantee):
     """Settings of redaction by a tagger of personal data, presidio (extra `[pii]`), for English.
 
     Guarantee:
@@ -63,42 +61,19 @@ class PiiRedaction:
         Mask(self.mask, self.runs)
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """TOKEN: the unit for which nothing is guaranteed."""
-        return (Unit.TOKEN,)
+    def traits(self) -> Traits:
+        """It learns from no text, and keeps whatever is not tagged."""
+        return Traits(learns=Learns.NOTHING, keeps_words=True)
 
     @property
-    def keeps_words(self) -> bool:
-        """Always: whatever is not tagged leaves."""
-        return True
+    def reason(self) -> str:
+        """What is overlooked leaves."""
+        return REASON
 
     @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return NoEvent(REASON)
-
-    def events(self, unit: Unit) -> tuple[NoEvent]:
-        """Nothing that accounting could count, for any unit."""
-        return (self.event,)
-
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """No guarantee, for any unit."""
-        return accounting.guarantee(
-            [self.event],
-            delta,
-            unit=unit or Unit.TOKEN,
-            basis=Basis.NONE,
-            relation=Relation.REPLACE_ONE,
-            reveals=(KEPT_WORDS, text.TOKEN_COUNT, text.LINE_STRUCTURE),
-        )
-
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> PiiRedaction:
-        """Refused.
-
-        Raises:
-            ConfigError: always; no setting reaches any epsilon.
-        """
-        raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {REASON}.")
+    def reveals(self) -> tuple[str, ...]:
+        """Words that are not tagged, and the shape of the text."""
+        return (KEPT_WORDS, text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> PiiRedactionMechanism:
         """Load the tagger; public records and a seed are not needed.
@@ -144,27 +119,21 @@ class Analyzer(Protocol):
         ...
 
 
-class PiiRedactionMechanism(Frozen):
+class PiiRedactionMechanism(FittedMechanism[PiiRedaction]):
     """A `PiiRedaction` with its tagger. Without any randomness of its own."""
 
-    __slots__ = ("_analyzer", "_mask", "_versions", "spec")
+    __slots__ = ("_analyzer", "_mask", "_versions")
 
     def __init__(self, spec: PiiRedaction, analyzer: Analyzer, versions: str) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self._analyzer = analyzer
         self._mask = Mask(spec.mask, spec.runs)
         self._versions = versions
-
-    def __repr__(self) -> str:
-        return f"PiiRedactionMechanism({self.spec!r})"
 
     @property
     def digests(self) -> Mapping[str, str]:
         """The digest of the names and versions of the tagger's packages."""
         return {"tagger": hashlib.sha256(self._versions.encode()).hexdigest()}
-
-    def save(self, folder: Path) -> None:
-        """Nothing is written: the tagger is in installed packages."""
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
         """One text a record: every token of which a part was found is masked."""

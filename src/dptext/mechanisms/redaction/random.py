@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
-from dptext.errors import ConfigError, IncomparableError
-from dptext.frozen import Frozen
+from dptext.errors import ConfigError
+from dptext.mechanism import Learns, Traits
+from dptext.mechanisms.bases import FittedMechanism, NoGuarantee, OneUnit
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, tokenized
-from dptext.privacy import accounting
 from dptext.privacy.curves import sum_up
-from dptext.privacy.events import ApproximateEvent, NoEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.privacy.events import ApproximateEvent
+from dptext.privacy.guarantee import Basis, Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
@@ -42,7 +42,7 @@ _REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class RandomRedaction:
+class RandomRedaction(OneUnit):
     """Settings of random redaction: each word, mark or number is masked with the same probability, each for itself.
 
     Guarantee:
@@ -61,6 +61,13 @@ class RandomRedaction:
         runs: "merge" writes one mask for all that stand side by side in a line.
     """
 
+    unit: ClassVar[Unit] = Unit.TOKEN
+    only: ClassVar[str] = (
+        "the length of a text has no public bound. For at most k words lift the event with "
+        "dptext.accounting.lift([event], runs=k)"
+    )
+    basis: ClassVar[Basis] = Basis.PROVEN
+
     level: float
     mask: str = "[MASK]"
     runs: Runs = "keep"
@@ -71,44 +78,19 @@ class RandomRedaction:
         Mask(self.mask, self.runs)
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """TOKEN."""
-        return (Unit.TOKEN,)
+    def traits(self) -> Traits:
+        """It learns from no text, and keeps words."""
+        return Traits(learns=Learns.NOTHING, keeps_words=self.level < 1)
 
     @property
-    def keeps_words(self) -> bool:
-        """Whether a word can leave as it is."""
-        return self.level < 1
+    def released(self) -> tuple[ApproximateEvent]:
+        """One token leaves with probability 1 - level, rounded up."""
+        return (ApproximateEvent(0.0, sum_up([(1.0, 1), (-float(self.level), 1)])),)
 
     @property
-    def event(self) -> ApproximateEvent:
-        """One token: it leaves with probability 1 - level, rounded up."""
-        return ApproximateEvent(0.0, sum_up([(1.0, 1), (-float(self.level), 1)]))
-
-    def events(self, unit: Unit) -> tuple[ApproximateEvent]:
-        """One token (else IncomparableError)."""
-        if unit is not Unit.TOKEN:
-            raise IncomparableError(
-                f"Expected unit token, found {unit.value}: the length of a text has no public bound. For at most k "
-                "words lift the event with dptext.privacy.accounting.lift([event], runs=k)."
-            )
-        return (self.event,)
-
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release guarantees, at the larger of delta and 1 - level.
-
-        Raises:
-            IncomparableError: the unit is not the token.
-        """
-        (event,) = self.events(unit or Unit.TOKEN)
-        return accounting.guarantee(
-            [event],
-            max(delta, event.delta),
-            unit=Unit.TOKEN,
-            basis=Basis.PROVEN,
-            relation=Relation.REPLACE_ONE,
-            reveals=(text.TOKEN_COUNT, text.LINE_STRUCTURE),
-        )
+    def reveals(self) -> tuple[str, ...]:
+        """The shape of the text."""
+        return (text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> RandomRedaction:
         """The spec with the smallest level that guarantees this delta, 1 - delta; epsilon is 0 at any level.
@@ -136,26 +118,15 @@ class RandomRedaction:
         return cls(0.5), cls(0.3, runs="merge"), cls(1.0)
 
 
-class RandomRedactionMechanism(Frozen):
+class RandomRedactionMechanism(FittedMechanism[RandomRedaction]):
     """A `RandomRedaction`. Immutable; it knows the probability of every output."""
 
-    __slots__ = ("_mask", "_threshold", "spec")
+    __slots__ = ("_mask", "_threshold")
 
     def __init__(self, spec: RandomRedaction) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self._mask = Mask(spec.mask, spec.runs)
         self._threshold = math.ceil(Fraction(spec.level) * (1 << _LEVEL_BITS))  # up: never masked too seldom
-
-    def __repr__(self) -> str:
-        return f"RandomRedactionMechanism({self.spec!r})"
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """None: nothing is fitted."""
-        return {}
-
-    def save(self, folder: Path) -> None:
-        """Nothing is written: the settings are all there is."""
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
         """One text a record, of as many tokens a line as it has, or fewer where masks are merged."""
@@ -187,7 +158,7 @@ class RandomRedactionMechanism(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
-class CountRedaction:
+class CountRedaction(NoGuarantee):
     """Settings of redaction by number: an exact share of the words of each text is masked, drawn uniformly.
 
     Guarantee:
@@ -215,44 +186,19 @@ class CountRedaction:
         Mask(self.mask, self.runs)
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """TOKEN: the unit for which nothing is guaranteed."""
-        return (Unit.TOKEN,)
+    def traits(self) -> Traits:
+        """It learns from no text, and keeps words."""
+        return Traits(learns=Learns.NOTHING, keeps_words=self.level < 1)
 
     @property
-    def keeps_words(self) -> bool:
-        """Whether a word can leave as it is."""
-        return self.level < 1
+    def reason(self) -> str:
+        """Words leave, and the number of masks is exact."""
+        return _REASONS[self.of]
 
     @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return NoEvent(_REASONS[self.of])
-
-    def events(self, unit: Unit) -> tuple[NoEvent]:
-        """Nothing that accounting could count, for any unit."""
-        return (self.event,)
-
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """No guarantee, for any unit."""
-        return accounting.guarantee(
-            [self.event],
-            delta,
-            unit=unit or Unit.TOKEN,
-            basis=Basis.NONE,
-            relation=Relation.REPLACE_ONE,
-            reveals=(*((KEPT_WORDS,) if self.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE),
-        )
-
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> CountRedaction:
-        """Refused.
-
-        Raises:
-            ConfigError: always; no setting reaches any epsilon.
-        """
-        raise ConfigError(
-            f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {self.event.reason}."
-        )
+    def reveals(self) -> tuple[str, ...]:
+        """Words that are not masked, and the shape of the text."""
+        return (*((KEPT_WORDS,) if self.traits.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> CountRedactionMechanism:
         """Nothing is learnt; public records and a seed are not needed."""
@@ -268,25 +214,14 @@ class CountRedaction:
         return cls(0.5), cls(0.5, "types", runs="merge")
 
 
-class CountRedactionMechanism(Frozen):
+class CountRedactionMechanism(FittedMechanism[CountRedaction]):
     """A `CountRedaction`. Immutable; it knows the probability of every output."""
 
-    __slots__ = ("_mask", "spec")
+    __slots__ = ("_mask",)
 
     def __init__(self, spec: CountRedaction) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self._mask = Mask(spec.mask, spec.runs)
-
-    def __repr__(self) -> str:
-        return f"CountRedactionMechanism({self.spec!r})"
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """None: nothing is fitted."""
-        return {}
-
-    def save(self, folder: Path) -> None:
-        """Nothing is written: the settings are all there is."""
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
         """One text a record, of as many tokens a line as it has, or fewer where masks are merged."""

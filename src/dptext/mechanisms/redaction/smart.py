@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.frozen import Frozen
+from dptext.mechanism import Traits
+from dptext.mechanisms.bases import FittedMechanism, NoGuarantee
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
-from dptext.privacy import accounting
-from dptext.privacy.events import NoEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
 from dptext.text.files import create_private
@@ -38,7 +36,7 @@ _DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class SmartRedaction:
+class SmartRedaction(NoGuarantee):
     """Settings of smart redaction: the words that tell sensitive texts from safe ones most are masked first.
 
     Guarantee:
@@ -70,47 +68,19 @@ class SmartRedaction:
         Mask(self.mask, self.runs)
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """TOKEN: the unit for which nothing is guaranteed."""
-        return (Unit.TOKEN,)
+    def traits(self) -> Traits:
+        """It learns from public texts and their labels, and keeps words."""
+        return Traits(learns_labels=True, keeps_words=self.level < 1)
 
     @property
-    def keeps_words(self) -> bool:
-        """Whether a word can leave as it is."""
-        return self.level < 1
+    def reason(self) -> str:
+        """Words leave, and nothing is drawn."""
+        return REASON
 
     @property
-    def learns_labels(self) -> bool:
-        """Always: the labels of public texts say of which kind they are."""
-        return True
-
-    @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return NoEvent(REASON)
-
-    def events(self, unit: Unit) -> tuple[NoEvent]:
-        """Nothing that accounting could count, for any unit."""
-        return (self.event,)
-
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """No guarantee, for any unit."""
-        return accounting.guarantee(
-            [self.event],
-            delta,
-            unit=unit or Unit.TOKEN,
-            basis=Basis.NONE,
-            relation=Relation.REPLACE_ONE,
-            reveals=(*((KEPT_WORDS,) if self.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE),
-        )
-
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> SmartRedaction:
-        """Refused.
-
-        Raises:
-            ConfigError: always; no setting reaches any epsilon.
-        """
-        raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {REASON}.")
+    def reveals(self) -> tuple[str, ...]:
+        """Words that are not masked, and the shape of the text."""
+        return (*((KEPT_WORDS,) if self.traits.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> SmartRedactionMechanism:
         """Learn the weights of words from public texts of both kinds; nothing is drawn, so a seed is not needed.
@@ -180,19 +150,16 @@ class SmartRedaction:
         return (cls(0.5, sensitive="health", n_words=500),)
 
 
-class SmartRedactionMechanism(Frozen):
+class SmartRedactionMechanism(FittedMechanism[SmartRedaction]):
     """A `SmartRedaction` with the weights of its words. Immutable, and without any randomness."""
 
-    __slots__ = ("_mask", "_trained_on", "_weights", "spec")
+    __slots__ = ("_mask", "_trained_on", "_weights")
 
     def __init__(self, spec: SmartRedaction, weights: Mapping[str, float], trained_on: str) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self._mask = Mask(spec.mask, spec.runs)
         self._weights = dict(weights)
         self._trained_on = trained_on
-
-    def __repr__(self) -> str:
-        return f"SmartRedactionMechanism({self.spec!r})"
 
     @property
     def digests(self) -> Mapping[str, str]:

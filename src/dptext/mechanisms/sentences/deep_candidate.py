@@ -22,8 +22,8 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.vectors import ALONE
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
-from dptext.frozen import Frozen
-from dptext.mechanism import seen
+from dptext.mechanism import Traits, seen
+from dptext.mechanisms.bases import FittedMechanism
 from dptext.mechanisms.candidates.rankers import PUBLIC_CANDIDATES
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
@@ -131,14 +131,19 @@ class DeepCandidate:
             raise ConfigError(f"Expected recoder='none' with utility={self.utility!r}: only depths are recoded.")
 
     @property
+    def traits(self) -> Traits:
+        """The label of a release is the candidate's, whatever that of the private record is."""
+        return Traits(
+            takes_pool=True,
+            labels=self.labels,
+            releases_text=self.output != "embedding",
+            releases_vectors=self.output != "text",
+        )
+
+    @property
     def units(self) -> tuple[Unit, ...]:
         """SENTENCE, and DOCUMENT where documents have a public maximum of sentences."""
         return (Unit.SENTENCE, Unit.DOCUMENT) if self.max_sentences else (Unit.SENTENCE,)
-
-    @property
-    def reads_labels(self) -> bool:
-        """False: the label of a release is the candidate's, whatever that of the private record is."""
-        return False
 
     @property
     def _relation(self) -> Relation:
@@ -166,11 +171,6 @@ class DeepCandidate:
         """
         return self.max_sentences // 2 if self.utility in DEPTH_UTILITIES else self.max_sentences
 
-    @property
-    def event(self) -> PureEvent:
-        """One choice, for a sentence."""
-        return PureEvent(self.epsilon)
-
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """One choice for one document.
 
@@ -178,7 +178,7 @@ class DeepCandidate:
             IncomparableError: the unit is another, or DOCUMENT without `max_sentences`.
         """
         if unit is Unit.SENTENCE:
-            return (self.event,)
+            return (PureEvent(self.epsilon),)
         if unit is not Unit.DOCUMENT or not self.max_sentences:
             raise IncomparableError(
                 f"Expected unit sentence, or document with max_sentences > 0, found {unit.value} with "
@@ -301,17 +301,14 @@ def _neural() -> ModuleType:
     return candidates_fit
 
 
-class DeepCandidateMechanism(Frozen):
+class DeepCandidateMechanism(FittedMechanism[DeepCandidate]):
     """`DeepCandidate` with its candidates. Immutable; every output's probability is known (`HasDistribution`)."""
 
-    __slots__ = ("_fitted", "spec")
+    __slots__ = ("_fitted",)
 
     def __init__(self, spec: DeepCandidate, fitted: FittedCandidates) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self._fitted = fitted
-
-    def __repr__(self) -> str:
-        return f"DeepCandidateMechanism({self.spec!r})"
 
     @property
     def digests(self) -> Mapping[str, str]:

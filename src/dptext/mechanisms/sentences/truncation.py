@@ -11,21 +11,22 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.likeness import mean_by_document, sums_by_document
 from dptext.embeddings.vectors import ALONE
-from dptext.errors import ConfigError, IncomparableError
-from dptext.frozen import Frozen, read_only
-from dptext.privacy import accounting
-from dptext.privacy.events import Event, PureEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.errors import ConfigError
+from dptext.frozen import read_only
+from dptext.mechanism import Traits
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
+from dptext.privacy.events import PureEvent
+from dptext.privacy.guarantee import Unit
 from dptext.sampling.noise import coordinate_laplace, finite, paired
 from dptext.sampling.randomness import Randomness
 from dptext.text.files import create_private
@@ -48,7 +49,7 @@ SCALE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Truncation:
+class Truncation(OneEpsilon):
     """Settings of a noisy mean of truncated sentence embeddings.
 
     Guarantee:
@@ -72,6 +73,9 @@ class Truncation:
         device: of the sentence encoder.
     """
 
+    unit: ClassVar[Unit] = Unit.SENTENCE
+    only: ClassVar[str] = "the noise shows how many sentences a document has"
+
     epsilon: float
     central: float = 0.75
     encoder: Literal["sentence", "glove"] = "sentence"
@@ -90,49 +94,24 @@ class Truncation:
             raise ConfigError(f"Expected output={self.output!r} to be 'embedding': no text belongs to a noisy vector.")
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """SENTENCE."""
-        return (Unit.SENTENCE,)
+    def traits(self) -> Traits:
+        """A vector leaves, and no text."""
+        return Traits(releases_text=False, releases_vectors=True)
 
     @property
-    def event(self) -> PureEvent:
+    def released(self) -> tuple[PureEvent]:
         """One release, for a sentence."""
-        return PureEvent(self.epsilon)
+        return (PureEvent(self.epsilon),)
 
-    def events(self, unit: Unit) -> tuple[Event, ...]:
-        """One release of one document (else IncomparableError)."""
-        if unit is not Unit.SENTENCE:
-            raise IncomparableError(
-                f"Expected unit sentence, found {unit.value}: the noise shows how many sentences a document has."
-            )
-        return (self.event,)
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The box and the encoder are public."""
+        return (PUBLIC_BOX, *((ALONE,) if self.encoder == "sentence" else ()))
 
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one document guarantees.
-
-        Raises:
-            IncomparableError: the unit is not the sentence.
-        """
-        return accounting.guarantee(
-            self.events(unit or Unit.SENTENCE),
-            delta,
-            unit=Unit.SENTENCE,
-            relation=Relation.REPLACE_ONE,
-            basis=Basis.CONDITIONAL,
-            assumptions=(PUBLIC_BOX, *((ALONE,) if self.encoder == "sentence" else ())),
-            reveals=(SENTENCE_COUNT,),
-        )
-
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Truncation:
-        """The spec whose guarantee costs at most epsilon at delta: with delta = 0, exactly epsilon.
-
-        Raises:
-            IncomparableError: the unit is not the sentence.
-        """
-        self.events(unit or Unit.SENTENCE)
-        if delta == 0:
-            return replace(self, epsilon=epsilon)
-        return replace(self, epsilon=accounting.calibrate(self.event, epsilon, delta=delta).epsilon)
+    @property
+    def reveals(self) -> tuple[str, ...]:
+        """How many sentences there are."""
+        return (SENTENCE_COUNT,)
 
     def steps(self, dim: int) -> int:
         """T, the steps over the width of the box, of vectors with so many coordinates.
@@ -245,23 +224,20 @@ def _embedded(encoder: SentenceEncoder | WordMean, records: Sequence[Record]) ->
     return np.asarray(embeddings, np.float64), [len(document) for document in documents]
 
 
-class TruncationMechanism(Frozen):
+class TruncationMechanism(FittedMechanism[Truncation]):
     """`Truncation` with its box. Immutable; the density of its sums is known (`HasLatent`).
 
     A latent is the sum of a document's truncated embeddings, in steps: its noise does not depend on their number.
     """
 
-    __slots__ = ("_encoder", "_steps", "_trained_on", "box", "spec")
+    __slots__ = ("_encoder", "_steps", "_trained_on", "box")
 
     def __init__(self, spec: Truncation, box: Box, encoder: SentenceEncoder | WordMean, trained_on: str) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self.box = box
         self._encoder = encoder
         self._trained_on = trained_on
         self._steps = spec.steps(len(box.low))
-
-    def __repr__(self) -> str:
-        return f"TruncationMechanism({self.spec!r})"
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ verbatim, and which words were replaced depends on the text, so no epsilon holds
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
@@ -17,12 +17,9 @@ import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.nearest import NearestWords
-from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
-from dptext.errors import ConfigError
-from dptext.frozen import Frozen
-from dptext.privacy import accounting
-from dptext.privacy.events import NoEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors
+from dptext.mechanism import Learns, Traits
+from dptext.mechanisms.bases import NoGuarantee, OnWords
 from dptext.sampling.noise import coordinate_laplace
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
@@ -33,7 +30,7 @@ REASON = "common words leave verbatim, and which words are replaced depends on t
 
 
 @dataclass(frozen=True, slots=True)
-class PrivatePhrases:
+class PrivatePhrases(NoGuarantee):
     """Settings of the rare-word baseline.
 
     Guarantee:
@@ -57,37 +54,19 @@ class PrivatePhrases:
         _validate.count(n_words=self.n_words, common_words=self.common_words)
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """TOKEN: the unit for which nothing is guaranteed."""
-        return (Unit.TOKEN,)
+    def traits(self) -> Traits:
+        """It learns from no text."""
+        return Traits(learns=Learns.NOTHING)
 
     @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return NoEvent(REASON)
+    def reason(self) -> str:
+        """Common words leave."""
+        return REASON
 
-    def events(self, unit: Unit) -> tuple[NoEvent]:
-        """Nothing that accounting could count, for any unit."""
-        return (self.event,)
-
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """No guarantee, for any unit."""
-        return accounting.guarantee(
-            [self.event],
-            delta,
-            unit=unit or Unit.TOKEN,
-            basis=Basis.NONE,
-            relation=Relation.REPLACE_ONE,
-            reveals=("every common word", text.TOKEN_COUNT, text.LINE_STRUCTURE),
-        )
-
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> PrivatePhrases:
-        """Refused.
-
-        Raises:
-            ConfigError: always; no setting reaches any epsilon.
-        """
-        raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {REASON}.")
+    @property
+    def reveals(self) -> tuple[str, ...]:
+        """Every common word, and the shape of the text."""
+        return ("every common word", text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> PrivatePhrasesMechanism:
         """Load the public vectors; public records and a seed are not needed."""
@@ -107,32 +86,15 @@ class PrivatePhrases:
         return (cls(variance=6.0, n_words=300, common_words=50),)
 
 
-class PrivatePhrasesMechanism(Frozen):
+class PrivatePhrasesMechanism(OnWords[PrivatePhrases]):
     """A `PrivatePhrases` with its vectors."""
 
-    __slots__ = ("_nearest", "_standin", "_vectors", "spec")
+    __slots__ = ("_nearest", "_standin")
 
     def __init__(self, spec: PrivatePhrases, vectors: WordVectors) -> None:
-        self.spec = spec
-        self._vectors = vectors
+        super().__init__(spec, vectors)
         self._nearest = NearestWords(vectors)
         self._standin = vectors.vectors.mean(axis=0, dtype=np.float64)
-
-    def __repr__(self) -> str:
-        return f"PrivatePhrasesMechanism({self.spec!r})"
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """The digest of the public vectors."""
-        return {"vectors": self._vectors.digest}
-
-    def save(self, folder: Path) -> None:
-        """Write the public vectors into an existing folder, for `PrivatePhrases.load`.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
-        save_word_vectors(self._vectors, folder)
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
         """One text a record: rare and unknown words replaced, common ones as they are."""

@@ -6,7 +6,7 @@ it (similarity .12, authorship .02 among 100 authors, Yelp) are those of texts o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
@@ -14,12 +14,9 @@ from typing import Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
-from dptext.errors import ConfigError
-from dptext.frozen import Frozen
-from dptext.privacy import accounting
-from dptext.privacy.events import NoEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.embeddings.vectors import load_saved_word_vectors, load_word_vectors
+from dptext.mechanism import Learns, Traits
+from dptext.mechanisms.bases import NoGuarantee, OnWords
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
@@ -31,7 +28,7 @@ REASON = "words that are not replaced leave verbatim, and every text leaves with
 
 
 @dataclass(frozen=True, slots=True)
-class RandomReplacement:
+class RandomReplacement(NoGuarantee):
     """Settings of random word replacement.
 
     Guarantee:
@@ -56,38 +53,20 @@ class RandomReplacement:
         _validate.count(n_words=self.n_words)
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """TOKEN: the unit for which nothing is guaranteed."""
-        return (Unit.TOKEN,)
+    def traits(self) -> Traits:
+        """It learns from no text."""
+        return Traits(learns=Learns.NOTHING)
 
     @property
-    def event(self) -> NoEvent:
-        """Nothing that accounting could count."""
-        return NoEvent(REASON)
+    def reason(self) -> str:
+        """Words leave."""
+        return REASON
 
-    def events(self, unit: Unit) -> tuple[NoEvent]:
-        """Nothing that accounting could count, for any unit."""
-        return (self.event,)
-
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """No guarantee, for any unit."""
+    @property
+    def reveals(self) -> tuple[str, ...]:
+        """Every word that is not replaced, and the shape of the text."""
         kept = () if self.rate == 1 else ("every word that is not replaced",)
-        return accounting.guarantee(
-            [self.event],
-            delta,
-            unit=unit or Unit.TOKEN,
-            basis=Basis.NONE,
-            relation=Relation.REPLACE_ONE,
-            reveals=(*kept, text.TOKEN_COUNT, text.LINE_STRUCTURE),
-        )
-
-    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> RandomReplacement:
-        """Refused.
-
-        Raises:
-            ConfigError: always; no setting reaches any epsilon.
-        """
-        raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {REASON}.")
+        return (*kept, text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> RandomReplacementMechanism:
         """Load the public words; public records and a seed are not needed.
@@ -112,30 +91,10 @@ class RandomReplacement:
         return (cls(rate=0.5, n_words=300),)
 
 
-class RandomReplacementMechanism(Frozen):
+class RandomReplacementMechanism(OnWords[RandomReplacement]):
     """A `RandomReplacement` with its words. Immutable."""
 
-    __slots__ = ("_vectors", "spec")
-
-    def __init__(self, spec: RandomReplacement, vectors: WordVectors) -> None:
-        self.spec = spec
-        self._vectors = vectors
-
-    def __repr__(self) -> str:
-        return f"RandomReplacementMechanism({self.spec!r})"
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """The digest of the public words and their vectors."""
-        return {"vectors": self._vectors.digest}
-
-    def save(self, folder: Path) -> None:
-        """Write the public words into an existing folder, for `RandomReplacement.load`.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
-        save_word_vectors(self._vectors, folder)
+    __slots__ = ()
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
         """One text a record, of as many tokens a line as it has."""

@@ -22,12 +22,14 @@ import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.likeness import GRID, STEPS, on_grid
-from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
-from dptext.errors import ConfigError, IncomparableError
-from dptext.frozen import Frozen, read_only
+from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors
+from dptext.errors import ConfigError
+from dptext.frozen import read_only
+from dptext.mechanism import Learns, Traits
+from dptext.mechanisms.bases import OneUnit, OnWords
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.privacy.guarantee import Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential
@@ -43,7 +45,7 @@ _MOST_OUTPUTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class SynTf:
+class SynTf(OneUnit):
     """Settings of synthetic term frequencies: `n_terms` similar words in the place of a document.
 
     Guarantee:
@@ -80,41 +82,19 @@ class SynTf:
         _validate.count(n_terms=self.n_terms, n_words=self.n_words)
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """DOCUMENT."""
-        return (Unit.DOCUMENT,)
+    def traits(self) -> Traits:
+        """It learns from no text."""
+        return Traits(learns=Learns.NOTHING)
 
     @property
-    def choice(self) -> Exponential:
-        """The choice among similar words, whose similarities lie in [0, 1]."""
-        return Exponential(self.epsilon, score_range=1.0)
+    def released(self) -> tuple[ExponentialEvent]:
+        """The choices of all words of one document."""
+        return (replace(self.choice.range_event(self.n_words), count=self.n_terms),)
 
     @property
-    def event(self) -> ExponentialEvent:
-        """All words of one document."""
-        return replace(self.choice.range_event(self.n_words), count=self.n_terms)
-
-    def events(self, unit: Unit) -> tuple[ExponentialEvent]:
-        """The choices that a document takes (else IncomparableError)."""
-        if unit is not Unit.DOCUMENT:
-            raise IncomparableError(f"Expected unit document, found {unit.value}: a record is protected as a whole.")
-        return (self.event,)
-
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one document guarantees.
-
-        Raises:
-            IncomparableError: the unit is not the document.
-        """
-        unit = unit or Unit.DOCUMENT
-        return accounting.guarantee(
-            self.events(unit),
-            delta,
-            unit=unit,
-            relation=Relation.REPLACE_ONE,
-            basis=Basis.CONDITIONAL,
-            assumptions=(PUBLIC_VECTORS,),
-        )
+    def assumptions(self) -> tuple[str, ...]:
+        """Vectors and vocabulary are public."""
+        return (PUBLIC_VECTORS,)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> SynTf:
         """The spec whose guarantee costs at most epsilon at delta, for all words of a document together.
@@ -122,8 +102,14 @@ class SynTf:
         Raises:
             IncomparableError: the unit is not the document.
         """
-        (event,) = self.events(unit or Unit.DOCUMENT)
+        self.events(unit or Unit.DOCUMENT)
+        (event,) = self.released
         return replace(self, epsilon=2 * accounting.calibrate(event, epsilon, delta=delta).log_range)
+
+    @property
+    def choice(self) -> Exponential:
+        """The choice among similar words, whose similarities lie in [0, 1]."""
+        return Exponential(self.epsilon, score_range=1.0)
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> SynTfMechanism:
         """Load the public vectors; public records and a seed are not needed.
@@ -148,32 +134,15 @@ class SynTf:
         return (cls(epsilon=3.0, n_terms=1, n_words=220),)
 
 
-class SynTfMechanism(Frozen):
+class SynTfMechanism(OnWords[SynTf]):
     """A `SynTf` with its vectors. Immutable; it knows the probability of every output."""
 
-    __slots__ = ("_choice", "_directions", "_vectors", "spec")
+    __slots__ = ("_choice", "_directions")
 
     def __init__(self, spec: SynTf, vectors: WordVectors) -> None:
-        self.spec = spec
-        self._vectors = vectors
+        super().__init__(spec, vectors)
         self._choice = spec.choice
         self._directions = read_only(on_grid(vectors.vectors.astype(np.float64)))  # a zero vector is like no other
-
-    def __repr__(self) -> str:
-        return f"SynTfMechanism({self.spec!r})"
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """The digest of the public vectors."""
-        return {"vectors": self._vectors.digest}
-
-    def save(self, folder: Path) -> None:
-        """Write the public vectors into an existing folder, for `SynTf.load`.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
-        save_word_vectors(self._vectors, folder)
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
         """One bag of `n_terms` words a record, joined by blanks in the order in which they were drawn."""

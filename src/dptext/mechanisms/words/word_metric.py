@@ -28,8 +28,9 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.nearest import NearestWords
 from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
-from dptext.errors import ConfigError, IncomparableError
-from dptext.frozen import Frozen
+from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.mechanism import Learns, Remarks, Traits
+from dptext.mechanisms.bases import FittedMechanism
 from dptext.mechanisms.words.vocabulary import (
     Vocabulary,
     covariance_root,
@@ -39,7 +40,7 @@ from dptext.mechanisms.words.vocabulary import (
     squared_distances,
 )
 from dptext.privacy import accounting
-from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, MetricEvent
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA, ApproximateEvent, Event, MetricEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.noise import MetricNoise
@@ -107,6 +108,26 @@ class WordMetric:
         if self.diameter is not None:
             _validate.positive(diameter=self.diameter)
 
+    def remarks(self) -> Remarks:
+        """How many public words come back unchanged, measured on the vectors."""
+        try:
+            mechanism = self.fit()
+        except MissingExtraError:
+            unknown = f"How many words come back unchanged is not known: the vectors {self.vectors!r} are not here."
+            return Remarks(unknown, {"unchanged_share": None, "unchanged_share_of_vocabulary": None})
+        running, whole = mechanism.unchanged_share(), mechanism.unchanged_share_of_vocabulary()
+        return Remarks(
+            f"Measured on public words, at epsilon = {self.epsilon:g}: {running:.3f} of running words (the 200 most "
+            f"frequent, weighted as in text) and {whole:.3f} of the whole vocabulary come back unchanged. "
+            "The number epsilon alone says nothing: a word that comes back is released verbatim.",
+            {"unchanged_share": running, "unchanged_share_of_vocabulary": whole},
+        )
+
+    @property
+    def traits(self) -> Traits:
+        """It learns from no text."""
+        return Traits(learns=Learns.NOTHING)
+
     @property
     def metric(self) -> str:
         """The distance that epsilon is multiplied with."""
@@ -153,7 +174,7 @@ class WordMetric:
         """
         unit = unit or Unit.TOKEN
         events = self.events(unit)
-        slack = sum(getattr(event, "delta", 0.0) * event.count for event in events)
+        slack = sum(e.delta * e.count for e in events if isinstance(e, MetricEvent | ApproximateEvent))
         return accounting.guarantee(
             events,
             max(delta, min(1.0, slack * (1 + 1e-9))),
@@ -221,17 +242,14 @@ class WordMetric:
         )
 
 
-class _Fitted(Frozen, ABC):
+class _Fitted(FittedMechanism[WordMetric], ABC):
     """What both ways have in common: public vectors, and a word for each token."""
 
-    __slots__ = ("_words", "spec")
+    __slots__ = ("_words",)
 
     def __init__(self, spec: WordMetric, words: Vocabulary) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self._words = words
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.spec!r})"
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -1,0 +1,186 @@
+"""A certificate held against the file, the settings and the charge that it speaks of.
+
+It is not signed: whoever can edit both files can forge both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dptext.embeddings.vectors import HIDDEN
+from dptext.errors import BrokenFileError, ConfigError, DataError
+from dptext.mechanism import Spec
+from dptext.privacy import accounting
+from dptext.privacy.events import MetricEvent
+from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee
+from dptext.privacy.names import COMPARED
+from dptext.runs.certificate import SCHEMA, Certificate
+from dptext.runs.specs import spec_from_settings
+from dptext.runs.streaming import guarantees
+from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.selection import TruncatedExponential
+from dptext.text.formats import read_whole
+from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, read_records
+
+if TYPE_CHECKING:  # the ledger is an extra, loaded by those who use one
+    from dptext.ledger.books import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A certificate that holds.
+
+    Attributes:
+        certificate: as it was read.
+        spec: the settings in it, from which its guarantees follow.
+        also_assumed: what a certificate of an older schema takes for granted and does not say.
+    """
+
+    certificate: Certificate
+    spec: Spec
+    also_assumed: tuple[str, ...] = ()
+
+
+def read_certificate(path: Path) -> Certificate:
+    """The certificate at the path, held against nothing yet.
+
+    Raises:
+        ConfigError: there is none, or it was not written by dptext.
+    """
+    try:
+        return Certificate.from_json(read_whole(path).decode())
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
+
+
+def verify(path: Path, *, ledger: Ledger | None = None) -> Verified:
+    """Hold a certificate against the released file beside it, its own settings, and the books.
+
+    The file has the bytes and the number of records that were certified; the events and the guarantees follow from the
+    settings; where a ledger is given, the charge in it paid for this release.
+
+    Args:
+        path: of the certificate, `OUT.guarantee.json`.
+        ledger: the books that the certificate names a charge of.
+
+    Raises:
+        ConfigError: there is no certificate at the path.
+        DataError: something does not hold; the message says what.
+    """
+    certificate = read_certificate(path)
+    certificate.verify(path.parent)
+    spec = _recompute(certificate)
+    _count_records(certificate, path.parent, TEXT_FIELD if spec.traits.releases_text else ID_FIELD)
+    if ledger is not None:
+        _look_up(certificate, ledger)
+    return Verified(certificate, spec, (ONE_RECORD, ONE_SPELLING) if certificate.schema < SCHEMA else ())
+
+
+def _look_up(certificate: Certificate, books: Ledger) -> None:
+    """Refuse a certificate whose charge is not in the books, or paid for another release."""
+    if certificate.charged is None:
+        raise DataError("Expected a certificate that names a charge, to look it up: this release was not paid for.")
+    account = books.account(certificate.charged.account)
+    found = books.find(certificate.charged.number)
+    said = (account.name, account.dataset, account.limit.unit, found.number, found.subjects is not None)
+    if (
+        astuple(certificate.charged) != said
+        or found.account != account.name
+        or found.release != certificate.sha256
+        or dict(found.request.settings) != dict(certificate.settings)
+    ):
+        raise DataError(
+            f"Charge {found.number} in {books.name} did not pay for this release: the certificate says otherwise."
+        )
+
+
+def _count_records(certificate: Certificate, folder: Path, column: str) -> None:
+    """Refuse a certificate that speaks of another number of records than the file has, where its format is known."""
+    path = folder / Path(certificate.output).name
+    found = 0
+    try:
+        for _ in read_records(path, Fields(text=column)):
+            found += 1
+    except ConfigError:
+        return  # an extension that does not tell the format
+    except BrokenFileError:
+        pass  # no records at all, which is right where all were skipped; the bytes were compared before
+    if found != certificate.records:
+        raise DataError(f"{path} has {found} records, its certificate speaks of {certificate.records}.")
+
+
+def _recompute(certificate: Certificate) -> Spec:
+    """The spec of a certificate; refuses one that states more than its own settings give."""
+    spec = spec_from_settings(certificate.settings)
+    if certificate.randomness not in ("secure", "seeded"):
+        raise DataError("This certificate was not written by dptext: nothing is verified.")
+    derived = guarantees(
+        spec,
+        randomness=secure() if certificate.randomness == "secure" else seeded(0),
+        delta=certificate.delta,
+        max_per_author=certificate.max_per_author,
+        reveals=certificate.also_reveals,
+    )
+    if certificate.schema < SCHEMA:
+        derived = tuple(map(_as_in_schema_2, derived))
+    close = 1.0 if certificate.schema == SCHEMA else 1 - 1e-9  # older versions rounded up less
+    follows = len(derived) == len(certificate.guarantees) and all(
+        stated.basis is ours.basis
+        and replace(stated, epsilon=ours.epsilon, delta=ours.delta) == ours
+        and stated.epsilon >= ours.epsilon * close  # an older version may have known less
+        and stated.delta >= ours.delta
+        for stated, ours in zip(certificate.guarantees, derived, strict=True)
+    )
+    counted = certificate.schema < SCHEMA or RECORD_COUNT in certificate.also_reveals
+    if not follows or not counted or not _happened(spec, certificate):
+        raise DataError(
+            "What this certificate guarantees does not follow from its settings (it names dptext "
+            f"{certificate.version}): nothing is verified."
+        )
+    return spec
+
+
+def _happened(spec: Spec, certificate: Certificate) -> bool:
+    """Whether the events are those of the settings; in older schemas one event that says no less may stand for them."""
+    events = accounting.compose(spec.events(spec.units[0]))
+    if certificate.schema < SCHEMA:
+        events = tuple(
+            replace(each, metric=_metric_in_schema_2(each.metric)) if isinstance(each, MetricEvent) else each
+            for each in events
+        )
+    if accounting.compose(certificate.events) == events:
+        return True
+    smallest = spec.guarantee(spec.units[0], certificate.delta)
+    if certificate.schema == SCHEMA or smallest.basis is Basis.NONE or smallest.metric is not None:
+        return False
+    stated = accounting.epsilon(certificate.events, smallest.delta, relation=smallest.relation)
+    return smallest.epsilon * (1 - 1e-9) <= stated <= certificate.guarantees[0].epsilon * (1 + 1e-9)
+
+
+def _as_in_schema_2(guarantee: Guarantee) -> Guarantee:
+    """The guarantee in the words of before schema 3, which left out what is assumed of texts and names."""
+    kept = (each for each in guarantee.assumptions if each not in (ONE_RECORD, ONE_SPELLING))
+    assumptions = tuple(map(_assumption_in_schema_2, kept))
+    proven = guarantee.basis is Basis.CONDITIONAL and not assumptions
+    return replace(
+        guarantee,
+        assumptions=assumptions,
+        basis=Basis.PROVEN if proven else guarantee.basis,
+        metric=guarantee.metric and _metric_in_schema_2(guarantee.metric),
+    )
+
+
+def _assumption_in_schema_2(assumption: str) -> str:
+    for now, then in (
+        (f"; names are {COMPARED}", ""),
+        (f"in its block: {HIDDEN}", "in its block, but for what rounding logits hides"),
+        (f": {HIDDEN}", ", but for what rounding hides"),
+    ):
+        assumption = assumption.replace(now, then)
+    return assumption
+
+
+def _metric_in_schema_2(metric: str) -> str:
+    return metric.removesuffix(TruncatedExponential.counted(""))
