@@ -75,17 +75,17 @@ def say(text: str) -> None:
 
 
 def spoken(every: int) -> Callable[[int, int], None]:
-    """Progress of the steps."""
+    """A callback that prints the progress of the steps."""
     return lambda step, steps: say(f"step {step} of {steps}") if step % every == 0 else None
 
 
 def epochs(progress: Progress) -> None:
-    """Progress of the epochs."""
+    """Print the progress of the epochs."""
     say(f"epoch {progress.epoch} of {progress.epochs}: loss {progress.loss:.3f}, held out {progress.held_out:.3f}")
 
 
 def privately_trained(spec: AdeptDpSgd, public: Sequence[Record], private: list[Record]) -> AdeptDpSgdMechanism:
-    """With DP-SGD."""
+    """The mechanism trained on private text with DP-SGD."""
     return spec.fit(public=public, private=private, seed=SEED, on_step=spoken(25))
 
 

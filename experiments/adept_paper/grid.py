@@ -64,7 +64,7 @@ _OWN_GUESS = 1800
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of the grid; what a kind does not have is None."""
+    """One point of the grid. Settings that its kind does not have are None."""
 
     kind: str
     dataset: str
@@ -165,7 +165,7 @@ def read_cell(out: Path, cell: Cell) -> dict[str, Any] | None:
 
 
 def write_cell(out: Path, cell: Cell, result: Mapping[str, Any]) -> None:
-    """All of the file or nothing, also when killed."""
+    """Write the file of a cell, whole or not at all."""
     write_json(out / f"{cell.name}.json", {"name": cell.name, **dict(cell.settings()), **result})
 
 

@@ -140,7 +140,7 @@ class Private:
 
     @property
     def labels(self) -> list[str | None]:
-        """Of each."""
+        """The label of each document."""
         return [record.label for record in self.records]
 
 
@@ -193,7 +193,7 @@ class Trial:
         return {**f1, "label": kept, "cosine": float(likeness)}
 
     def score_rows(self, private: Private, rows: NDArray[Any]) -> dict[str, float]:
-        """Of public documents in place of the private ones."""
+        """The scores of public documents in the place of the private ones."""
         return self.score(private, self.own[rows], [self.classes[j] for j in rows], self.own[rows])
 
     def cells(self, names: Sequence[str], work: Callable[[], Sequence[list[dict[str, float]]]]) -> None:
@@ -215,7 +215,7 @@ class Trial:
 
 
 def name_of(row: str, group: str) -> str:
-    """Of a cell."""
+    """The name of a cell."""
     return row if group == ALL else f"{row}@{group}"
 
 
@@ -248,7 +248,7 @@ def references(trial: Trial, trials: int) -> None:
 
 
 def run(trial: Trial, *, trials: int, epsilons: Sequence[float]) -> None:
-    """All cells that are not there yet."""
+    """Run all cells that are not there yet."""
     references(trial, trials)
 
     def of_groups(row: str, epsilon: float, work: Callable[[Private], list[dict[str, float]]]) -> None:

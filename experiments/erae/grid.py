@@ -245,7 +245,7 @@ class Run:
         return zip(records, source.integers(0, size, len(records)).tolist(), strict=True)
 
     def mechanism(self, name: str, spec: Spec, network: str) -> None:
-        """One row."""
+        """Measure one mechanism."""
         if (self.out / f"{name.replace(' ', '_').replace(',', '')}.json").exists():
             return
         mechanism = self.fitted(spec, network)
@@ -269,13 +269,13 @@ def shown(found: Any, digits: int = 3) -> str:
 
 
 def accuracy(report: Any, attacker: str) -> str:
-    """Of one attacker."""
+    """The accuracy of one attacker, with its interval."""
     found = {row["name"]: row for row in report["attacks"]}
     return shown(found[attacker]["accuracy"]) if attacker in found else "-"
 
 
 def table(out: Path) -> str:
-    """Every finished cell."""
+    """The table of every finished cell."""
     lines = [
         "| row | a word | a text | at delta 1e-5 | similarity | style | "
         + " | ".join(f"{name}: one text / bundle of {BUNDLE}" for name in ATTACKERS)

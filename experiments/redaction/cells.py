@@ -25,7 +25,7 @@ ATTACKERS = (f"{TFIDF}, static", f"{TFIDF}, adaptive", f"{LINEAR}, static", f"{L
 
 
 def estimate(found: dict[str, Any]) -> Estimate:
-    """Of JSON."""
+    """An estimate from JSON."""
     return Estimate(*(float(found[key]) for key in ("value", "low", "high", "confidence")))
 
 
@@ -42,7 +42,7 @@ class Cells:
         return found
 
     def levels(self, mode: Mode, part: str) -> list[float]:
-        """Those that are finished."""
+        """The levels that are finished."""
         return [level for level in LEVELS if self.get(mode, level, part)]
 
     def curve(self, mode: Mode, level: float, embedding: str, name: str, alpha: float = 2.0) -> dict[str, Any] | None:
@@ -62,7 +62,7 @@ class Cells:
         return float(max(bound["forward"][at], bound["backward"][at]))
 
     def accuracies(self, mode: Mode, level: float) -> dict[str, Estimate]:
-        """Of every attacker that is finished."""
+        """The accuracy of every attacker that is finished."""
         found = {}
         if cell := self.get(mode, level, "attack"):
             found = {row["name"]: estimate(row["accuracy"]) for row in cell["report"]["attacks"]}

@@ -91,12 +91,12 @@ class Trial:
         self._adept: AdeptCodebook | None = None
 
     def topic(self, record: Record) -> str:
-        """Of its abstract."""
+        """The topic of the abstract of a record."""
         found = self.corpus.topics.get(str(record.author), REST)
         return found if found in self.names else REST
 
     def fitted(self, spec: Spec) -> Mechanism[str]:
-        """On public text; one auto-encoder for all epsilons."""
+        """The mechanism fitted on public text. ADePT has one auto-encoder for all epsilons."""
         if isinstance(spec, SmartRedaction):
             return spec.fit(public=self.public)
         unlabelled = [replace(record, label=None) for record in self.public]
@@ -159,7 +159,7 @@ class Trial:
     def released(
         release: Callable[[Sequence[Record], int], list[Release[str]]], sides: Sides, part: int
     ) -> tuple[list[Release[str]], list[Release[str]]]:
-        """Of both kinds, drawn independently."""
+        """The releases of both kinds, drawn independently."""
         first, second = (release(side, 200 + 10 * part + i) for i, side in enumerate(sides))
         return first, second
 
@@ -218,7 +218,7 @@ class Trial:
         self.cell("label_only", f"{epsilon:g}", release, lambda _, found: [str(one.label) for one in found])
 
     def mechanism(self, name: str, setting: str, spec: Spec) -> None:
-        """One row."""
+        """Measure one mechanism at one setting."""
         if (self.out / f"{name.replace(' ', '_').replace(',', '')}-{setting}.json").exists():
             return
         fitted = self.fitted(spec)

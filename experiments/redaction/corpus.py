@@ -57,7 +57,7 @@ class Corpus:
 
     @property
     def split(self) -> SetSplit:
-        """For the trait attack."""
+        """What attackers learn from, and what they attack."""
         return SetSplit(self.training, self.attacked)
 
 

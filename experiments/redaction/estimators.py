@@ -92,7 +92,7 @@ def bimodal_divergence(alpha: float) -> float:
 
 
 def cases() -> Iterator[Case]:
-    """All of them, small ones first."""
+    """All cases, small ones first."""
     for size in SIZES:
         for dim in DIMENSIONS:
             yield Case("identical", dim, size, 0.0)
@@ -104,7 +104,7 @@ def cases() -> Iterator[Case]:
 
 
 def estimate(case: Case, seed: int) -> dict[str, list[float]]:
-    """Every estimator's numbers at the orders."""
+    """The numbers of every estimator at the orders of `ALPHAS`."""
     first, second = case.draw(seed)
     found = {
         "kNN ratio (published)": knn_count_ratio(first, second, ALPHAS),
@@ -120,7 +120,7 @@ def estimate(case: Case, seed: int) -> dict[str, list[float]]:
 
 
 def table(out: Path) -> str:
-    """All cells that are there, seeds averaged."""
+    """The table of all cells that are there, averaged over the seeds."""
     lines = [
         "| pair | d | n | alpha | true | seeds | " + " | ".join(ESTIMATORS) + " |",
         "|" + "---|" * (6 + len(ESTIMATORS)),

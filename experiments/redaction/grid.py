@@ -124,7 +124,7 @@ class Run:
         return self._spaces[embedding]
 
     def cell(self, mode: Mode, level: float, part: str) -> None:
-        """One file, unless it is there."""
+        """Measure a cell and write its file, unless it is there."""
         path = self.out / f"{mode}-{level:.1f}.{part}.json"
         if path.exists():
             return

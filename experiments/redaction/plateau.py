@@ -100,7 +100,7 @@ class Views:
 
 
 def model() -> LogisticRegression:
-    """As the audit's, with a solver that is quick on few features."""
+    """The audit's model, with a solver that is quick on few features."""
     return LogisticRegression(C=1.0, max_iter=1000, solver="liblinear")
 
 
@@ -148,7 +148,7 @@ class Trial:
         return own[0], own[1]
 
     def cell(self, redactor: str, level: float) -> None:
-        """Every view's accuracy."""
+        """Measure the accuracy of the attack on every view, and write it."""
         path = self.out / f"{redactor.replace(' ', '_')}-{level:.1f}.json"
         if path.exists():
             return
@@ -177,7 +177,7 @@ class Trial:
 
 
 def scattered(known: Sequence[Tokens], level: float, rng: np.random.Generator) -> Documents:
-    """Each token masked for itself."""
+    """Mask each token independently of the others."""
     return [[MASK if rng.random() < level else token for token in tokens] for tokens in known]
 
 

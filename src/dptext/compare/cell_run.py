@@ -1,9 +1,9 @@
 """One cell from the fit to its numbers.
 
-Fits, splits, classifiers and intervals follow the experiment's seed, which is public; releases draw secret bits, unless
-the experiment is seeded, which voids every guarantee. Beside its numbers a cell keeps four samples made from
-*public* records. A mechanism that has learned from private text may repeat that text whatever it is given: its samples,
-and samples of private records, are kept only where that is asked for.
+Fits, splits, classifiers and intervals follow the experiment's seed, which is public. Releases draw secret bits, unless
+the experiment is seeded, which voids every guarantee. Beside its numbers a cell keeps four samples made from *public*
+records. A mechanism that has learned from private text may repeat that text whatever it is given, so it makes no such
+samples. Samples of private records are kept only where that is asked for.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Outcome:
 
     Attributes:
         numbers: all that was measured.
-        guarantee: of the row; None where it has no spec.
-        document: the same for whole documents, where that is finite.
-        samples: public originals and what became of them, unless the mechanism has learned from private text.
-        private_samples: private originals and what became of them, where they are to be kept.
+        guarantee: of the spec; None where there is none.
+        document: epsilon of the guarantee for whole documents, where it is finite.
+        samples: public originals and what became of them; none where the mechanism has learned from private text.
+        private_samples: private originals and what became of them, if they are to be kept.
     """
 
     numbers: tuple[Measurement, ...]
@@ -71,7 +71,7 @@ def run_cell(cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, *, 
         private_samples: keep some private originals and what became of them.
 
     Raises:
-        ConfigError: records or settings that do not do.
+        ConfigError: the records or settings cannot be used.
         MissingExtraError: a package is not installed.
     """
     seed = experiment.seed + cell.trial
@@ -129,7 +129,7 @@ def _mechanism(cell: Cell, corpus: Corpus, seed: int, source: Randomness) -> _Wa
         guarantee, document = guarantee.voided(SEEDED), None
 
     def draw(records: Sequence[Record], bits: Randomness, _: int) -> Sequence[Release[str]]:
-        # An experiment's table says the basis of every row: to ask once more would say nothing new.
+        # The table states the basis of every row, so that nobody needs to be asked here.
         return list(privatize(records, mechanism, randomness=bits, without_guarantee=True))
 
     return _Way(
@@ -147,7 +147,9 @@ def _fitted(spec: Spec, corpus: Corpus, trains_on: str, seed: int) -> Mechanism[
     if trains_on == "public":
         return spec.fit(public=public, seed=seed)
     fit: Callable[..., Mechanism[str]] = spec.fit
-    if spec.traits.learns is Learns.EITHER:  # as published: from the very texts that it rewrites, and no others
+    if (
+        spec.traits.learns is Learns.EITHER
+    ):  # the published system learns from the very texts that it rewrites, and no others
         return fit(private=corpus.private, seed=seed)
     return fit(public=public, private=corpus.private, seed=seed)
 

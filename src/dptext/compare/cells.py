@@ -28,12 +28,12 @@ class Cell:
     Attributes:
         corpus: its name.
         row: the name that is shown.
-        settings: of the spec, `kind` among them; empty for rows that need none.
-        trial: from 0.
-        unit: in which epsilon is stated; empty where there is no spec.
-        delta: at which it is stated.
+        settings: of the spec, `kind` among them; empty for references without a spec.
+        trial: number of the repetition, from 0.
+        unit: of the stated guarantee; empty where there is no spec.
+        delta: of the stated guarantee.
         trains_on: "public" or "private".
-        fault: why this cell cannot be run at all; empty where it can.
+        fault: why this cell cannot be run; empty where it can.
     """
 
     corpus: str
@@ -47,7 +47,7 @@ class Cell:
 
     @property
     def kind(self) -> str:
-        """Of the mechanism, or nothing."""
+        """The kind of the mechanism; empty where there is none."""
         return str(self.settings.get("kind", ""))
 
     def to_dict(self) -> dict[str, Json]:
@@ -57,9 +57,9 @@ class Cell:
 
 
 def signature(cell: Cell, experiment: Experiment, corpus: Json) -> str:
-    """sha256 over all that makes the numbers of a cell: settings, what stands in the files that they name, records.
+    """sha256 over all that makes the numbers of a cell: its settings, the files that they name, and the records.
 
-    Not the code: cells of one version of dptext are taken to be equal.
+    The code is not among it: of the code only the version of dptext counts.
 
     Args:
         cell: of the grid.
@@ -81,7 +81,7 @@ def signature(cell: Cell, experiment: Experiment, corpus: Json) -> str:
 
 
 def _named_files(data: Json) -> dict[str, Json]:
-    """sha256 of every file that a value names, and of those in a folder that one names (vectors, a saved model)."""
+    """sha256 of every file that a value names, and of the files in a folder that one names, such as a saved model."""
     if isinstance(data, dict | list):
         values = data.values() if isinstance(data, dict) else data
         return {name: digest for value in values for name, digest in _named_files(value).items()}
@@ -91,7 +91,7 @@ def _named_files(data: Json) -> dict[str, Json]:
     inside = itertools.islice(path.rglob("*"), _MOST_FILES + 1) if path.is_dir() else ()
     found = [path] if path.is_file() else [*inside]
     if len(found) > _MOST_FILES:
-        return {}  # no model or vectors, but a folder that is called like a setting
+        return {}  # too many files for a model or vectors: a setting happens to be called like this folder
     return {str(file): _digest_of(file) for file in found if file.is_file()}
 
 

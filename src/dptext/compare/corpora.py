@@ -1,9 +1,11 @@
 """The three parts of a corpus: public, private and test, disjoint as texts, the same for the same plan and seed.
 
-Records are read, chosen by `where`, and freed of texts that were there before (equal but for case and blanks): a text
-that is public needs no privacy, and a test text that a classifier has seen tests nothing. Parts with a share are cut
-from one random order of the common source. Then documents become sentences where the plan says so, texts are cut to
-`max_tokens`, what an earlier part has is left out, and the limits are kept.
+1. Records are read and chosen by `where`.
+2. Parts with a share are cut from one random order of the common source.
+3. Documents become sentences where the plan says so, and texts are cut to `max_tokens`.
+4. A text that stands earlier, in the same part or another, is left out; case and blanks make no difference. A public
+   text needs no privacy, and a test text that a classifier has seen tests nothing.
+5. Each part is cut to its limit.
 """
 
 from __future__ import annotations
@@ -113,7 +115,7 @@ def _shuffled(records: Sequence[Record], rng: np.random.Generator) -> list[Recor
 
 
 def _distinct(records: Iterable[Record], known: Set[str]) -> list[Record]:
-    """Records whose text is new and not known, the first of equals. Blank texts are left out."""
+    """Records whose text is not known, one of each text. Blank texts are left out."""
     found: dict[str, Record] = {}
     for record in records:
         key = _key(record.text)
@@ -135,7 +137,7 @@ def _pieces(plan: CorpusPlan, records: Iterable[Record]) -> Iterator[Record]:
 
 
 def _shortened(records: Iterable[Record], most: int) -> Iterator[Record]:
-    """Records of at most so many tokens; 0 is no bound. Those that are short enough stay as they are."""
+    """Records cut to at most so many tokens; 0 cuts none. A short text stays as it is, with its blanks."""
     for record in records:
         lines = tokenize(record.text) if most else []
         long = sum(map(len, lines)) > most

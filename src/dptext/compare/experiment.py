@@ -226,8 +226,9 @@ class Experiment(Table):
         return tuple(Path(source.path) for source in sources if source is not None and source.path)
 
     def measures(self) -> dict[str, Json]:
-        """What is measured, and how: part of the signature of a cell. Settings of audits that are not asked for make
-        no difference and are left out.
+        """What is measured, and how: part of the signature of a cell.
+
+        Settings of audits that are not asked for are left out, as they make no difference.
         """
         found: dict[str, Json] = {
             "utilities": [*self.utilities],

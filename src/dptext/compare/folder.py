@@ -149,7 +149,7 @@ class Folder:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a run left this that was killed before it could write `experiment.json`, or whose file was removed."""
+    """Whether a run left this file or folder, one that was killed early, or whose `experiment.json` was removed."""
     if path.name == CELLS and path.is_dir():
         return all(_CELL.fullmatch(child.name) for child in path.iterdir())
     return path.name in (_LOCK, JSON_FILE, PARQUET, _PAGE) or path.name.endswith(".partial")
@@ -161,7 +161,7 @@ def cores() -> int:
 
 
 def memory_mib() -> int:
-    """Memory of the machine, or of the container where that is less."""
+    """Memory of the machine in MiB, or of the container where that is less."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with contextlib.suppress(OSError, ValueError):  # no container, or one without a limit ("max")
         found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
@@ -169,5 +169,5 @@ def memory_mib() -> int:
 
 
 def _changed(before: Mapping[str, object], now: Mapping[str, object]) -> str:
-    """The names of what is not the same."""
+    """The keys whose values differ, in words; empty where none does."""
     return ", ".join(repr(key) for key in sorted({*before, *now}) if before.get(key) != now.get(key))

@@ -38,7 +38,7 @@ def plan_cells(experiment: Experiment, labels: Mapping[str, tuple[str, ...]]) ->
     """All cells, corpus by corpus.
 
     Args:
-        experiment: that is to be run.
+        experiment: what is to be run.
         labels: the public label set of each corpus, empty where there are none.
 
     Raises:
@@ -77,7 +77,7 @@ def _rows(experiment: Experiment, corpus: str, labels: tuple[str, ...]) -> Itera
 
 
 def _document_epsilons(rows: list[Cell]) -> list[float]:
-    """The epsilons for one document of the rows, those that were asked for as they were asked."""
+    """The epsilons of the rows for one document, rounded to those that were asked for."""
     found: set[float] = set()
     for row in rows:
         if row.fault:
@@ -89,7 +89,7 @@ def _document_epsilons(rows: list[Cell]) -> list[float]:
 
 
 def lifted(spec: Spec, delta: float) -> Guarantee | None:
-    """What the spec guarantees for whole documents; None where that is nothing, or depends on a distance."""
+    """The guarantee of the spec for whole documents; None where it has none, or one that depends on a distance."""
     if Unit.DOCUMENT not in spec.units:
         return None
     found = spec.guarantee(Unit.DOCUMENT, delta)
@@ -146,7 +146,11 @@ def _made(plan: MechanismPlan, chosen: Mapping[str, Json]) -> Spec:
 
 
 def _calibrated(plan: MechanismPlan, chosen: Mapping[str, Json], epsilon: float) -> Spec | str | None:
-    """The spec at this epsilon for whole documents; None where it has no such epsilon, the reason where it fails."""
+    """The spec calibrated to this epsilon for whole documents.
+
+    Returns:
+        None where the spec has no guarantee for documents; the reason where the calibration fails.
+    """
     start = dict(chosen)
     needed = {item.name for item in setting_fields(SPECS[plan.kind])}
     if "epsilon" in needed and "epsilon" not in start:

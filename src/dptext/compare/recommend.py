@@ -1,14 +1,21 @@
 """Which mechanism to take: the rows of a measured table that keep something under the guarantee that is asked for.
 
-A row is in question where its guarantee is proven or conditional, speaks of the unit asked for and of no distance, and
-costs at most the epsilon and the delta asked for (a delta above 1e-3 protects nobody). It is recommended only where the
-outputs say more of their own originals than those that read no text: the low end of its `fidelity.cosine` must be above
-the high ends of *public-only* and, where the corpus has labels, of every *label_only* that could be had for the
-epsilon asked for (for another unit than documents: for the epsilon of a document that the row comes to). Trials must
-all pass, no audit may refute the claim, and where the task is to classify, public text must not be classified better.
+A row is eligible if its guarantee
 
-The number of the task decides between those that qualify, but only where its intervals are apart: texts made of
-public text alone are often classified as well as any. Where they overlap, what keeps more of the originals comes first.
+* is proven or conditional,
+* is for the unit asked for, and for no distance,
+* costs at most the epsilon and the delta asked for; a delta above 1e-3 protects nobody.
+
+An eligible row is recommended if
+
+* the low end of its `fidelity.cosine` is above the high end of that of *public-only*, whose outputs read no text;
+* it is likewise above every *label_only* at no larger an epsilon, where the corpus has labels. The epsilon is the one
+  asked for if the unit is a document, and else the epsilon that the row has for a document;
+* all its trials passed, and no audit refutes its claim;
+* its releases are classified no worse than public text, where the task is to classify.
+
+The recommended rows stand in the order of the number of the task, as far as its intervals are apart: texts made of
+public text alone are often classified as well as any. Where intervals overlap, the larger fidelity comes first.
 """
 
 from __future__ import annotations
@@ -31,7 +38,7 @@ from dptext.utility.tables import PUBLIC_ONLY
 
 Task = Literal["classification", "meaning", "authorship"]
 
-#: For each task the metrics that it is judged by, the first that was measured, and whether more is better.
+#: The metrics of each task, of which the first that was measured decides, and whether more is better.
 TASKS: Final[Mapping[str, tuple[tuple[str, ...], bool]]] = {
     "classification": (("classification.accuracy",), True),
     "meaning": (("fidelity.cosine",), True),
@@ -47,10 +54,9 @@ class Asked:
     """What is wanted.
 
     Attributes:
-        unit: of privacy.
-        epsilon: at most.
-        delta: at most.
-        task: what the releases are for: "classification", "meaning", or "authorship" (that it stays hidden).
+        unit: of the guarantee.
+        epsilon, delta: the largest that are accepted.
+        task: what the releases are for: "classification", "meaning", or "authorship", which is to stay hidden.
     """
 
     unit: Unit
@@ -66,7 +72,7 @@ class Asked:
 
     @property
     def largest_delta(self) -> float:
-        """Of a guarantee that does."""
+        """The largest delta of an eligible row."""
         return min(self.delta, MAX_MEANINGFUL_DELTA)
 
 
@@ -76,9 +82,9 @@ class Verdict:
 
     Attributes:
         row: the row.
-        reasons: why it is not recommended, in words; none where it is.
-        eligible: whether its guarantee is the one asked for, whatever it keeps.
-        beaten: the references that it is above, with their fidelity.
+        reasons: why it is not recommended, in words; empty where it is.
+        eligible: whether its guarantee is the one asked for.
+        beaten: the references that it was compared with.
     """
 
     row: MeasuredRow
@@ -89,14 +95,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The answer for one corpus: the first of the rows that qualify, if any does.
+    """The answer for one corpus.
 
     Attributes:
         corpus: its name.
-        metric: that the task was judged by there; empty where it was not measured.
-        public: what *public-only* reaches in it, which reads nothing private; None where that was not measured.
-        qualified: best first.
-        rejected: all other rows with a mechanism that reads more than the label.
+        metric: that the task was judged by; empty where it was not measured.
+        public: the number of *public-only* in that metric; None where it was not measured.
+        qualified: the rows that are recommended, best first.
+        rejected: all other rows but the references.
     """
 
     corpus: str
@@ -142,7 +148,7 @@ def _overlap(one: Pooled, other: Pooled) -> bool:
 
 
 def _is_label_only(row: MeasuredRow) -> bool:
-    """Whether it is one of the references that come with every table; a user's row may have the kind, too."""
+    """Whether it is *label_only*: a reference, or a row of the same kind that the experiment asked for."""
     return row.kind == LABEL_ONLY
 
 
@@ -186,7 +192,7 @@ def _judged(row: MeasuredRow, references: Sequence[MeasuredRow], asked: Asked, m
 
 
 def _comparable(row: MeasuredRow, references: Sequence[MeasuredRow], asked: Asked) -> list[MeasuredRow]:
-    """The references with a fidelity that cost a document no more."""
+    """The references with a fidelity whose epsilon for a document is no larger."""
     lifted = math.inf if row.document_epsilon is None else row.document_epsilon
     most = asked.epsilon if asked.unit is Unit.DOCUMENT else lifted
     return [

@@ -1,7 +1,7 @@
 """The grid over the machine's cores: one process a worker, each with one thread, one cell at a time.
 
-A finished cell is a file and is never run again. A cell that fails is recorded with its error, and so is one whose
-process dies, killed for its memory say; the rest goes on. A run that was killed goes on where it was.
+A finished cell has a file and is not run again. A cell that fails is recorded with its error, and so is a cell whose
+process dies, for want of memory say. The other cells are run all the same. A run that was killed goes on where it was.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _TABLE_EVERY_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a grid is run; changes no number.
+    """How a grid is run. No option changes a number.
 
     Attributes:
-        workers: processes at once; 0 for one a core.
-        memory_mib: that a worker may take; 0 for an equal share of the machine's.
-        private_samples: keep some private originals, and what became of them, in the files of the cells.
+        workers: number of processes; 0 for one a core.
+        memory_mib: memory that a worker may take, in MiB; 0 for an equal share of the machine's.
+        private_samples: whether some private originals, and what became of them, are kept in the files of the cells.
         failed: "keep" leaves cells that failed as they are, "retry" runs them again.
         changes: "refuse" a folder of another experiment or other records, "accept" keeps the cells that are the same.
     """
@@ -65,10 +65,10 @@ class GridSummary:
     """How a grid ended.
 
     Attributes:
-        total: cells of the grid.
-        done: those that gave numbers.
-        failed: those that gave an error.
-        run: those that were run now.
+        total: number of cells.
+        done: number of cells with numbers.
+        failed: number of cells with an error.
+        run: number of cells that were run now.
         refuted: rows whose guarantee an audit found to be false.
     """
 
@@ -85,10 +85,10 @@ def run_experiment(
     """Run what is not finished yet, and write the table.
 
     Args:
-        experiment: to run.
+        experiment: what is run.
         folder: of its cells.
-        options: how.
-        command: that is written beside the table.
+        options: how it is run.
+        command: the command line, which is written beside the table.
         on_progress: called after each cell.
 
     Raises:
@@ -96,7 +96,7 @@ def run_experiment(
         DataError: a record of a corpus cannot be read.
         MissingExtraError: pyarrow is not installed.
     """
-    load_pyarrow()  # better missed now than after the grid
+    load_pyarrow()  # raises before the grid, where it is not installed
     plan_cells(experiment, {name: ANY_LABELS if plan.label else () for name, plan in experiment.corpora.items()})
     with folder.held(experiment.files):
         corpora: dict[str, Json] = {}
@@ -133,7 +133,7 @@ class _Grid:
         self.left: list[str] = []
 
     def begin(self, failed: str) -> None:
-        """Look for finished cells; those that cannot be run at all fail at once."""
+        """Look for finished cells, and let those fail at once that cannot be run."""
         for name, cell in self._cells.items():
             found = self._folder.finished(name)
             if found is not None and failed == "retry" and found.error is not None:

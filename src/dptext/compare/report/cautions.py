@@ -17,7 +17,7 @@ from dptext.utility.tables import PUBLIC_ONLY
 
 #: How near an output is to its own original; the first that was measured decides.
 FIDELITY: Final = ("fidelity.cosine", "fidelity.own_first", "fidelity.tokens_kept")
-_ROUNDING: Final = 1e-5  # calibration ends a little below what is asked
+_ROUNDING: Final = 1e-5  # calibration may end a little below the epsilon that was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Caution:
 
 
 def cautions(results: Results) -> list[Caution]:
-    """The warnings of a comparison, gravest first; only those that something is to be said of."""
+    """The warnings of a comparison that apply, gravest first."""
     numbers = measured(results.rows)
     kinds = (
         Caution(
@@ -96,7 +96,7 @@ def cautions(results: Results) -> list[Caution]:
 
 
 def _mechanisms(rows: Iterable[TableRow]) -> list[TableRow]:
-    """One line for each corpus and row that is no baseline."""
+    """One row for each corpus and name, references left out."""
     return [row for row in first_rows(rows).values() if not row.reference]
 
 
@@ -110,10 +110,10 @@ def _by_row(rows: Iterable[TableRow], what: Callable[[TableRow], str] | None = N
 
 
 def _refuted(rows: Iterable[TableRow]) -> list[str]:
-    """What an audit says that it refutes; and published claims below what an attack showed.
+    """The guarantees that an audit refutes, and the published claims that are below what an attack showed.
 
-    An audit of a guarantee knows whether it speaks of the same neighbours; only where the table holds no verdict of it
-    is the bound compared here, and never that of authorship, which swaps whole documents.
+    An audit knows whether its neighbours are those of the guarantee, so its verdict counts. Where the table has no
+    verdict, the bound is compared here; not that of authorship, whose neighbours are whole documents.
     """
     rows = [row for row in rows if row.kind and row.value is not None]
     verdicts = {(row.signature, row.metric.removesuffix(REFUTED)) for row in rows if row.metric.endswith(REFUTED)}
@@ -145,9 +145,9 @@ def _without(results: Results) -> list[str]:
 
 
 def _trained_on_private(results: Results, row: TableRow) -> bool:
-    """By its certificate, or because the experiment handed private records to its `fit`."""
+    """Whether its certificate says so, or the experiment handed private records to its `fit`."""
     cell = results.cells.get(row.signature)
-    if cell is None:  # its file is missing: then by the name that the experiment gave it, sooner too often
+    if cell is None:  # its file is missing: the name decides, which may warn too often
         return any(f"{row.row} ".startswith(f"{name} ") for name in results.about.trained_on_private)
     return cell.private_training or (cell.guarantee is not None and cell.guarantee.trust is Trust.CENTRAL)
 
@@ -173,7 +173,7 @@ def _unfaithful(rows: Sequence[TableRow], numbers: Mapping[Key, Pooled]) -> list
 
 
 def _label_only(row: TableRow, lines: Mapping[tuple[str, str], TableRow]) -> list[str]:
-    """The rows that spend a budget on the label and cost a document no more; all, where no such cost is known."""
+    """The *label_only* rows whose epsilon for a document is no larger; all where the row has no such epsilon."""
     document = row.epsilon if row.unit == Unit.DOCUMENT and not row.metric_privacy else row.document_epsilon
     most = math.inf if document is None else document * (1 + _ROUNDING)
     return [

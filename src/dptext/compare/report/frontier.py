@@ -1,7 +1,7 @@
 """The privacy-utility frontier: which points stand on one pair of axes, and which must not.
 
-Epsilons of different unit, relation or distance mean different things, so that each such meaning has figures of its
-own. Rows without a guarantee stand beside the axis, never on it.
+Epsilons of another unit, relation or distance mean another thing, so each such meaning has figures of its own. Rows
+without a guarantee stand beside the axis.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dptext.compare.stored import TableRow
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
 
-#: Metrics that are drawn, where there are; all are in the tables.
+#: Metrics that are drawn where they were measured. The tables have all metrics.
 DRAWN: Final = (
     "classification.accuracy",
     "embedding.accuracy",
@@ -42,7 +42,7 @@ LINES: Final = (ORIGINAL, PUBLIC_ONLY, RANDOM)
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One row in one figure: `epsilon` is None where nothing is guaranteed; `checked` is false for a mere claim."""
+    """One row in one figure. `epsilon` is None where nothing is guaranteed, `checked` is false for a mere claim."""
 
     row: str
     epsilon: float | None
@@ -52,7 +52,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Rows that only epsilon tells apart; `style` picks colour and marker, below 0 for baselines (label_only)."""
+    """Rows that only epsilon tells apart. `style` picks colour and marker; it is below 0 for *label_only*."""
 
     name: str
     style: int

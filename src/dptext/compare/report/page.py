@@ -1,4 +1,4 @@
-"""The page itself: what stands in it, in which order, and how it gets into one file.
+"""The page: its sections in one file, by a template.
 
 Needs Jinja2: pip install "dptext[report]". Every value is escaped by the template engine; only the figures, which an
 XML writer has escaped, go in as they are.
@@ -113,7 +113,7 @@ def load_environment() -> Environment:
 
 
 def _write(results: Results, private: Mapping[str, Sequence[Sample]] | None, target: Target) -> Written:
-    """`private` is None where nobody asked for private samples, empty where none were kept."""
+    """Write the page. `private` is None where nobody asked for private samples, and empty where none were kept."""
     environment = load_environment()
     about = results.about
     drawn = [drawn_figures(frontier, number) for number, frontier in enumerate(frontiers(results.rows), start=1)]

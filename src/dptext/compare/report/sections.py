@@ -31,7 +31,7 @@ SAMPLE_CHARACTERS: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """A row and what made it."""
+    """A row with its mechanism, its settings and its guarantees."""
 
     row: str
     kind: str
@@ -70,7 +70,7 @@ def _setting(value: Json) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A panel as it stands on the page."""
+    """A panel as SVG, with a sentence that says what it shows."""
 
     name: str
     corpus: str
@@ -80,7 +80,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class DrawnFrontier:
-    """A frontier as it stands on the page; panels by metric, with the metric in words."""
+    """A frontier as SVG: figures by metric and what the metric means, with the legend and notes."""
 
     title: str
     legend: tuple[tuple[str, str], ...]

@@ -1,4 +1,4 @@
-"""The table of a comparison, trials put together: what stands in one cell of a page, and in which words."""
+"""The table of a comparison in words: its numbers over all trials, its guarantees, and what the metrics mean."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def measured(rows: Iterable[TableRow]) -> dict[Key, Pooled]:
 
 
 def first_rows(rows: Iterable[TableRow]) -> dict[tuple[str, str], TableRow]:
-    """One line for each corpus and row, which tells its settings and its guarantee; of a finished cell if any is."""
+    """One row of the table for each corpus and name, of a finished cell if there is one: for settings and guarantee."""
     found: dict[tuple[str, str], TableRow] = {}
-    for row in sorted(rows, key=lambda row: row.failed):  # stable: the order of the table else
+    for row in sorted(rows, key=lambda row: row.failed):  # stable: otherwise in the order of the table
         found.setdefault((row.corpus, row.row), row)
     return found
 
@@ -77,7 +77,7 @@ def names(values: Iterable[T]) -> list[T]:
 
 
 def row_names(rows: Sequence[TableRow]) -> list[str]:
-    """Baselines first, then the mechanisms in the order of the table; rows that epsilon tells apart by epsilon."""
+    """References first, then the mechanisms in the order of the table. Rows of one series are ordered by epsilon."""
     series = names((not row.reference, series_name(row.row)) for row in rows)
     order = {name: (name[0], i) for i, name in enumerate(series)}
     ordered = sorted(rows, key=lambda row: (*order[not row.reference, series_name(row.row)], row.epsilon or 0.0))
@@ -85,7 +85,7 @@ def row_names(rows: Sequence[TableRow]) -> list[str]:
 
 
 def series_name(row: str) -> str:
-    """The row without its epsilon: rows of one such name make one line of a figure."""
+    """The name of the row without its epsilon: rows of one series make one line of a figure."""
     return _SWEPT_EPSILON.sub("", row)
 
 
@@ -112,7 +112,7 @@ def less_is_better(metric: str) -> bool:
 
 
 def protects(row: TableRow) -> bool:
-    """Whether the row has a place on an axis of epsilon: stated, believed, and with a delta that means something."""
+    """Whether an axis of epsilon shows the row: it states a guarantee, with a delta that means something."""
     return row.epsilon is not None and row.basis not in ("", Basis.NONE) and (row.delta or 0.0) <= MAX_MEANINGFUL_DELTA
 
 
@@ -134,7 +134,7 @@ def privacy(row: TableRow) -> str:
 
 
 def document_epsilon(row: TableRow) -> str:
-    """Epsilon of one whole document, which rows of any unit can be compared by."""
+    """Epsilon of one whole document, by which rows of any unit can be compared."""
     if row.unit == Unit.DOCUMENT and not row.metric_privacy and protects(row):
         return format_epsilon(row.epsilon or 0.0)
     return "-" if row.document_epsilon is None or row.basis == Basis.NONE else format_epsilon(row.document_epsilon)
