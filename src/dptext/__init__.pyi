@@ -34,14 +34,15 @@ from .privacy.guarantee import Relation as Relation
 from .privacy.guarantee import Trust as Trust
 from .privacy.guarantee import Unit as Unit
 from .runs.certificate import Certificate as Certificate
-from .runs.files import Plan as Plan
 from .runs.files import privatize_file as privatize_file
 from .runs.models import load_model as load_model
 from .runs.models import save_model as save_model
 from .runs.payment import Payment as Payment
+from .runs.plan import Plan as Plan
 from .runs.specs import read_spec as read_spec
 from .runs.specs import spec_from_settings as spec_from_settings
 from .runs.streaming import privatize as privatize
+from .runs.verification import verify as verify
 from .sampling import noise as noise
 from .sampling import privunit as privunit
 from .sampling import published as published

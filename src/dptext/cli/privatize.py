@@ -18,8 +18,9 @@ from dptext.errors import ConfigError, LedgerError
 from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.privacy.guarantee import format_epsilon
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
 from dptext.runs.models import load_model
+from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
 from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
 from dptext.sampling.randomness import secure, seeded

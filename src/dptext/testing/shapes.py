@@ -13,7 +13,8 @@ from pathlib import Path
 
 from dptext.mechanism import Mechanism, Spec
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
+from dptext.runs.plan import Plan
 from dptext.runs.resume import State, state_path
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.formats import Format
