@@ -29,6 +29,7 @@ from dptext import Candidates, LabelOnly, Record, Release, privatize
 from dptext.audits.membership.attacks import from_scores
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.estimates import clopper_pearson
+from dptext.mechanism import FitProgress
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd, AdeptDpSgdMechanism
 from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism
 from dptext.neural.adept.model import AnnotatedModel
@@ -74,19 +75,20 @@ def say(text: str) -> None:
     print(f"[{time.process_time():7.0f} s of processor] {text}", flush=True)
 
 
-def spoken(every: int) -> Callable[[int, int], None]:
-    """A callback that prints the progress of the steps."""
-    return lambda step, steps: say(f"step {step} of {steps}") if step % every == 0 else None
+def fitting(at: FitProgress) -> None:
+    """Print the progress of every epoch, or of every 25th step."""
+    if at.unit == "epochs" or at.done % 25 == 0:
+        say(f"{at.done} of {at.total} {at.unit} {at.note}")
 
 
 def epochs(progress: Progress) -> None:
-    """Print the progress of the epochs."""
+    """Print the progress of every epoch."""
     say(f"epoch {progress.epoch} of {progress.epochs}: loss {progress.loss:.3f}, held out {progress.held_out:.3f}")
 
 
 def privately_trained(spec: AdeptDpSgd, public: Sequence[Record], private: list[Record]) -> AdeptDpSgdMechanism:
     """The mechanism trained on private text with DP-SGD."""
-    return spec.fit(public=public, private=private, seed=SEED, on_step=spoken(25))
+    return spec.fit(public=public, private=private, seed=SEED, on_progress=fitting)
 
 
 def plainly_trained(public: AdeptDpSgdMechanism, members: Sequence[Record], rounds: int) -> AdeptDpSgdMechanism:
@@ -211,7 +213,7 @@ def main() -> int:
     }
     given.out.mkdir(parents=True, exist_ok=True)
     say(f"{len(public)} public, {len(members)} members, {len(others)} others")
-    reference = base.fit(public=public, seed=SEED, on_epoch=epochs)
+    reference = base.fit(public=public, seed=SEED, on_progress=fitting)
     half = len(members) // 2
     mixed = members[:half] + others[:half]
     rows = baseline_rows(members[:SHOWN], public, labels, given.release_epsilon)
@@ -219,7 +221,7 @@ def main() -> int:
     trained: dict[str, Callable[[list[Record]], Fitted]] = {
         "public": lambda _: reference,
         "plain": lambda texts: plainly_trained(reference, texts, given.rounds),
-        "published": lambda texts: published.fit(private=texts, seed=SEED, on_epoch=epochs),
+        "published": lambda texts: published.fit(private=texts, seed=SEED, on_progress=fitting),
         **{name: partial(privately_trained, spec, public) for name, spec in specs.items()},
     }
     for name in wanted:

@@ -27,6 +27,7 @@ from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMech
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.words.private_phrases import PrivatePhrases, PrivatePhrasesMechanism
+from dptext.neural.adept.model import fit_model
 from dptext.neural.classifiers.intent import train_intent_classifier
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
@@ -146,9 +147,14 @@ class Protocol:
         if not folder.is_dir():
             records = self.members if half == "target" else self.shadow
             losses: list[dict[str, float]] = []
-            fitted = spec.fit(
-                private=records,
+            # As `spec.fit` does, which tells no losses of texts that might be private. These corpora are public.
+            model = fit_model(
+                spec.model_settings,
+                records,
+                noise=None,
                 seed=self.settings.seed,
+                device=spec.device,
+                precision="float32",
                 on_epoch=lambda done: (
                     losses.append({"train": done.loss, "held out": done.held_out}),
                     self._log(f"{folder.name} epoch {done.epoch}/{done.epochs} {done.loss:.3f} {done.held_out:.3f}"),
@@ -156,7 +162,7 @@ class Protocol:
             )
             self._models.mkdir(parents=True, exist_ok=True)
             draft = Path(tempfile.mkdtemp(dir=self._models, prefix=".draft-"))
-            fitted.save(draft)
+            PublishedAdeptMechanism(spec, model).save(draft)
             (draft / "losses.json").write_text(json.dumps(losses), "utf-8")
             if folder.is_dir():  # another process was faster
                 shutil.rmtree(draft)

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
 from dptext import _validate
-from dptext.compare.toml_models import Count, Name, Number, Table, Text
+from dptext.compare.toml_models import Count, Finite, Name, PrintableText, TomlTable
 from dptext.text.records import OnError
 
 Part = Literal["public", "private", "test"]
@@ -50,7 +50,7 @@ def _label_set(given: object) -> tuple[str, ...]:
     return found
 
 
-class Origin(Table):
+class Origin(TomlTable):
     """Where records come from, and which of them are kept.
 
     Attributes:
@@ -60,7 +60,7 @@ class Origin(Table):
         limit: the largest number of records, drawn by the experiment's seed; 0 keeps all.
     """
 
-    path: Annotated[Text, AfterValidator(expanded), AfterValidator(_existing)] = ""
+    path: Annotated[PrintableText, AfterValidator(expanded), AfterValidator(_existing)] = ""
     sample: Count = 0
     where: dict[str, Annotated[tuple[JsonValue, ...], BeforeValidator(_several), Field(min_length=1)]] = Field(
         default_factory=dict
@@ -99,13 +99,13 @@ class CorpusPlan(Origin):
     """
 
     text: Name = "text"
-    label: Text = ""
-    author: Text = ""
+    label: PrintableText = ""
+    author: PrintableText = ""
     labels: Annotated[tuple[str, ...], BeforeValidator(_label_set)] = ()
     pieces: Literal["documents", "sentences"] = "documents"
     max_tokens: Count = 0
     on_error: OnError = OnError.STOP
-    shares: dict[Part, Annotated[Number, Field(gt=0, lt=1)]] = Field(default_factory=dict)
+    shares: dict[Part, Annotated[Finite, Field(gt=0, lt=1)]] = Field(default_factory=dict)
     public: Source | None = None
     private: Source | None = None
     test: Source | None = None

@@ -58,7 +58,7 @@ from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, StrictBool, 
 from dptext import _validate
 from dptext.compare.corpus_plans import CorpusPlan, expanded
 from dptext.compare.stored import LABEL_ONLY, MEDOID
-from dptext.compare.toml_models import Count, Different, Name, Number, PositiveCount, Table, nearest, refused
+from dptext.compare.toml_models import Count, Different, Finite, Name, PositiveCount, TomlTable, nearest, refused
 from dptext.mechanisms.registry import SPECS
 from dptext.runs.toml import read_toml
 from dptext.types import Json
@@ -88,7 +88,7 @@ def _embedder(given: str) -> str:
     return found
 
 
-class MechanismPlan(Table):
+class MechanismPlan(TomlTable):
     """One mechanism with the settings to sweep.
 
     Attributes:
@@ -107,8 +107,8 @@ class MechanismPlan(Table):
     kind: Annotated[str, AfterValidator(_known_kind)]
     set: dict[str, JsonValue] = Field(default_factory=dict)
     sweep: dict[str, Annotated[Different[JsonValue], Field(min_length=1)]] = Field(default_factory=dict)
-    document_epsilon: Different[Annotated[Number, AfterValidator(_positive)]] = ()
-    delta: Annotated[Number, Field(ge=0, le=1)] = 0.0
+    document_epsilon: Different[Annotated[Finite, AfterValidator(_positive)]] = ()
+    delta: Annotated[Finite, Field(ge=0, le=1)] = 0.0
     trains_on: Literal["public", "private"] = "public"
     corpora: Different[str] = ()
 
@@ -123,7 +123,7 @@ class MechanismPlan(Table):
         return self
 
 
-class AuthorshipSettings(Table):
+class AuthorshipSettings(TomlTable):
     """Settings of the attribution of releases to authors.
 
     Attributes:
@@ -144,13 +144,13 @@ class AuthorshipSettings(Table):
         return self
 
 
-class DistinguishSettings(Table):
+class DistinguishSettings(TomlTable):
     """Settings of the audit distinguish: `trials` is the number of runs on each input of each pair."""
 
     trials: Annotated[PositiveCount, Field(ge=200)] = 2000
 
 
-class MeasureSettings(Table):
+class MeasureSettings(TomlTable):
     """How things are measured.
 
     Attributes:
@@ -165,7 +165,7 @@ class MeasureSettings(Table):
     distinguish: DistinguishSettings = DistinguishSettings()
 
 
-class Experiment(Table):
+class Experiment(TomlTable):
     """All that a file says.
 
     Attributes:

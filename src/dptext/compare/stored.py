@@ -25,7 +25,7 @@ from pydantic import (
     model_validator,
 )
 
-from dptext.compare.toml_models import Count, Number
+from dptext.compare.toml_models import Count, Finite
 from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.text.formats import parse_json, string_fault
 from dptext.types import Json
@@ -86,7 +86,7 @@ def _guarantee(stored: object) -> Guarantee | None:
     return Guarantee.from_dict(stored)
 
 
-Text = Annotated[str, AfterValidator(_storable)]
+StoredText = Annotated[str, AfterValidator(_storable)]
 
 
 class Stored(BaseModel):
@@ -114,23 +114,23 @@ class KeptRow(Stored):
         error: why the cell failed.
     """
 
-    corpus: Text
-    row: Text
-    kind: Text
-    settings: Annotated[Text, AfterValidator(_json_object)]
+    corpus: StoredText
+    row: StoredText
+    kind: StoredText
+    settings: Annotated[StoredText, AfterValidator(_json_object)]
     trial: Annotated[Count, Field(le=_LARGEST_WHOLE)]
-    unit: Text
-    relation: Text
-    epsilon: Annotated[Number, Field(ge=0)] | None
-    delta: Number | None
-    metric_privacy: Text | None
+    unit: StoredText
+    relation: StoredText
+    epsilon: Annotated[Finite, Field(ge=0)] | None
+    delta: Finite | None
+    metric_privacy: StoredText | None
     basis: Annotated[str, AfterValidator(_basis)]
-    document_epsilon: Number | None
-    metric: Text
-    value: Number | None
-    low: Number | None
-    high: Number | None
-    error: Text | None
+    document_epsilon: Finite | None
+    metric: StoredText
+    value: Finite | None
+    low: Finite | None
+    high: Finite | None
+    error: StoredText | None
 
     @model_validator(mode="after")
     def _has_a_metric_or_an_error(self) -> Self:
@@ -174,9 +174,9 @@ class TableRow(KeptRow):
         signature: of everything that made the cell; the name of its file.
     """
 
-    confidence: Number | None
-    seconds: Number
-    peak_mib: Number
+    confidence: Finite | None
+    seconds: Finite
+    peak_mib: Finite
     signature: Annotated[str, Field(pattern=r"^[0-9a-f]+$")]
 
     def to_dict(self) -> dict[str, Json]:

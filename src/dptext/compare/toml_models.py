@@ -50,15 +50,15 @@ def _different(values: tuple[Item, ...]) -> tuple[Item, ...]:
     return values
 
 
-Text = Annotated[str, AfterValidator(printable)]
+PrintableText = Annotated[str, AfterValidator(printable)]
 Name = Annotated[str, AfterValidator(_name)]
 Count = Annotated[int, Field(strict=True, ge=0)]
 PositiveCount = Annotated[int, Field(strict=True, ge=1)]
-Number = Annotated[float, Field(strict=True)]
+Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Different = Annotated[tuple[Item, ...], AfterValidator(_different)]
 
 
-class Table(BaseModel):
+class TomlTable(BaseModel):
     """A table whose keys are the fields of the model."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
@@ -79,7 +79,7 @@ def refused(error: ValidationError, source: str) -> ConfigError:
     """The first fault of the error in one sentence.
 
     Args:
-        error: of a `Table`.
+        error: of a `TomlTable`.
         source: what was read, such as a file.
     """
     fault = error.errors(include_url=False)[0]
