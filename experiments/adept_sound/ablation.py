@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from grid import SEED, load, remember_embeddings, split
+from grid import SEED, remember_embeddings, split, utterances
 
 from dptext import Adept, Record, Release, privatize
 from dptext.mechanisms.adept.sound import AdeptCodebook
@@ -65,7 +65,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    public, private, _ = split(load("snips"))
+    public, private, _ = split(utterances("snips"))
     labels = tuple(sorted({str(record.label) for record in public}))
     encoder = remember_embeddings()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from grid import ATTACKERS, CONFIDENCE, PLANE_LEVELS, TRANSFORMER, Cells, Mode, estimate
+from cells import ATTACKERS, CONFIDENCE, PLANE_LEVELS, TRANSFORMER, Cells, Mode, estimate
 
 from dptext.audits.divergence.density_ratio import CertifiedBound
 from dptext.audits.divergence.epsilon import Direct, Line
@@ -44,7 +44,7 @@ BELOW = "certified at least (95%)"
 
 
 def draw(out: Path, folder: Path) -> None:
-    """Every figure whose cells are there."""
+    """Draw every figure whose cells are there."""
     cancer, imdb = Cells(out, "cancer"), Cells(out, "imdb")
     figures: dict[str, Callable[[Target], None]] = {}
     if cancer.levels("random", "sentence"):
@@ -137,7 +137,7 @@ def accuracies(
     mode: Mode,
     shown: Sequence[str] = (f"{TFIDF}, static", f"{TFIDF}, adaptive", f"{LINEAR}, adaptive", TRANSFORMER),
 ) -> list[Levels]:
-    """Of the attackers."""
+    """The accuracies of the attackers by level."""
 
     def of(name: str) -> Callable[[float], Estimate | None]:
         return lambda level: cells.accuracies(mode, level).get(name)
@@ -233,10 +233,10 @@ def report_of(cell: dict[str, Any]) -> DivergenceReport:
 
 
 def tested(found: dict[str, Any]) -> Tested:
-    """Of JSON."""
+    """A tested divergence from JSON."""
     return Tested(estimate(found), float(found["null"]), float(found["p_value"]))
 
 
 def line(found: dict[str, Any]) -> Line:
-    """Of JSON."""
+    """A fitted line from JSON."""
     return Line(float(found["intercept"]), float(found["slope"]), float(found["epsilon"]), is_above=found["is_above"])

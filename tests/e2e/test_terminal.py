@@ -182,7 +182,7 @@ def hostile_runs(folder: Path, vectors: Path) -> Iterator[list[str]]:
 
 
 def test_names_of_others_do_not_steer_the_terminal(tmp_path: Path, vectors: Path) -> None:
-    from dptext.compare.recommend import read_measured
+    from dptext.compare.measured_table import read_measured
 
     rows = [{**row, "corpus": HOSTILE, "row": f"{HOSTILE}{row['row']}"} for row in read_measured(None).rows[:60]]
     about = {"name": HOSTILE, "written": HOSTILE, "command": HOSTILE, "version": HOSTILE}

@@ -18,9 +18,10 @@ import pytest
 
 from compared import experiment
 from dptext.compare.experiment import parse_experiment, read_experiment
-from dptext.compare.recommend import Asked, MeasuredTable, Recommendation, read_measured, recommend, reduced
+from dptext.compare.measured_table import MeasuredTable, read_measured, reduced
+from dptext.compare.reading import read_json
+from dptext.compare.recommend import Asked, Recommendation, recommend
 from dptext.compare.report import read_results
-from dptext.compare.table import read_json
 from dptext.embeddings.npy import read_array
 from dptext.embeddings.vector_files import load_vectors
 from dptext.errors import ConfigError, DataError

@@ -13,7 +13,7 @@ from dptext.cli.stopping import advising
 from dptext.compare.experiment import read_experiment
 from dptext.compare.folder import Folder
 from dptext.compare.runner import Options, run_experiment
-from dptext.compare.table import JSON_FILE, PARQUET
+from dptext.compare.stored import JSON_FILE, PARQUET
 from dptext.errors import ConfigError
 
 #: The exit code of a grid in which a cell failed and no guarantee was refuted.

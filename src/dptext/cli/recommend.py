@@ -8,19 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from dptext.cli.progress import say
-from dptext.compare.recommend import (
-    FIDELITY,
-    MADE_BY,
-    TASKS,
-    Asked,
-    MeasuredTable,
-    Recommendation,
-    Verdict,
-    read_measured,
-    recommend,
-    reduced,
-    unfinished,
-)
+from dptext.compare.measured_table import MADE_BY, MeasuredTable, read_measured, reduced, unfinished
+from dptext.compare.recommend import FIDELITY, TASKS, Asked, Recommendation, Verdict, recommend
 from dptext.compare.table import json_bytes
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
