@@ -18,6 +18,7 @@ def waits(kind: str, i: int) -> bool:
     return (kind, i) in ALIKE or (kind in NEURAL and i > 0)
 
 
+@pytest.mark.usefixtures("draws")
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize(
     ("kind", "i"), [pytest.param(*one, marks=pytest.mark.slow if waits(*one) else ()) for one in TINY]
