@@ -192,7 +192,7 @@ def test_a_seed_repeats_the_output_and_voids_the_guarantee(tmp_path: Path, spec:
 def test_kill_and_resume(tmp_path: Path, spec: Path, name: str) -> None:
     """Killed at many moments, resumed each time: the result is the one of an undisturbed run, no record twice."""
     source, target, whole = tmp_path / "in.jsonl", tmp_path / name, tmp_path / f"whole{name}"
-    write_input(source, 250)
+    write_input(source, 120)
     common = ["--spec", spec, "--seed", 1, "--batch-size", 5]
     assert dptext("privatize", source, whole, *common).returncode == 0
     kills, resume = 0, []
@@ -523,6 +523,7 @@ def test_mechanisms_and_explain_speak_json(vectors: Path) -> None:
     assert 0 < data["unchanged_share"] < 1
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, spec: Path) -> None:
     peaks = []
     for n in (2_000, 40_000):
