@@ -30,6 +30,9 @@ from dptext.text.records import Record, Release
 from vectored import VectorMechanism, VectorWords, vector_of
 from vectors import WORDS
 
+pytestmark = pytest.mark.usefixtures("draws")
+#: Few, as every word of a text is compared with each of them.
+N_WORDS = 40
 KEPT: list[str] = []
 
 
@@ -50,20 +53,20 @@ class Planted:
     def spec(self):
         match self.fault:
             case "overshoots":
-                return Overshooting(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
+                return Overshooting(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
             case "no tiny settings":
-                return Large(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
+                return Large(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
             case "events of a token halved" | "events of a document halved":
                 return Halved(
                     epsilon=1.0,
                     noise="tem",
                     vectors=self.inner.spec.vectors,
-                    n_words=300,
+                    n_words=N_WORDS,
                     max_tokens=9 if "document" in self.fault else None,
                     diameter=90.0,
                 )
             case "loads another":
-                return LoadsAnother(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
+                return LoadsAnother(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
             case "event from text":
                 return replace(self.inner.spec, epsilon=self.inner.spec.epsilon + len(self.last) / 100)
             case "thawed spec":
@@ -287,7 +290,7 @@ FAULTS = {
 
 @pytest.fixture
 def tem(vectors: Path):
-    return _fitted(WordMetric(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=300))
+    return _fitted(WordMetric(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=N_WORDS))
 
 
 @pytest.mark.parametrize("check", list(CHECKS))
@@ -335,7 +338,7 @@ class Forgetful(RandomRedactionMechanism):
 
 
 def test_what_keeps_words_states_nothing_pure(vectors: Path) -> None:
-    spec = KeepsPurely(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=300)
+    spec = KeepsPurely(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=N_WORDS)
     with pytest.raises(ContractError, match="states no pure epsilon"):
         check_mechanism(spec.fit(), words=WORDS[:4], checks=["verbatim"])
     sound = RandomRedaction(0.5).fit()
@@ -613,7 +616,7 @@ VECTOR_FAULTS = [
 @pytest.fixture
 def vectored(vectors: Path):
     def fitted(output: str) -> VectorMechanism:
-        return _fitted(VectorWords(epsilon=1.0, vectors=str(vectors), n_words=300, output=output))
+        return _fitted(VectorWords(epsilon=1.0, vectors=str(vectors), n_words=N_WORDS, output=output))
 
     return fitted
 

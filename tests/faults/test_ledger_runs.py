@@ -96,7 +96,7 @@ def test_death_at_each_moment_of_a_run(
     assert ledger.verify("everyone").problems == ()
 
 
-@pytest.mark.parametrize("kills", [30, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [10, *(pytest.param(kills, marks=pytest.mark.slow) for kills in (30, 200))])
 def test_runs_that_are_killed_pay_once(
     location: str,
     ledger: Ledger,

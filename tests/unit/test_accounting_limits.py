@@ -290,6 +290,7 @@ def test_numerical_distributions_speak_of_deltas_that_their_rounding_cannot_reac
     assert accounting.epsilon([TRAINING], 1e-10) < every / 5
 
 
+@pytest.mark.slow
 def test_a_calibration_beyond_reason_returns() -> None:
     began = time.process_time()
     found = accounting.calibrate(TRAINING, 2000, delta=1e-5)

@@ -137,10 +137,11 @@ def test_calibration(selection: str) -> None:
     assert 12.0 * (1 - 1e-6) <= found.guarantee(Unit.DOCUMENT).epsilon <= 12.0
 
 
+@pytest.mark.parametrize("longest", [5, pytest.param(7, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("utility", DEPTH_UTILITIES)
-def test_the_range_of_a_depth_is_a_whole_number(utility: str) -> None:
-    """All documents of up to 7 sentences on two directions: no depth is above floor(most / 2), and one reaches it."""
-    for most in range(8):
+def test_the_range_of_a_depth_is_a_whole_number(utility: str, longest: int) -> None:
+    """All documents of so many sentences on two directions: no depth is above floor(most / 2), and one reaches it."""
+    for most in range(longest + 1):
         depths = [
             ProjectedCandidates(np.zeros((1, 2), np.float32)).depths(
                 np.repeat([[1, 1], [1, -1], [-1, 1], [-1, -1]], counts, axis=0).astype(np.float32),

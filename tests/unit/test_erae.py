@@ -13,7 +13,8 @@ import torch
 
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.erae import ErAe, ErAeMechanism
-from dptext.neural.erae import ErAeModel, training
+from dptext.neural.erae import training
+from dptext.neural.erae.model import ErAeModel
 from dptext.neural.erae.network import ErAeNetwork, Sizes
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs.models import load_model, save_model

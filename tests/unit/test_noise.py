@@ -3,7 +3,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -75,7 +75,6 @@ def test_the_published_sensitivity_is_refuted_by_two_vectors() -> None:
 
 
 @given(st.integers(1, 600), st.floats(0.02, 800), st.sampled_from(Norm))
-@settings(max_examples=50)
 def test_the_grid_counts_what_rounding_adds(dim, epsilon, clipped) -> None:
     mechanism = noise.GridLaplace(epsilon, dim, 1.5, clipped)
     needed = noise.sensitivity(1.5, dim=dim, clipped=clipped, measured=Norm.L1, grid=mechanism.grid)

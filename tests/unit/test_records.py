@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
@@ -842,7 +842,6 @@ def test_plain_text_is_written_one_document_a_line(tmp_path: Path, name: str) ->
     assert texts(path) == ["a b c d\u2028e", "", " "]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5), st.sampled_from(FULL_FILES))
 def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]], name: str) -> None:
     path = tmp_path_factory.mktemp("any") / name
@@ -851,7 +850,6 @@ def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, pairs: list
     assert read(path, Fields(id="id", keep=("k",))) == expected
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=5), st.sampled_from(["a.txt", "a.txt.gz"]))
 def test_any_line_survives(tmp_path_factory: pytest.TempPathFactory, lines: list[str], name: str) -> None:
     path = tmp_path_factory.mktemp("any") / name
@@ -1181,7 +1179,6 @@ def test_vectors_survive_in_float32(tmp_path: Path, name: str) -> None:
     assert [record.text for record in records] == ["a"] * 3001
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=9))
 def test_decimals_are_the_shortest_that_tell_a_float32(numbers: list[float]) -> None:
     line = encode_batch([Release("0", "", vector=tuple(numbers))], Format.JSONL, Columns(text=False, vector=True))

@@ -164,7 +164,6 @@ def test_decode_reads_what_was_written() -> None:
 # ------------------------------------------------------------------ what is promised
 
 
-@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     scale=st.sampled_from([0.1, 1.0, 3.0, 10.0]),
