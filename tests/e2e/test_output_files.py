@@ -149,7 +149,7 @@ def test_what_holds_numbers_from_originals_is_for_its_owner(
 
     from dptext.embeddings import sentence_encoder
 
-    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda **_: HashedWords())
+    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: HashedWords())
     out = work / "other" / "divergence.json"
     out.parent.mkdir()
     if there:  # its mode is not taken over
