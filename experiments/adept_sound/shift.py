@@ -19,7 +19,8 @@ from grid import SEED, fit, load, mechanisms, remember_embeddings
 
 from dptext import LabelOnly, Record, privatize
 from dptext.estimates import Estimate
-from dptext.utility.balance import balance_error, confusion_matrix, shifted_split
+from dptext.utility.balance import balance_error, confusion_matrix
+from dptext.utility.shifted import shifted_split
 from dptext.utility.tables import baselines
 
 SHARES = {

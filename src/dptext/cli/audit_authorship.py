@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dptext import _validate
-from dptext.audits.inference.authorship import (
-    AuthorshipReport,
-    AuthorSplit,
-    attribute_releases,
-    release_split,
-    split_authors,
-)
-from dptext.audits.membership.members import shared_texts
+from dptext.audits.inference.authors import AuthorSplit, split_authors
+from dptext.audits.inference.authorship import attribute_releases, release_split
+from dptext.audits.inference.authorship_report import AuthorshipReport
+from dptext.audits.texts import shared_texts
 from dptext.cli.audit import REFUTED, progress
 from dptext.cli.fit import NEEDS_NO_TEXT, check_label_field, fitted_on, takes
 from dptext.cli.privatize import fitted

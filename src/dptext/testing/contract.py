@@ -28,8 +28,8 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 import numpy as np
 
 from dptext import audits
-from dptext.audits.trials.distinguishing import separation
 from dptext.audits.trials.enumeration import enumerable
+from dptext.audits.trials.thresholds import separation
 from dptext.errors import ConfigError, DPTextError
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Mechanism, compared, output_fault, seen, settings
 from dptext.privacy import accounting
