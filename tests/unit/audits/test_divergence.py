@@ -65,8 +65,8 @@ def test_without_the_null_an_interval_misses_zero() -> None:
     """A planted fault: the estimate at a large order is above 0 on every half, so halves alone would not do."""
     halves, nulls = np.full(39, 0.3), np.full(19, 0.4)
     asked = {"confidence": 0.95, "is_open": False, "is_epsilon": True}
-    assert intervals.judged(0.3, halves, nulls, **asked).estimate.low == 0
-    assert intervals.judged(0.3, halves, nulls - 0.2, **asked).estimate.low == pytest.approx(0.3)
+    assert intervals.judge_number(0.3, halves, nulls, **asked).estimate.low == 0
+    assert intervals.judge_number(0.3, halves, nulls - 0.2, **asked).estimate.low == pytest.approx(0.3)
 
 
 def test_a_shift_is_found_in_both_directions() -> None:

@@ -44,7 +44,7 @@ from dptext.audits.divergence.findings import (
     Tested,
     three_digits,
 )
-from dptext.audits.divergence.intervals import halves_of, judged, nulls_of
+from dptext.audits.divergence.intervals import halves_of, judge_number, nulls_of
 from dptext.audits.divergence.ratio_models import RatioModel
 from dptext.audits.divergence.renyi import check_samples, falls
 from dptext.audits.divergence.settings import DivergenceSettings
@@ -181,7 +181,7 @@ def measure_vectors(
     separated = any(found.is_separated for found in ratios.values())
     values = {**learned.flat(), **nearest.flat()}
     judged = {
-        key: judged(
+        key: judge_number(
             value, halves[key], nulls[key], confidence=settings.confidence, is_open=separated, is_epsilon=key[1] < 0
         )
         for key, value in values.items()

@@ -68,7 +68,7 @@ def nulls_of(
     return {key: np.asarray(values) for key, values in found.items()}
 
 
-def judged(
+def judge_number(
     value: float, halves: Floats, nulls: Floats, *, confidence: float, is_open: bool, is_epsilon: bool
 ) -> Tested:
     """A number with its interval and its null.

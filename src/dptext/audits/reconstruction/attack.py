@@ -29,7 +29,7 @@ from dptext.audits.reconstruction.ranking import (
     Adversary,
     likelihood_score,
     ranks_of,
-    released,
+    release_chosen,
     surrogate_score,
     with_latents,
 )
@@ -116,7 +116,7 @@ def reconstruct(
     for start in range(0, trials, step):
         rows = slice(start, min(start + step, trials))
         true, other = (uniform_below(len(pool), rows.stop - start, own).astype(np.int64) for _ in range(2))
-        scores = score(released(subject, pool, true, randomness, position + start))
+        scores = score(release_chosen(subject, pool, true, randomness, position + start))
         if np.isnan(scores).any():
             raise ConfigError("Expected a number as the score of every candidate, found NaN: see log_density.")
         ranks[rows], control[rows] = ranks_of(scores, true, own), ranks_of(scores, other, own)

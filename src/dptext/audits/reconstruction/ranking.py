@@ -43,7 +43,9 @@ def with_latents(subject: Subject, pool: CandidatePool) -> tuple[VectorNoise, Fl
     return subject, np.asarray(subject.latent(pool), np.float64)
 
 
-def released(subject: Subject, pool: CandidatePool, chosen: Integers, randomness: Randomness, position: int) -> Outputs:
+def release_chosen(
+    subject: Subject, pool: CandidatePool, chosen: Integers, randomness: Randomness, position: int
+) -> Outputs:
     """One release of each chosen candidate, in order."""
     if isinstance(pool, np.ndarray) and isinstance(subject, VectorNoise) and not isinstance(subject, Sampler):
         return np.asarray(subject.release(pool[chosen], randomness.at(position)), np.float64)
