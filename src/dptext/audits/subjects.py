@@ -74,72 +74,51 @@ Subject = Sampler | Privatizer | VectorNoise | Chooser
 
 @runtime_checkable
 class HasSpec(Protocol):
-    """A mechanism that was made from public settings."""
+    """A mechanism that was made from public settings, which state its guarantee."""
 
-    @property
-    def spec(self) -> Spec:
-        """The settings, which state the guarantee."""
-        ...
+    spec: Spec
 
 
 @runtime_checkable
 class HasClaim(Protocol):
-    """Noise as published, of which no event holds."""
+    """Noise as published: no event of it holds, and `claimed` is what its authors say of one release."""
 
-    @property
-    def claimed(self) -> Event:
-        """What its authors say of one release."""
-        ...
+    claimed: Event
 
 
 @runtime_checkable
 class HasEvents(Protocol):
-    """Vector noise that states what one release does."""
+    """Vector noise that states all that one release does."""
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """All that one release does."""
-        ...
+    events: tuple[Event, ...]
 
 
 @runtime_checkable
 class HasEvent(Protocol):
     """A choice that states what one run does."""
 
-    @property
-    def event(self) -> Event:
-        """What one run does."""
-        ...
+    event: Event
 
 
 @runtime_checkable
 class HasDelta(Protocol):
     """Noise that was made for one delta."""
 
-    @property
-    def delta(self) -> float:
-        """The delta."""
-        ...
+    delta: float
 
 
 @runtime_checkable
 class HasDim(Protocol):
-    """Noise on vectors of one size."""
+    """Noise on vectors of `dim` coordinates."""
 
-    @property
-    def dim(self) -> int:
-        """Coordinates of a vector."""
-        ...
+    dim: int
 
 
 @runtime_checkable
 class HasClipNorm(Protocol):
-    """Noise that clips its vectors."""
+    """Noise that clips its vectors to a norm of at most `clip_norm`."""
 
-    @property
-    def clip_norm(self) -> float:
-        """The largest norm that clipping lets through."""
-        ...
+    clip_norm: float
 
 
 def claim_of(subject: Subject) -> Guarantee | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from dptext.audits.formatting import as_json, fields_as_json, signature_line
+from dptext.audits.formatting import fields_as_json, signature_line
 from dptext.audits.inference.judging import at_chance, rows_table
 from dptext.audits.report import Report
 from dptext.estimates import Estimate
@@ -106,20 +106,7 @@ class AuthorshipReport:
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data, without anything of the records."""
-        return {
-            "attacks": as_json(self.attacks),
-            "controls": as_json(self.controls),
-            "baselines": as_json(self.baselines),
-            "control_holds": self.control_holds,
-            "report": self.report.to_dict(),
-            "authors": self.authors,
-            "training_texts": self.training_texts,
-            "attacked_texts": self.attacked_texts,
-            "bundle": self.bundle,
-            "embedder": self.embedder,
-            "notes": list(self.notes),
-            "signature": dict(self.signature),
-        }
+        return {**fields_as_json(self), "report": self.report.to_dict(), "control_holds": self.control_holds}
 
     def to_markdown(self) -> str:
         """A table in Markdown between its settings and what to know when reading it."""

@@ -33,10 +33,20 @@ _SMALLEST: Final = 1e-12
 
 
 class TrainAttacker(Protocol):
-    """Makes an attacker from texts of both sets."""
+    """What makes an attacker from texts of both sets."""
 
     def __call__(self, texts: Sequence[str], is_first: Booleans, vectors: TextVectors, seed: int, /) -> Attacker:
-        """An attacker that learned from these texts. `is_first` `(n_texts,)` says which are of the first set."""
+        """An attacker that learned from these texts.
+
+        Args:
+            texts: to learn from.
+            is_first: which are of the first set, `(n_texts,)`.
+            vectors: of all texts that the audit knows.
+            seed: of the training.
+
+        Raises:
+            MissingExtraError: scikit-learn is absent.
+        """
 
 
 def standard_attackers() -> dict[str, TrainAttacker]:
@@ -55,15 +65,6 @@ def train_tfidf_attacker(
 
     Pairs of words made it worse on cancer sentences with 3,000 texts a set, at every level of redaction. So did C =
     0.3.
-
-    Args:
-        texts: to learn from.
-        is_first: which are of the first set, `(n_texts,)`.
-        vectors: not looked at.
-        seed: handed to scikit-learn.
-
-    Raises:
-        MissingExtraError: scikit-learn is absent.
     """
     sklearn = load_sklearn()
     if not has_word(texts):  # nothing is learned
@@ -75,17 +76,7 @@ def train_tfidf_attacker(
 
 
 def train_linear_attacker(texts: Sequence[str], is_first: Booleans, vectors: TextVectors, seed: int, /) -> Attacker:
-    """Logistic regression on standardised sentence vectors.
-
-    Args:
-        texts: to learn from.
-        is_first: which are of the first set, `(n_texts,)`.
-        vectors: of the sentences.
-        seed: handed to scikit-learn.
-
-    Raises:
-        MissingExtraError: scikit-learn is absent.
-    """
+    """Logistic regression on standardised sentence vectors."""
     features = _standardised(vectors, texts)
     model = load_sklearn().linear_model.LogisticRegression(C=0.01, max_iter=300, random_state=seed)
     fitted(model, features(texts), is_first)
@@ -97,15 +88,6 @@ def train_mlp_attacker(texts: Sequence[str], is_first: Booleans, vectors: TextVe
 
     On cancer sentences (3,000 texts a set) its accuracy was .839 on originals and .679 where 70% of the words were
     masked. With a weight decay of 10 it was .834 and .665. `train_linear_attacker` had .842 and .674.
-
-    Args:
-        texts: to learn from.
-        is_first: which are of the first set, `(n_texts,)`.
-        vectors: of the sentences.
-        seed: of its weights and of the order.
-
-    Raises:
-        MissingExtraError: scikit-learn is absent.
     """
     load_sklearn()
     from sklearn.neural_network import MLPClassifier  # noqa: PLC0415 (an extra)

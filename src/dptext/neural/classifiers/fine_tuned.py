@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: Called after each epoch with its number, from 1, how many there are, and the mean loss of its texts in nats.
 OnEpoch = Callable[[int, int, float], None]
-#: From texts to scores `(n_texts,)`; and what makes it from texts of both sets, as `audits.inference.sets` has it.
+#: From texts to scores `(n_texts,)`; and what makes it from texts of both sets, as `audits.inference.set_attackers` has it.
 Attacker = Callable[[Sequence[str]], Floats]
 TrainAttacker = Callable[[Sequence[str], Booleans, object, int], Attacker]
 
