@@ -29,8 +29,8 @@ from corpus import SEED, Corpus, Sides, read_pair
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
-from dptext.audits.divergence.epsilon import DELTA
-from dptext.audits.inference.sets import LINEAR, TFIDF, train_linear, train_tfidf
+from dptext.audits.divergence.conversion import DELTA
+from dptext.audits.inference.set_attackers import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
 from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
@@ -131,7 +131,7 @@ class Trial:
             released=attacked,
             training_released=training,
             embedder=self.encoder,
-            attackers={TFIDF: train_tfidf, LINEAR: train_linear},
+            attackers={TFIDF: train_tfidf_attacker, LINEAR: train_linear_attacker},
             seed=SEED,
             delta=DELTA,
         )

@@ -22,8 +22,11 @@ from pathlib import Path
 import numpy as np
 from scipy.integrate import quad
 
-from dptext.audits.divergence.density_ratio import Model, certify, cross_fit
-from dptext.audits.divergence.renyi import gaussian, knn_count_ratio, knn_poczos_schneider
+from dptext.audits.divergence.certified import certify
+from dptext.audits.divergence.density_ratio import cross_fit
+from dptext.audits.divergence.knn import knn_count_ratio, knn_poczos_schneider
+from dptext.audits.divergence.ratio_models import RatioModel
+from dptext.audits.divergence.renyi import gaussian
 from dptext.types import Floats
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -111,11 +114,11 @@ def estimate(case: Case, seed: int) -> dict[str, list[float]]:
         "kNN k=5": knn_poczos_schneider(first, second, ALPHAS, neighbours=5),
         "kNN k=20": knn_poczos_schneider(first, second, ALPHAS, neighbours=20),
         "Gaussian": gaussian(first, second, ALPHAS),
-        "logistic": cross_fit(first, second, model=Model.LOGISTIC, folds=5, seed=seed).divergence(ALPHAS),
-        "MLP": cross_fit(first, second, model=Model.MLP, folds=5, seed=seed).divergence(ALPHAS),
+        "logistic": cross_fit(first, second, model=RatioModel.LOGISTIC, folds=5, seed=seed).divergence(ALPHAS),
+        "MLP": cross_fit(first, second, model=RatioModel.MLP, folds=5, seed=seed).divergence(ALPHAS),
     }
     found["default"] = np.maximum(found["Gaussian"], found["MLP"])
-    bound = certify(first, second, ALPHAS, models=tuple(Model), delta=8e-5, confidence=0.95, seed=seed)
+    bound = certify(first, second, ALPHAS, models=tuple(RatioModel), delta=8e-5, confidence=0.95, seed=seed)
     return {**{name: list(map(float, values)) for name, values in found.items()}, "certified": list(bound.forward)}
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cells import ATTACKERS, CONFIDENCE, PLANE_LEVELS, TRANSFORMER, Cells, Mode, estimate
+from grid import ATTACKERS, CONFIDENCE, PLANE_LEVELS, TRANSFORMER, Cells, Mode, estimate
+from levels import Levels, divergence_levels_figure, epsilon_levels_figure
 
-from dptext.audits.divergence.density_ratio import CertifiedBound
-from dptext.audits.divergence.epsilon import Direct, Line
-from dptext.audits.divergence.report import (
+from dptext.audits.divergence.certified import CertifiedBound
+from dptext.audits.divergence.conversion import Direct, Line
+from dptext.audits.divergence.findings import (
     CHEAPEST,
     DEFAULT,
     DIRECT,
@@ -26,16 +27,9 @@ from dptext.audits.divergence.report import (
     DivergenceReport,
     Tested,
 )
-from dptext.audits.inference.sets import LINEAR, TFIDF
+from dptext.audits.inference.set_attackers import LINEAR, TFIDF
 from dptext.estimates import Estimate
-from dptext.report import (
-    LINES,
-    Levels,
-    divergence_figure,
-    divergence_levels_figure,
-    drawing,
-    epsilon_levels_figure,
-)
+from dptext.report import LINES, divergence_figure, drawing
 from dptext.text.files import Target
 
 NAMES = {"sentence": "sentence encoder", "medical": "fine-tuned on medical topics", "glove": "GloVe", "tfidf": "TF-IDF"}

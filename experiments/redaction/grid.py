@@ -26,12 +26,14 @@ import numpy as np
 from cells import CONFIDENCE, LEVELS, MODES, PLANE_LEVELS, Cells, Mode, attack_table, table
 from corpus import SEED, Corpus, Pair, Sides, read_pair
 
-from dptext.audits.divergence.density_ratio import Model, certify
+from dptext.audits.divergence.certified import certify
+from dptext.audits.divergence.conversion import DELTA
 from dptext.audits.divergence.divergence import DivergenceSettings, measure_vectors
-from dptext.audits.divergence.epsilon import DELTA
-from dptext.audits.divergence.space import COMPONENTS, Projection, fit_projection, fit_tfidf_svd
-from dptext.audits.inference.sets import LINEAR, TFIDF, TextVectors, train_linear, train_tfidf
+from dptext.audits.divergence.space import COMPONENTS, Projection, fit_projection
+from dptext.audits.divergence.tfidf_svd import fit_tfidf_svd
+from dptext.audits.inference.set_attackers import LINEAR, TFIDF
 from dptext.audits.inference.trait import infer_trait_from_releases
+from dptext.embeddings.distinct import TextVectors
 from dptext.embeddings.sentence_encoder import load_sentence_encoder, save_encoder
 from dptext.embeddings.vector_files import load_glove
 from dptext.embeddings.word_mean import WordMean
@@ -148,7 +150,7 @@ class Run:
         first, second = (self.space(embedding).apply(vectors.at([r.output for r in side])) for side in attacked)
         report = measure_vectors(first, second, settings=self.settings)
         bound = certify(
-            first, second, ALPHAS, models=tuple(Model), delta=DELTA, confidence=CONFIDENCE, seed=self.settings.seed
+            first, second, ALPHAS, models=tuple(RatioModel), delta=DELTA, confidence=CONFIDENCE, seed=self.settings.seed
         )
         plane = [rows.round(3).tolist() for rows in report.plane] if level in PLANE_LEVELS else None
         return {"report": report.to_dict(), "certified": bound.to_dict(), "plane": plane}
@@ -160,7 +162,7 @@ class Run:
             released=attacked,
             training_released=training,
             embedder=self.embedders["sentence"],
-            attackers={TFIDF: train_tfidf, LINEAR: train_linear},
+            attackers={TFIDF: train_tfidf_attacker, LINEAR: train_linear_attacker},
             seed=SEED,
             delta=DELTA,
         )

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from dptext.audits.trials.distinguishing import separation
+from dptext.audits.trials.thresholds import separation
 from dptext.errors import ConfigError, DPTextError, PrivacyError
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.redaction.random import RandomRedaction, RandomRedactionMechanism

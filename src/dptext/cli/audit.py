@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dptext.audits.report import Report
-from dptext.audits.subjects import Progress, Subject, claim_of
+from dptext.audits.subjects import OnProgress, Subject, claim_of, unclaimed
 from dptext.audits.trials.density import whitebox
-from dptext.audits.trials.distinguishing import distinguish, unclaimed
+from dptext.audits.trials.distinguishing import distinguish
 from dptext.audits.trials.enumeration import exact
 from dptext.cli.privatize import chosen, fitted
 from dptext.cli.terminal import bars
@@ -202,7 +202,7 @@ def show(report: Report, claim: Guarantee, *, as_json: bool) -> int:
 
 
 @contextlib.contextmanager
-def progress(title: str) -> Iterator[Progress | None]:
+def progress(title: str) -> Iterator[OnProgress | None]:
     """A progress bar on stderr where that is a terminal; else nothing."""
     if not sys.stderr.isatty():
         yield None

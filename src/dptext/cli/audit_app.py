@@ -468,7 +468,7 @@ def divergence(
     as_json: JsonOption = False,
 ) -> None:
     """How far apart are two sets of texts in one embedding? A measurement: no upper bound, not privacy."""
-    from dptext.audits.divergence.divergence import DivergenceSettings
+    from dptext.audits.divergence.settings import DivergenceSettings
     from dptext.cli import audit_divergence as command
     from dptext.cli.fit import chosen_seed
     from dptext.text.records import Fields

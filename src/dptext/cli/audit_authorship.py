@@ -9,8 +9,9 @@ from pathlib import Path
 
 from dptext import _validate
 from dptext.audits.inference.authors import AuthorSplit, split_authors
-from dptext.audits.inference.authorship import AuthorshipReport, attribute_releases, release_split
-from dptext.audits.membership.members import shared_texts
+from dptext.audits.inference.authorship import attribute_releases, release_split
+from dptext.audits.inference.authorship_report import AuthorshipReport
+from dptext.audits.texts import shared_texts
 from dptext.cli.audit import REFUTED, progress
 from dptext.cli.fit import check_label_field, fitted_on
 from dptext.cli.privatize import fitted

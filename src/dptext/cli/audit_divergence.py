@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dptext import report
-from dptext.audits.divergence.divergence import DivergenceSettings, measure
-from dptext.audits.divergence.report import DivergenceReport
-from dptext.audits.divergence.space import apart, fit_tfidf_svd
+from dptext.audits.divergence.divergence import measure
+from dptext.audits.divergence.findings import DivergenceReport
+from dptext.audits.divergence.settings import DivergenceSettings
+from dptext.audits.divergence.space import apart
+from dptext.audits.divergence.tfidf_svd import fit_tfidf_svd
 from dptext.cli.audit import progress
 from dptext.cli.progress import WatchedEncoder, say
 from dptext.cli.utility import NOT_PRIVATE

@@ -10,22 +10,20 @@ from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from dptext.audits.membership.attacks import PROXY, Attack, Measure, MembershipResult, from_scores, shokri
+from dptext.audits.membership.attacks import PROXY, from_scores, shokri
 from dptext.audits.membership.lira import lira
-from dptext.audits.membership.members import (
-    MemberSplit,
+from dptext.audits.membership.members import MemberSplit, check_members, match_members, split_members
+from dptext.audits.membership.results import Attack, Measure, MembershipResult
+from dptext.audits.membership.scorers import (
     Scorer,
     Trainer,
     Transform,
     blind_scores,
-    check_members,
     halves_of_both,
     logit_confidence,
-    match_members,
-    shared_texts,
-    split_members,
     train_on,
 )
+from dptext.audits.texts import shared_texts
 from dptext.cli.audit import progress
 from dptext.cli.fit import check_label_field, fitted_on, kinds
 from dptext.cli.privatize import fitted

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from dptext.audits.reconstruction.attack import Attack, reconstruct
-from dptext.audits.reconstruction.pools import Candidates, random_candidates
+from dptext.audits.reconstruction.attack import reconstruct
+from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
+from dptext.audits.reconstruction.ranking import Adversary
 from dptext.audits.subjects import Subject, claim_of
 from dptext.cli.audit import progress
 from dptext.errors import ConfigError
@@ -22,7 +23,7 @@ def run(
     candidates: int | Sequence[str | Record] = 1000,
     tops: Sequence[int] = (1, 5, 10),
     trials: int = 2000,
-    attack: str = Attack.LIKELIHOOD,
+    attack: str = Adversary.LIKELIHOOD,
     simulations: int = 100,
     claim: Guarantee | None = None,
     confidence: float = 0.95,
@@ -51,7 +52,7 @@ def run(
         IncomparableError: candidates that are no neighbours under the claim, or a claim with a metric.
     """
     randomness = secure() if seed is None else seeded(seed)
-    pool: Candidates
+    pool: CandidateInputs
     if isinstance(candidates, int):
         if not hasattr(subject, "dim"):
             raise ConfigError("Expected texts as candidates: the subject has no dimension to draw vectors of.")

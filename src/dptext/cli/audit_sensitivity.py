@@ -14,28 +14,27 @@ from pathlib import Path
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.sensitivity.claims import (
-    PUBLISHED_CLIP_NORM,
-    PUBLISHED_DIMS,
-    PUBLISHED_LAWS,
-    PUBLISHED_PAIRS,
-    PUBLISHED_SEED,
-    Claim,
-    Law,
-    Normal,
-    Uniform,
-    Violations,
-    counterexample,
-    replay,
-    simulate,
-    violating_pairs,
-)
+from dptext.audits.sensitivity.claims import Claim, counterexample
+from dptext.audits.sensitivity.latents import violating_pairs
 from dptext.audits.sensitivity.scales import (
     TYPICAL_DIMS,
     VarianceRow,
     classical_limit,
     true_gaussian_epsilon,
     variance_table,
+)
+from dptext.audits.sensitivity.simulation import (
+    PUBLISHED_CLIP_NORM,
+    PUBLISHED_DIMS,
+    PUBLISHED_LAWS,
+    PUBLISHED_PAIRS,
+    PUBLISHED_SEED,
+    Law,
+    Normal,
+    Uniform,
+    Violations,
+    replay,
+    simulate,
 )
 from dptext.cli.terminal import bars
 from dptext.embeddings.npy import read_array

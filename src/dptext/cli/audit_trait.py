@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from dptext import _validate
-from dptext.audits.inference.sets import LINEAR, MLP, TFIDF, SetSplit, TrainAttacker, split_sets, standard_attackers
-from dptext.audits.inference.trait import Releases, TraitReport, infer_trait_from_releases, release_sets
-from dptext.audits.membership.members import shared_texts
+from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttacker, standard_attackers
+from dptext.audits.inference.sets import SetSplit, split_sets
+from dptext.audits.inference.trait import Releases, infer_trait_from_releases, release_sets
+from dptext.audits.inference.trait_report import TraitReport
+from dptext.audits.texts import shared_texts
 from dptext.cli.audit import REFUTED, progress
 from dptext.cli.fit import check_label_field, fitted_on
 from dptext.cli.privatize import fitted

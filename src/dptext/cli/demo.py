@@ -12,14 +12,15 @@ from typing import Final
 from rich.box import SIMPLE
 from rich.table import Table
 
-from dptext.audits.features import load_sklearn
-from dptext.audits.membership.attacks import PROXY, Attack, MembershipResult
+from dptext.audits.membership.attacks import PROXY
 from dptext.audits.membership.members import split_members
+from dptext.audits.membership.results import Attack, MembershipResult
 from dptext.cli.audit_membership import Membership, attack_classifier
 from dptext.cli.fit import fitted_on
 from dptext.cli.progress import counted, say
 from dptext.cli.terminal import plain_console
 from dptext.cli.utility import Task, read_back, show_table, table
+from dptext.embeddings.tfidf import load_sklearn
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import Adept
 from dptext.runs.certificate import Certificate

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dptext import audits
-from dptext.audits.trials.distinguishing import separation
 from dptext.audits.trials.enumeration import enumerable
+from dptext.audits.trials.thresholds import separation
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Spec, compared, seen, settings
 from dptext.privacy.guarantee import Basis
 from dptext.sampling.randomness import secure

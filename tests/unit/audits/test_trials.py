@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from dptext import audits
-from dptext.audits.subjects import sample
+from dptext.audits.running import sample
 from dptext.audits.trials.density import _lower_mean
-from dptext.audits.trials.distinguishing import separation
-from dptext.audits.trials.pairs import UNKNOWN, check_neighbours
+from dptext.audits.trials.neighbours import check_neighbours
+from dptext.audits.trials.pairs import UNKNOWN
 from dptext.audits.trials.sampler_fit import density_p_value, distribution_p_value
+from dptext.audits.trials.thresholds import separation
 from dptext.errors import ConfigError, IncomparableError, PrivacyError
 from dptext.estimates import Estimate
 from dptext.mechanisms.words.word_metric import WordMetric
@@ -29,8 +30,15 @@ from dptext.text.records import Record
 from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT
 from vectors import WORDS
 
-#: A part of the trials sees what is planted; `make test-all` takes them all, too.
+#: A quarter of the trials; all of them in make test-all.
 SHARES = pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.slow)])
+
+
+def test_every_public_name_is_loaded_when_it_is_used() -> None:
+    assert [name for name in audits.__all__ if getattr(audits, name) is None] == []
+    assert {"Report", "claim_of", "distinguish", "measure", "records_digest", "shokri"} <= set(audits.__all__)
+
+
 PURE = accounting.guarantee([PureEvent(1.0)], unit=Unit.DOCUMENT, basis=Basis.PROVEN)
 
 

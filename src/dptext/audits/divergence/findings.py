@@ -1,15 +1,14 @@
-"""What the divergence audit found, as data, as JSON and as a table."""
+"""What a comparison of two sets of texts found, as data, as JSON and as a table."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from dptext.audits.divergence.density_ratio import CertifiedBound
-from dptext.audits.divergence.epsilon import CLAIMS, Direct, Line
+from dptext.audits.divergence.certified import CertifiedBound
+from dptext.audits.divergence.conversion import CLAIMS, Direct, Line
+from dptext.audits.formatting import as_json, fields_as_json, markdown_table, signature_line
 from dptext.estimates import Estimate
 from dptext.types import Floats, Json
 
@@ -17,8 +16,8 @@ from dptext.types import Floats, Json
 PUBLISHED: Final = "kNN count ratio (published)"
 NEAREST: Final = "kNN, Poczos and Schneider"
 GAUSSIAN: Final = "Gaussian, pooled, debiased"
-LOGISTIC: Final = "logistic ratio, cross-fitted"
-MLP: Final = "MLP ratio, cross-fitted"
+LOGISTIC_RATIO: Final = "logistic ratio, cross-fitted"
+MLP_RATIO: Final = "MLP ratio, cross-fitted"
 DEFAULT: Final = "default: larger of Gaussian and MLP"
 
 #: The ways to an epsilon.
@@ -48,12 +47,12 @@ INTERVALS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """A measured number beside what it is where there is nothing to find.
+    """A measured number, and the same number where there is nothing to find.
 
     Attributes:
         estimate: the number with its interval; a divergence may be estimated below 0.
-        null: its mean over random relabellings of the records, models trained anew.
-        p_value: share of the relabellings, this labelling counted, that give as much.
+        null: its mean over random relabellings of the records, with models trained anew.
+        p_value: share of the labellings, the true one counted, that give as much.
     """
 
     estimate: Estimate
@@ -62,7 +61,7 @@ class Tested:
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data."""
-        return {**self.estimate.to_dict(), "null": number(self.null), "p_value": self.p_value}
+        return {**self.estimate.to_dict(), "null": as_json(self.null), "p_value": self.p_value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +84,7 @@ class Curve:
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data."""
-        return {
-            "name": self.name,
-            "forward": [number(value) for value in self.forward],
-            "backward": [number(value) for value in self.backward],
-            "larger": [{**found.to_dict()} for found in self.larger],
-            "rises": self.rises,
-        }
+        return {**fields_as_json(self), "larger": [found.to_dict() for found in self.larger]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +92,8 @@ class Consistency:
     """An attack beside the epsilons.
 
     Attributes:
-        attack: what was right so often.
-        accuracy: of it, both sets equally likely.
+        attack: its name.
+        accuracy: how often it is right, both sets equally likely.
         needs: the epsilon that this accuracy needs at delta.
         needs_surely: that of the lower end of its interval.
         below: names of epsilons below `needs`.
@@ -116,14 +109,7 @@ class Consistency:
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data."""
-        return {
-            "attack": self.attack,
-            "accuracy": {**self.accuracy.to_dict()},
-            "needs": number(self.needs),
-            "needs_surely": number(self.needs_surely),
-            "below": list(self.below),
-            "surely_below": list(self.surely_below),
-        }
+        return fields_as_json(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,17 +119,17 @@ class DivergenceReport:
     Attributes:
         alphas: the orders.
         curves: one for each estimator, the default last.
-        epsilons: by the way from the curve; "direct" is the headline.
+        epsilons: by the way from the curve. "direct" is the headline.
         conversion: the direct conversion of the default curve.
-        cheapest: its cheapest line above.
-        paper: its published line.
+        cheapest: the cheapest line above the default curve.
+        paper: the published line of the default curve.
         certified: lower bounds that hold with confidence.
         checks: attacks beside the epsilons.
         delta: of all epsilons.
-        is_separated: whether a model told all unseen records apart: then no number is more than a lower value.
-        records: of either set.
-        plane: the first two components of either set, for a figure, which is as private as the sets:
-            a point a record, so that who has a candidate text can look whether its point is there. Not in the JSON.
+        is_separated: whether a model told all unseen records apart. Then every number is a lower value.
+        records: how many there are in either set.
+        plane: the first two components of either set, `(n, 2)`, for a figure. They are not in the JSON, as they are as
+            private as the sets: whoever has a candidate text can look for its point.
         notes: what a reader must know.
         signature: the settings that made the numbers.
     """
@@ -209,12 +195,14 @@ class DivergenceReport:
         confidence = 100 * self.epsilon.confidence
         head = ["D_alpha (larger direction)", *(f"alpha {alpha:g}" for alpha in self.alphas)]
         rows = [[curve.name, *(_cell(found) for found in curve.larger)] for curve in self.curves]
-        rows.append([f"certified, at least ({confidence:g}%)", *(short(value) for value in self.certified.divergences)])
+        rows.append(
+            [f"certified, at least ({confidence:g}%)", *(three_digits(value) for value in self.certified.divergences)]
+        )
         ways = [
             [
                 name,
                 _cell(found),
-                short(found.null),
+                three_digits(found.null),
                 f"{found.p_value:.2g}",
                 CLAIMS[PAPER if name == PAPER_WHOLE else name],
             ]
@@ -223,7 +211,7 @@ class DivergenceReport:
         ways.append(
             [
                 f"certified, at least ({confidence:g}%)",
-                short(self.certified.epsilon),
+                three_digits(self.certified.epsilon),
                 "",
                 "",
                 "holds for the vectors of records that were drawn independently",
@@ -232,43 +220,30 @@ class DivergenceReport:
         lines = [
             f"{self.records[0]:,} against {self.records[1]:,} records; intervals at {confidence:g}%.",
             "",
-            *_table(head, rows),
+            *markdown_table(head, rows),
             "",
-            *_table([f"epsilon at delta {self.delta:g}", "value", "null", "p", "what it may claim"], ways),
+            *markdown_table([f"epsilon at delta {self.delta:g}", "value", "null", "p", "what it may claim"], ways),
             "",
             *(_said(check) for check in self.checks),
             *self.notes,
-            "[" + "|".join(f"{key}:{json.dumps(value)}" for key, value in self.signature.items()) + "]",
+            signature_line(self.signature),
         ]
         return "\n".join(lines) + "\n"
 
 
 def _said(check: Consistency) -> str:
-    said = f"{check.attack} is right for {check.accuracy}, which needs an epsilon of {short(check.needs)}."
+    said = f"{check.attack} is right for {check.accuracy}, which needs an epsilon of {three_digits(check.needs)}."
     if check.below:
         said += f" BELOW that, and so too small: {', '.join(check.below)}"
         said += f" (surely: {', '.join(check.surely_below)})." if check.surely_below else " (within chance)."
     return said
 
 
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
-        for line in (head, ["-" * width for width in widths], *rows)
-    ]
-
-
 def _cell(found: Tested) -> str:
     estimate = found.estimate
-    return f"{short(estimate.value)} [{short(estimate.low)}, {short(estimate.high)}]"
+    return f"{three_digits(estimate.value)} [{three_digits(estimate.low)}, {three_digits(estimate.high)}]"
 
 
-def short(value: float) -> str:
-    """Three digits, and no more than two after the point."""
+def three_digits(value: float) -> str:
+    """A number with two digits after the point, or with three in all from 100 on."""
     return f"{value:.2f}" if abs(value) < 100 else f"{value:.3g}"
-
-
-def number(value: float) -> float | str:
-    """For JSON, which has no infinity."""
-    return str(value) if math.isinf(value) else value

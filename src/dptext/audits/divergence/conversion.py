@@ -1,9 +1,9 @@
 """From a curve of Renyi divergences D_alpha at tested orders to an epsilon at a delta, in three ways.
 
-None of them makes a guarantee: the curve is estimated, in one embedding, where the true divergence of the texts is at
+None of them makes a guarantee. The curve is estimated in one embedding, and the true divergence of the texts is at
 least as large. Given the curve, they claim different things::
 
-    >>> from dptext.audits.divergence.epsilon import cheapest_line, direct, paper_line
+    >>> from dptext.audits.divergence.conversion import cheapest_line, direct, paper_line
     >>> alphas, curve = (2.0, 5.0, 10.0, 20.0), (1.0, 2.5, 5.0, 10.0)  # normal with shift 1: alpha / 2
     >>> round(direct(alphas, curve, delta=1e-5).epsilon, 2)
     4.75
@@ -26,6 +26,7 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.bounds import accuracy_implies
 from dptext.audits.divergence.renyi import check_alphas
+from dptext.audits.formatting import fields_as_json
 from dptext.errors import ConfigError
 from dptext.types import Floats, Json
 
@@ -44,7 +45,7 @@ CLAIMS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """intercept + slope * alpha, read as (xi, rho)-zero-concentrated differential privacy.
+    """A line intercept + slope * alpha, read as (xi, rho)-zero-concentrated differential privacy.
 
     Attributes:
         intercept: xi.
@@ -60,12 +61,7 @@ class Line:
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data."""
-        return {
-            "intercept": _number(self.intercept),
-            "slope": _number(self.slope),
-            "epsilon": _number(self.epsilon),
-            "is_above": self.is_above,
-        }
+        return fields_as_json(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +78,7 @@ class Direct:
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data."""
-        return {"epsilon": _number(self.epsilon), "alpha": self.alpha}
-
-
-def _number(value: float) -> float | str:
-    return str(value) if math.isinf(value) else value
+        return fields_as_json(self)
 
 
 def _checked(alphas: Sequence[float], divergences: Sequence[float], delta: float) -> tuple[Floats, Floats]:
@@ -108,8 +100,9 @@ def line_epsilon(intercept: float, slope: float, *, delta: float) -> float:
 def direct(alphas: Sequence[float], divergences: Sequence[float], *, delta: float) -> Direct:
     """min over tested orders of D + ln((a-1)/a) - (ln delta + ln a)/(a-1), at least 0.
 
-    (Canonne, Kamath and Steinke 2020; MATHS 3.3.) Divergences estimated below 0 count as 0. A true divergence of 0 at
-    any order means two equal distributions, but an estimated one does not: epsilon is 0 only where all are.
+    From Canonne, Kamath and Steinke 2020 (MATHS 3.3). Divergences that are estimated below 0 count as 0. A true
+    divergence of 0 at one order means two equal distributions, but an estimated one does not: epsilon is 0 only where
+    all divergences are.
 
     Args:
         alphas: rising orders above 1.
@@ -129,14 +122,14 @@ def direct(alphas: Sequence[float], divergences: Sequence[float], *, delta: floa
 
 
 def cheapest_line(alphas: Sequence[float], divergences: Sequence[float], *, delta: float) -> Line:
-    """The line xi + rho alpha with xi, rho >= 0 that is nowhere below the curve on the grid and has the least epsilon.
+    """The line xi + rho alpha with the least epsilon, of those with xi, rho >= 0 that are nowhere below the curve.
 
-    Epsilon is concave in (xi, rho) and grows with both, so over the lines above the curve it is least at a corner:
-    through two points, through one with xi = 0, or flat. All corners are tried.
+    Epsilon is concave in (xi, rho) and grows with both. So over the lines above the curve it is least at a corner: a
+    line through two points, through one point with xi = 0, or flat. All corners are tried.
 
     Args:
         alphas: rising orders above 1.
-        divergences: at each; below 0 counts as 0. An infinite one gives an infinite epsilon.
+        divergences: at each. One below 0 counts as 0. An infinite one gives an infinite epsilon.
         delta: in (0, 1).
 
     Raises:
@@ -154,7 +147,7 @@ def cheapest_line(alphas: Sequence[float], divergences: Sequence[float], *, delt
 
 
 def _above(orders: Floats, curve: Floats, slope: float) -> tuple[float, float]:
-    """The lowest intercept of at least 0 for a slope; above the curve in floats, too."""
+    """The lowest intercept of at least 0 for a slope, such that the line is above the curve in floats too."""
     intercept = max(0.0, float((curve - slope * orders).max()))
     while (intercept + slope * orders < curve).any():
         intercept = math.nextafter(intercept, math.inf)
@@ -164,8 +157,8 @@ def _above(orders: Floats, curve: Floats, slope: float) -> tuple[float, float]:
 def paper_line(alphas: Sequence[float], divergences: Sequence[float], *, delta: float) -> Line:
     """The published line: through Kneedle's knee and the next point, lifted by 0.1.
 
-    It bends down where the curve does not, and nothing puts it above the curve (MATHS 3.3): `is_above` tells. Where
-    Kneedle finds no knee, as on a straight line, the first point is taken; the publication does not say.
+    Nothing puts it above the curve (MATHS 3.3); `is_above` says whether it is. Where Kneedle finds no knee, as on a
+    straight line, the first point is taken: the publication does not say.
 
     Args:
         alphas: rising orders above 1, at least two.
@@ -191,9 +184,9 @@ def paper_line(alphas: Sequence[float], divergences: Sequence[float], *, delta: 
 def find_knee(xs: Floats, ys: Floats) -> int | None:
     """The first knee of a rising concave curve by Kneedle with sensitivity 1 (Satopaa et al. 2011).
 
-    Both axes are scaled to [0, 1]. A local maximum of y - x is a knee where y - x falls below the maximum less the mean
-    step of x, or below 0 after a local minimum, before the next maximum. As the package kneed, which the published code
-    uses: a plateau counts as maxima, and the last point is never a knee.
+    Both axes are scaled to [0, 1]. A local maximum of y - x is a knee if, before the next maximum, y - x falls below it
+    less the mean step of x, or below 0 after a local minimum. As in the package kneed, which the published code uses, a
+    plateau counts as maxima and the last point is never a knee.
     """
     width, height = float(xs[-1] - xs[0]), float(ys.max() - ys.min())
     if height <= 0 or len(xs) < 2:
@@ -219,7 +212,7 @@ def find_knee(xs: Floats, ys: Floats) -> int | None:
 def is_inconsistent(epsilon: float, accuracy: float, *, delta: float) -> bool:
     """Whether an attack that is right this often, the sets equally likely, needs a larger epsilon than this one.
 
-    ln((accuracy - delta) / (1 - accuracy)) (MATHS 3.3): .7 needs .85, .8 1.39, .9 2.20, .95 2.94. The accuracy is taken
-    as it is; the lower end of its interval gives a verdict that holds with its confidence.
+    It needs ln((accuracy - delta) / (1 - accuracy)) (MATHS 3.3): .7 needs .85, .8 1.39, .9 2.20, .95 2.94. The accuracy
+    is taken as it is. The lower end of its interval gives a verdict that holds with its confidence.
     """
     return epsilon < accuracy_implies(accuracy, delta=delta)
