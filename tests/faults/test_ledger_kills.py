@@ -19,7 +19,7 @@ from ledger_processes import (
 )
 
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import Request
+from dptext.ledger.requests import Request
 
 CHAINS = 4
 

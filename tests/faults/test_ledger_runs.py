@@ -17,8 +17,9 @@ from ledger_processes import (
 from dptext.errors import ConfigError, PrivacyError
 from dptext.ledger.books import Ledger
 from dptext.runs.certificate import Certificate, certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
+from dptext.runs.plan import Plan
 from dptext.text.files import sha256_of
 from dptext.text.records import Fields
 

@@ -23,8 +23,8 @@ import snapshot_cases as cases
 from snapshot_cases import HERE, LABELS, PUBLIC, ROWS, RUNS, SPECS, TABLE, Run, subject_key
 
 import dptext as dp
-from dptext.runs.certificate import certificate_path
 from dptext.ledger.entries import Request
+from dptext.runs.certificate import certificate_path
 
 TESTS = HERE.parent
 

@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 import dptext as dp
-from dptext.privacy.events import event_to_dict
 from dptext.mechanism import settings
+from dptext.privacy.events import event_to_dict
 
 HERE = Path(__file__).parent
 LABELS = ["health", "travel", "money", "leisure"]

@@ -22,8 +22,8 @@ import pytest
 import snapshot_cases as cases
 
 import dptext as dp
-from dptext.runs.certificate import certificate_path
 from dptext.cli.explain import explain_certificate
+from dptext.runs.certificate import certificate_path
 
 CERTIFICATES = json.loads((cases.HERE / "certificates_schema_3.json").read_text("utf-8"))
 LEDGERS = json.loads((cases.HERE / "ledgers.json").read_text("utf-8"))

@@ -14,8 +14,9 @@ import pytest
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism
-from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES
+from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER
 from dptext.neural.adept import model as annotated
+from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse

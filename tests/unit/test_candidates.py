@@ -21,10 +21,10 @@ from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import HasDistribution, seen, settings
 from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism, Pool
-from dptext.mechanisms.candidates.rankers import PUBLIC_CANDIDATES, Ranker, words_ranker
+from dptext.mechanisms.candidates.rankers import Ranker, words_ranker
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
-from dptext.privacy.guarantee import Basis, Relation, Unit
+from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Relation, Unit
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism

@@ -18,8 +18,9 @@ from dptext.ledger.books import Ledger
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
+from dptext.runs.plan import Plan
 from dptext.text.formats import Format
 from dptext.text.records import Fields
 from vectors import sentences

@@ -29,11 +29,13 @@ from dptext.mechanisms.sentences.truncation import Truncation
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Unit
 from dptext.runs import models as config
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
 from dptext.runs.models import MODEL_FILE, load_model, model_spec, save_model
+from dptext.runs.plan import Plan
 from dptext.runs.specs import parse_setting, read_spec
 from dptext.runs.toml import parse_toml
-from dptext.text.records import Fields, OnError, Record, read_records
+from dptext.text.reading import OnError, read_records
+from dptext.text.records import Fields, Record
 from dptext.text.samples import sample_records
 
 DOTS = ".a" * 100_000

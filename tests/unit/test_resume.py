@@ -10,7 +10,8 @@ import pytest
 
 from dptext.errors import ConfigError
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
+from dptext.runs.plan import Plan
 from dptext.runs.resume import State
 from vectors import sentences
 

@@ -26,7 +26,8 @@ from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import Target
-from dptext.text.records import Record, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Record
 from dptext.types import Json
 
 REFUTED = 1

@@ -26,7 +26,8 @@ from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.privacy.guarantee import Basis, Guarantee, Trust, Unit
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
-from dptext.text.records import Fields, Record, Release, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record, Release
 from dptext.types import Json
 
 

@@ -17,7 +17,8 @@ from dptext.embeddings.vectors import Embedder, load_glove
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.files import Target, writing
-from dptext.text.records import Fields, Record, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record
 
 EMBEDDINGS = ("sentence", "glove", "tfidf")
 

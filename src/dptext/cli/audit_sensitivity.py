@@ -43,7 +43,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.noise import Norm, Vectors
 from dptext.text.files import Target
-from dptext.text.formats import file_error, open_input
+from dptext.text.inputs import file_error, open_input
 from dptext.types import Json
 
 _LINE_EVERY_SECONDS = 10.0

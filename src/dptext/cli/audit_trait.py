@@ -22,7 +22,8 @@ from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.runs.streaming import require_guarantee
 from dptext.sampling.randomness import seeded
 from dptext.text.files import Target
-from dptext.text.records import Fields, Record, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record
 from dptext.types import Json
 
 #: Attackers by the name of --attacker; the transformer is slow.

@@ -11,8 +11,10 @@ from rich.text import Text
 
 from dptext.cli.terminal import plain_console
 from dptext.errors import ConfigError, DataError
-from dptext.ledger.books import Ledger, require_openable
-from dptext.ledger.entries import Balance, Charge, format_left
+from dptext.ledger.books import Ledger
+from dptext.ledger.entries import Balance, Charge
+from dptext.ledger.opening import require_openable
+from dptext.ledger.spending import format_left
 from dptext.ledger.subjects import create_subject_key, read_subject_key
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, event_to_dict

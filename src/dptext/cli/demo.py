@@ -23,7 +23,8 @@ from dptext.cli.utility import Task, read_back, show_table, table
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import Adept
 from dptext.runs.certificate import Certificate
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
+from dptext.runs.plan import Plan
 from dptext.text.records import LABEL_FIELD, Fields, Record, Release
 from dptext.text.releases import write_releases
 from dptext.text.samples import SAMPLE_LABELS, sample_records

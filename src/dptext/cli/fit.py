@@ -16,7 +16,8 @@ from dptext.mechanism import FitProgress, HasTraining, Learns, Mechanism, Spec, 
 from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
-from dptext.text.records import Fields, Record, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record
 from dptext.types import Json
 
 _SHOWN_STEPS = 20

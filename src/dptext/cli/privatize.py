@@ -18,15 +18,17 @@ from dptext.errors import ConfigError, LedgerError
 from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.privacy.guarantee import format_epsilon
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
 from dptext.runs.models import load_model
+from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
 from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import refuse_inputs
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
-from dptext.text.records import Fields, OnError
-from dptext.text.releases import APPENDABLE
+from dptext.text.reading import OnError
+from dptext.text.records import Fields
+from dptext.text.writers import APPENDABLE
 from dptext.types import Json
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
@@ -237,7 +239,7 @@ def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
 
 def _left(payment: Payment) -> str:
     """Where the account stands; the release is out, so that a ledger that cannot be read now is no failure."""
-    from dptext.ledger.entries import format_left
+    from dptext.ledger.spending import format_left
 
     try:
         balance = payment.ledger.balance(payment.account)

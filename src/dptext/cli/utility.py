@@ -27,8 +27,10 @@ from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.models import load_model
 from dptext.runs.specs import on_device, spec_from_settings
 from dptext.sampling.randomness import seeded
-from dptext.text.formats import Format, detect_format, read_whole
-from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release, read_records
+from dptext.text.formats import Format, detect_format
+from dptext.text.inputs import read_whole
+from dptext.text.reading import read_records
+from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release
 from dptext.types import Floats, Json
 from dptext.utility.balance import balance_error, confusion_matrix
 from dptext.utility.classification import ClassifierName, train_named

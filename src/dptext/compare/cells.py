@@ -24,7 +24,7 @@ from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.runs.specs import spec_from_settings
 from dptext.text.files import sha256_of
-from dptext.text.formats import file_error
+from dptext.text.inputs import file_error
 from dptext.types import Json
 
 LABEL_ONLY: Final = "label_only"

@@ -17,7 +17,8 @@ import numpy as np
 
 from dptext.compare.experiment import PARTS, CorpusPlan, Source
 from dptext.errors import ConfigError
-from dptext.text.records import Fields, Record, read_records, require_labels
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record, require_labels
 from dptext.text.samples import sample_records
 from dptext.text.tokens import cut, detokenize, sentences, tokenize
 from dptext.types import Json

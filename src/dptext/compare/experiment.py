@@ -60,7 +60,7 @@ from dptext.compare.keys import Keys, Table, as_json, as_name, as_table, as_valu
 from dptext.errors import ConfigError
 from dptext.mechanisms.registry import SPECS
 from dptext.runs.toml import read_toml
-from dptext.text.records import OnError
+from dptext.text.reading import OnError
 from dptext.types import Json
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
 

@@ -21,7 +21,7 @@ from dptext.compare.table import JSON_FILE, PARQUET, is_row, read_json, write_js
 from dptext.compare.worker import CELLS
 from dptext.errors import ConfigError
 from dptext.text.files import refuse_inputs
-from dptext.text.formats import file_error
+from dptext.text.inputs import file_error
 from dptext.types import Json
 
 EXPERIMENT: Final = "experiment.json"

@@ -28,7 +28,7 @@ from dptext.compare.table import read_json
 from dptext.errors import ConfigError
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
-from dptext.text.formats import parse_json
+from dptext.text.inputs import parse_json
 from dptext.types import Json
 from dptext.utility.tables import PUBLIC_ONLY
 

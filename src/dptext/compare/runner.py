@@ -26,7 +26,7 @@ from dptext.compare.folder import Folder, cores, memory_mib
 from dptext.compare.rows import cell_data
 from dptext.compare.worker import Opening, peak_mib
 from dptext.errors import ConfigError
-from dptext.text.formats import load_pyarrow
+from dptext.text.parquet_rows import load_pyarrow
 from dptext.types import Json
 
 #: Called with cells that are finished, cells in all, and a few words.

@@ -11,7 +11,9 @@ from typing import Final
 from dptext.compare.rows import COLUMNS
 from dptext.errors import ConfigError
 from dptext.text.files import Target, writing
-from dptext.text.formats import load_pyarrow, parse_json, read_whole, string_fault
+from dptext.text.formats import string_fault
+from dptext.text.inputs import parse_json, read_whole
+from dptext.text.parquet_rows import load_pyarrow
 from dptext.types import Json
 
 PARQUET: Final = "table.parquet"

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from dptext import _validate
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.text.files import create_private
-from dptext.text.formats import open_input, parse_json
+from dptext.text.inputs import open_input, parse_json
 from dptext.types import Floats, Int32s, Singles
 
 Real = TypeVar("Real", np.float32, np.float64)

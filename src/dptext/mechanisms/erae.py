@@ -32,7 +32,8 @@ from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
 from dptext.sampling.hub import LARGEST_EPSILON, Hub
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import ClippedExponential, TopKRandomizedResponse, TwoSet
-from dptext.text.records import Record, Release
+from dptext.text.batches import Batch, Releases
+from dptext.text.records import Record
 from dptext.types import Floats, Int32s, Integers
 
 if TYPE_CHECKING:
@@ -335,14 +336,13 @@ class ErAeMechanism(FittedMechanism[ErAe]):
         """Write the network into an existing folder."""
         self._model.save(folder)
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record, of `max_tokens` words less what follows the end."""
-        found: list[Release[str]] = []
-        for source, n in randomness.blocks([1] * len(records), self._model.rows):
-            block = records[len(found) : len(found) + n]
-            written = self._write(block, source)
-            found += [Release(r.id, text, kept=r.kept) for r, text in zip(block, written, strict=True)]
-        return found
+        batch = Batch.of(records)
+        found: list[str] = []
+        for source, n in randomness.blocks([1] * len(batch), self._model.rows):
+            found += self._write(batch[len(found) : len(found) + n], source)
+        return batch.released(found)
 
     def _write(self, block: Sequence[Record], source: Randomness) -> list[str]:
         spec, chooser = self.spec, self.spec.chooser

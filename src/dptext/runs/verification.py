@@ -21,8 +21,9 @@ from dptext.runs.specs import spec_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TruncatedExponential
-from dptext.text.formats import read_whole
-from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, read_records
+from dptext.text.inputs import read_whole
+from dptext.text.reading import read_records
+from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields
 
 if TYPE_CHECKING:  # the ledger is an extra, loaded by those who use one
     from dptext.ledger.books import Ledger

@@ -3,8 +3,8 @@
 Both read a ChaCha20 keystream (pyca/cryptography) as unsigned 64-bit integers; `dptext.sampling.discrete` draws from
 them.
 
-A mechanism draws for a whole batch through `Randomness.rows`, which gives each record of a *seeded*
-run a stream of its own: batch size, order of batches and resuming then change nothing.
+A mechanism draws for a whole batch through `Randomness.rows`. In a *seeded* run each record has a stream of its own, so
+that batch size, order of batches and resuming change nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dptext.errors import ConfigError
 from dptext.types import UInt64s
 
 _BUFFER_BYTES = 1 << 16
-_REKEY_BYTES = 1 << 36  # ChaCha20's block counter has 32 bits: stay far below 2^38 bytes a key and nonce
+_REKEY_BYTES = 1 << 36  # far below the 2^38 bytes after which ChaCha20's 32-bit block counter repeats
 
 T = TypeVar("T", bound=np.generic)
 
@@ -48,14 +48,14 @@ class Randomness:
 
     @property
     def fingerprint(self) -> str:
-        """The word secure, or a digest that tells one seed from another without giving it away at once."""
+        """The word secure, or a digest that tells one seed from another; a short seed can be found from it."""
         return "secure" if self._seed is None else hashlib.sha256(b"fingerprint" + self._seed).hexdigest()
 
     def __repr__(self) -> str:
         return "secure()" if self.is_secure else "seeded(...)"
 
     def __reduce__(self) -> str:
-        # A copy would repeat the noise of the original: refuse copy, deepcopy and pickling alike.
+        # A copy would repeat the noise of the original, so copy, deepcopy and pickling are refused.
         raise TypeError("A Randomness cannot be copied or serialised: two copies would draw the same noise.")
 
     def _rekey(self) -> None:

@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.text.formats import parse_json, read_whole
+from dptext.text.inputs import parse_json, read_whole
 from dptext.types import Json
 
 TABLE: Final = "table.json"

@@ -21,7 +21,8 @@ from dptext.mechanisms.bases import FittedMechanism
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness
-from dptext.text.records import Record, Release
+from dptext.text.batches import Batch, Releases
+from dptext.text.records import Record
 from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
@@ -260,7 +261,7 @@ class Rewriter(Fitted[Spec_co]):
         """Label and text of each latent `(n, dim)`, as it is; a label that is not written is None."""
         return self._model.write(latents, decoding(self.spec))
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One utterance and label a record: encode, clip, add noise, decode."""
         return written(records, self.write(self.release(self.latent(records), randomness)))
 
@@ -270,15 +271,12 @@ class ClippedRewriter(Rewriter[Spec_co]):
 
     __slots__ = ()
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One utterance and label a record: encode, clip, add noise, bring back into the ball, decode."""
         noisy = clip(self.release(self.latent(records), randomness), self.spec.clip_norm)
         return written(records, self.write(noisy))
 
 
-def written(records: Sequence[Record], texts: Sequence[tuple[str | None, str]]) -> list[Release[str]]:
-    """A release of each record from its label and text."""
-    return [
-        Release(record.id, text, label=label, kept=record.kept)
-        for record, (label, text) in zip(records, texts, strict=True)
-    ]
+def written(records: Sequence[Record], texts: Sequence[tuple[str | None, str]]) -> Releases:
+    """The releases of records from their labels and texts."""
+    return Batch.of(records).released([text for _, text in texts], labels=[label for label, _ in texts])

@@ -35,8 +35,9 @@ from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, clip
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.text.batches import Releases
 from dptext.text.files import create_private
-from dptext.text.records import Record, Release, require_labels
+from dptext.text.records import Record, require_labels
 from dptext.types import Floats, Int16s
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
@@ -345,7 +346,7 @@ class AdeptCodebook(Fitted[Adept]):
         )
         return dict(zip(keys, chances, strict=True))
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One utterance of the codebook and its label a record."""
         scores, choice = self._scores(records), self.choice
         chosen: list[int] = []

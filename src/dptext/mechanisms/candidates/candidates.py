@@ -35,15 +35,17 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
 from dptext.mechanisms.candidates import rankers as ranking
-from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Saved
+from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, Ranker, Saved
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
+from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import Randomness
 from dptext.sampling.selection import Exponential, TopKRandomizedResponse
+from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
-from dptext.text.records import Record, Release, records_digest, require_labels
+from dptext.text.records import Record, records_digest, require_labels
 from dptext.types import Booleans, Floats, Int16s
 
 _ASSUMED = {"sentence": (ALONE,), "tfidf": (), "adept": (PUBLIC_AUTOENCODER,)}
@@ -393,14 +395,14 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
         self._ranker.save(folder)
 
     def _cosines(self, records: Sequence[Record]) -> Int16s:
-        return self._ranker.cosines(self._ranker.read([record.text for record in records]))
+        return self._ranker.cosines(self._ranker.read(Batch.of(records).texts))
 
     def scores(self, records: Sequence[Record]) -> Int16s:
         """How near each record, by its own label, is to every candidate `(n_records, m)`, in steps of 2^-12: private.
 
         With `label_share` the label that is released takes the place of the own one before a text is chosen.
         """
-        return _scores(self.spec, self.pool, self._cosines(records), [record.label for record in records])
+        return _scores(self.spec, self.pool, self._cosines(records), Batch.of(records).labels)
 
     @property
     def _top_k(self) -> TopKRandomizedResponse:
@@ -425,13 +427,15 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
                 found[key] = found.get(key, 0.0) + first * chance
         return found
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One public candidate a record, with its own label, or with the record's by randomized response."""
-        cosines, response = self._cosines(records), self.spec.label_response
-        released: list[Release[str]] = []
-        for source, n in randomness.blocks([1] * len(records), _DOCUMENTS_AT_ONCE):
-            here = slice(len(released), len(released) + n)
-            labels = [record.label for record in records[here]]
+        batch = Batch.of(records)
+        cosines, response = self._cosines(batch), self.spec.label_response
+        texts: list[str] = []
+        given: list[str | None] = []
+        for source, n in randomness.blocks([1] * len(batch), _DOCUMENTS_AT_ONCE):
+            here = slice(len(texts), len(texts) + n)
+            labels = list(batch.labels[here])
             if response is not None:
                 labels = [response.labels[i] for i in response.choose(labels, source).tolist()]
             scores = _scores(self.spec, self.pool, cosines[here], labels)
@@ -439,10 +443,9 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
                 chosen = self._top_k.choose(scores, source).tolist()
             else:
                 chosen = self.spec.exponential.choose(self.pool.stretched(scores), source).tolist()
-            out = labels if response is not None else [self.pool.labels[i] for i in chosen]
-            rows = zip(records[here], chosen, out, strict=True)
-            released += [Release(r.id, self.pool.texts[i], label=label, kept=r.kept) for r, i, label in rows]
-        return released
+            texts += [self.pool.texts[i] for i in chosen]
+            given += labels if response is not None else [self.pool.labels[i] for i in chosen]
+        return batch.released(texts, labels=given)
 
 
 def _ranker(spec: Candidates, texts: Sequence[str], folder: Path, saved: Saved | None = None) -> Ranker:

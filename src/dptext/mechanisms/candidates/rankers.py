@@ -29,7 +29,6 @@ Rows: TypeAlias = "Singles | sparse.csr_array"
 #: The candidates' vectors and what was taken off them, as they were saved.
 Saved: TypeAlias = tuple[Singles, Floats]
 
-PUBLIC_CANDIDATES = "the candidates, and all that ranks them, were made from public text only"
 PUBLIC_AUTOENCODER = (
     "the auto-encoder that ranks was trained on public text only, and reads a text as if it were alone in its batch: "
     f"{HIDDEN}"

@@ -29,8 +29,9 @@ from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.noise import coordinate_laplace, finite, paired
 from dptext.sampling.randomness import Randomness
+from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
-from dptext.text.records import Record, Release, records_digest
+from dptext.text.records import Record, records_digest
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats, Integers
 
@@ -290,11 +291,8 @@ class TruncationMechanism(FittedMechanism[Truncation]):
         away = np.abs(paired(released, sums) - sums).sum(axis=1)
         return np.asarray(sums.shape[1] * math.log(math.tanh(0.5 / SCALE)) - away / SCALE)
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One noisy mean a record, and no text."""
         sums, counts = self._sums(records)
         vectors = self.box.placed(self.release(sums, randomness), counts, self._steps)
-        return [
-            Release(record.id, "", kept=record.kept, vector=tuple(vector))
-            for record, vector in zip(records, vectors.tolist(), strict=True)
-        ]
+        return Batch.of(records).released(vectors=vectors)

@@ -23,7 +23,8 @@ from dptext.mechanisms.bases import NoGuarantee, OnWords
 from dptext.sampling.noise import coordinate_laplace
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
-from dptext.text.records import Record, Release
+from dptext.text.batches import Batch, Releases
+from dptext.text.records import Record
 
 _TOKENS_AT_ONCE = 8192
 REASON = "common words leave verbatim, and which words are replaced depends on the private text"
@@ -96,9 +97,10 @@ class PrivatePhrasesMechanism(OnWords[PrivatePhrases]):
         self._nearest = NearestWords(vectors)
         self._standin = vectors.vectors.mean(axis=0, dtype=np.float64)
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record: rare and unknown words replaced, common ones as they are."""
-        documents = [text.tokenize(record.text) for record in records]
+        batch = Batch.of(records)
+        documents = [text.tokenize(each) for each in batch.texts]
         tokens = [token for document in documents for line in document for token in line]
         indices = np.asarray(self._vectors.index_of(tokens), np.int64)
         is_rare = (indices < 0) | (indices >= self.spec.common_words)
@@ -115,7 +117,4 @@ class PrivatePhrasesMechanism(OnWords[PrivatePhrases]):
             points += coordinate_laplace(n, points.shape[1], self.spec.variance, source)
             replaced |= zip(here.tolist(), self._nearest.search(points).tolist(), strict=True)
         out = iter(self._vectors.words[replaced[i]] if i in replaced else token for i, token in enumerate(tokens))
-        return [
-            Release(record.id, text.detokenize([[next(out) for _ in line] for line in document]), kept=record.kept)
-            for record, document in zip(records, documents, strict=True)
-        ]
+        return batch.released([text.detokenize([[next(out) for _ in line] for line in lines]) for lines in documents])

@@ -47,7 +47,8 @@ from dptext.sampling.noise import MetricNoise
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.sampling.selection import LEAST_DISTANCE, TruncatedExponential
 from dptext.text import tokens as text
-from dptext.text.records import Record, Release
+from dptext.text.batches import Releases
+from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
 _NO_DOCUMENT = (
@@ -264,7 +265,7 @@ class _Fitted(FittedMechanism[WordMetric], ABC):
         """
         save_word_vectors(self._words.vectors, folder)
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One release a record; labels are dropped, as they are not privatized."""
         return self._words.rewrite(records, lambda indices, sizes: self._replace(indices, sizes, randomness))
 

@@ -9,15 +9,8 @@ from typing import Protocol
 
 from dptext.errors import IncomparableError
 from dptext.privacy.composition import epsilon, require_events
-from dptext.privacy.curves import (
-    sum_up,
-)
-from dptext.privacy.events import (
-    Event,
-    MetricEvent,
-    NoEvent,
-    SampledGaussianEvent,
-)
+from dptext.privacy.curves import sum_up
+from dptext.privacy.events import Event, MetricEvent, NoEvent, SampledGaussianEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit, weakest
 
 
@@ -49,9 +42,9 @@ def guarantee(
         events: what happened to one such unit; at least one event.
         delta: at which the guarantee is stated.
         unit: what is protected.
-        basis: why the guarantee should be believed; nobody but the caller knows.
+        basis: why the guarantee should be believed; only the caller knows.
         relation: between which neighbours.
-        trust: who sees the private text; a training (a sampled Gaussian event) has a trainer, who does.
+        trust: who sees the private text. The trainer of a training (a sampled Gaussian event) does.
         assumptions: what must hold for a CONDITIONAL basis.
         reveals: functions of the input that leave as they are.
         bound: `epsilon`, or `quick_epsilon`.
@@ -85,14 +78,14 @@ def guarantee(
 
 
 def restated(source: Guarantee, *, epsilon: float, delta: float) -> Guarantee:
-    """The guarantee with other numbers; where epsilon is infinite, none."""
+    """The guarantee with other numbers; its basis becomes NONE where epsilon is infinite."""
     if math.isinf(epsilon) and source.basis is not Basis.NONE:
         return source.voided("no finite epsilon is known")
     return replace(source, epsilon=epsilon, delta=delta)
 
 
 def add(first: Guarantee, second: Guarantee) -> Guarantee:
-    """Both releases together, when only their guarantees are known (basic composition).
+    """The guarantee of both releases together, when only their guarantees are known (basic composition).
 
     Raises:
         IncomparableError: unit, relation or metric differ.
