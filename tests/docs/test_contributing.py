@@ -50,7 +50,7 @@ def test_what_the_page_says_is_so() -> None:
     [
         pytest.param(DRAW, "scores[len(chosen) : len(chosen) + n].argmax(axis=1)", "guarantee", marks=pytest.mark.slow),
         ("self.spec.choice.choose(", "Headline(3 * self.spec.epsilon).choice.choose(", "guarantee"),
-        ("outputs, strict=True", "[r.text for r in records], strict=True", "verbatim"),
+        ("[self._texts[i] for i in chosen]", "batch.texts", "verbatim"),
         pytest.param(
             "(self.choice.event,)", "(TopKEvent(self.epsilon / 2, 1, self.size),)", "guarantee", marks=pytest.mark.slow
         ),

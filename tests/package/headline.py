@@ -14,6 +14,7 @@ import dptext as dp
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
 from dptext.privacy.events import TopKEvent
+from dptext.text.batches import Batch, Releases
 from dptext.text.records import records_digest
 
 
@@ -78,11 +79,11 @@ class HeadlineMechanism(FittedMechanism[Headline]):
     def save(self, folder: Path) -> None:
         (folder / "texts.json").write_text(json.dumps(self._texts), "utf-8")
 
-    def privatize(self, records: Sequence[dp.Record], randomness: dp.randomness.Randomness) -> list[dp.Release[str]]:
-        chosen: list[int] = []
+    def privatize(self, records: Sequence[dp.Record], randomness: dp.randomness.Randomness) -> Releases:
+        batch = Batch.of(records)  # the records as columns
         words = [set(text.split()) for text in self._texts]
-        scores = np.array([[len(own & set(record.text.split())) for own in words] for record in records])
+        scores = np.array([[len(own & set(text.split())) for own in words] for text in batch.texts])
+        chosen: list[int] = []
         for source, n in randomness.blocks([1] * len(records), 1024):  # a seeded run has a stream for each record
             chosen += self.spec.choice.choose(scores[len(chosen) : len(chosen) + n], source).tolist()
-        outputs = [self._texts[i] for i in chosen]
-        return [dp.Release(r.id, output, kept=r.kept) for r, output in zip(records, outputs, strict=True)]
+        return batch.released([self._texts[i] for i in chosen])
