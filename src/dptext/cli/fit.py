@@ -175,7 +175,7 @@ def _check_texts(spec: Spec, public: Path | None, private: Path | None, pool: Pa
 
 def kinds(has: Callable[[Traits], bool]) -> str:
     """The mechanisms with a trait, by name; of those that have it with some settings only, too."""
-    return ", ".join(kind for kind, cls in SPECS.items() if any(has(spec.traits) for spec in cls.tiny()))
+    return ", ".join(kind for kind, cls in SPECS.usable().items() if any(has(spec.traits) for spec in cls.tiny()))
 
 
 def _refuse(option: str, spec: Spec, why: str, has: Callable[[Traits], bool]) -> NoReturn:
