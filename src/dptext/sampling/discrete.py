@@ -3,7 +3,7 @@
 Integer arithmetic alone, so that no float rounding makes an output impossible for one input and possible for its
 neighbour (Mironov 2012).
 
-    >>> from dptext.sampling.randomness import seeded
+    >>> from dptext.sampling.source import seeded
     >>> uniform_below(6, 3, seeded(7)).tolist()
     [4, 4, 3]
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.types import Booleans, Floats, Integers, UInt64s
 
 

@@ -13,7 +13,7 @@ from dptext.errors import ConfigError
 from dptext.privacy.curves import round_up
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.sampling.discrete import weighted_choice, wide_bernoulli
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.sampling.weights import (
     ROUNDING_LOSS,
     Scores,

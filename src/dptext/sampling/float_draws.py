@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dptext.sampling.discrete import uniform_open
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.types import Floats
 
 #: Float error of one coordinate of a sample, relative to the length of the noise vector (see `slack`).

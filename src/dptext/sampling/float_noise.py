@@ -12,7 +12,7 @@ from dptext.privacy.curves import gaussian_delta
 from dptext.privacy.events import ApproximateEvent, GaussianEvent, MetricEvent
 from dptext.sampling.clipping import LARGEST_EPSILON, Norm, Vectors, clip, finite, paired, rounded, sensitivity
 from dptext.sampling.float_draws import gaussian_log_density, normals, radial_laplace, radial_log_density, slack
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.types import Floats
 
 

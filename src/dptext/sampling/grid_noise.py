@@ -16,7 +16,7 @@ from dptext.privacy.events import PureEvent, ZcdpEvent
 from dptext.sampling.clipping import HALF_STEP, LARGEST_EPSILON, Norm, Vectors, clip, finite, paired, sensitivity
 from dptext.sampling.discrete import discrete_gaussian, discrete_laplace
 from dptext.sampling.float_draws import gaussian_log_density
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.types import Floats
 
 _SIGMA_ON_GRID = 1 << 20

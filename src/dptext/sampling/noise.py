@@ -21,11 +21,20 @@ Two kinds of sampler:
 """
 
 from dptext.sampling.clipping import Norm, Vectors, clip, finite, paired, rounded, sensitivity, unit
-from dptext.sampling.float_draws import directions, gaussian_log_density, normals, radial_laplace, slack
+from dptext.sampling.float_draws import (
+    ETA,
+    directions,
+    gaussian_log_density,
+    normals,
+    radial_laplace,
+    radial_log_density,
+    slack,
+)
 from dptext.sampling.float_noise import Gaussian, L2Laplace, MetricNoise, analytic_multiplier
 from dptext.sampling.grid_noise import GridGaussian, GridLaplace, coordinate_laplace
 
 __all__ = [
+    "ETA",
     "Gaussian",
     "GridGaussian",
     "GridLaplace",
@@ -42,6 +51,7 @@ __all__ = [
     "normals",
     "paired",
     "radial_laplace",
+    "radial_log_density",
     "rounded",
     "sensitivity",
     "slack",

@@ -21,7 +21,7 @@ from dptext.sampling.cap_density import HEIGHTS, cells_across, check_cells, heig
 from dptext.sampling.caps import POLAR, Cap, around, optimal_cap, sphere_grid
 from dptext.sampling.clipping import Vectors, clip, finite, paired, rounded, unit
 from dptext.sampling.float_draws import directions, slack
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.types import Floats, Integers
 

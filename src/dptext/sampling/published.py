@@ -24,7 +24,7 @@ from dptext.privacy.events import ApproximateEvent, NoEvent, PureEvent
 from dptext.sampling.clipping import Norm, Vectors, clip, finite, paired, rounded, sensitivity
 from dptext.sampling.float_draws import gaussian_log_density, normals
 from dptext.sampling.grid_noise import coordinate_laplace
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.types import Floats
 
 _LARGEST_EPSILON = 1e6

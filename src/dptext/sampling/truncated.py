@@ -11,7 +11,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.events import MetricEvent
 from dptext.sampling.discrete import wide_choice
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.sampling.weights import ROUNDING_LOSS, Scores, blocks_of, checked, integer_weights, require_finite, softmax
 from dptext.types import Floats, Integers
 

@@ -11,7 +11,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.events import TwoSetEvent
 from dptext.sampling.discrete import weighted_choice, wide_choice
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import top_k_mask
 from dptext.sampling.weights import ROUNDING_LOSS, Scores, blocks_of, checked, integer_weights, normalized, softmax
 from dptext.types import Booleans, Floats, Integers
