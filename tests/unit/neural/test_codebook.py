@@ -12,9 +12,10 @@ torch = pytest.importorskip("torch")
 
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.neural.adept import AnnotatedModel, NetworkSettings, fit_model  # noqa: E402
-from dptext.neural.adept.codebook import TextCodebook, agreement, best_k, scores, write_codebook  # noqa: E402
+from dptext.neural.adept.codebook import TextCodebook, best_k, scores, write_codebook  # noqa: E402
 from dptext.neural.adept.training import Schedule  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
+from dptext.sampling.pools import agreement  # noqa: E402
 from dptext.sampling.selection import TopKRandomizedResponse  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 
@@ -170,17 +171,17 @@ def test_scores_are_cosine_and_label() -> None:
     asked = np.array([[0.6, 0.8], [0.6, 0.8], [0.6, 0.8]])
     found = scores(small, asked, ["x", None, "z"], label_weight=3.0)
     assert np.allclose(found / 4096, [[3.6, 0.8, 2.4], [0.6, 0.8, -0.6], [0.6, 0.8, -0.6]], atol=2.0**-13)
-    assert agreement(small, ["x", None, "z"]).tolist() == [[True, False, True], [False] * 3, [False] * 3]
+    assert agreement(small.labels, ["x", None, "z"]).tolist() == [[True, False, True], [False] * 3, [False] * 3]
     assert np.allclose(scores(small, asked, ["x"] * 3, label_weight=0.0) / 4096, [[0.6, 0.8, -0.6]] * 3, atol=2.0**-13)
     # where the codebook has no labels nothing agrees, a missing label with a missing one included
     bare = TextCodebook(("a", "b", "c"), (None,) * 3, points, (0, 1, 2))
-    assert not agreement(bare, ["x", None, "z"]).any()
+    assert not agreement(bare.labels, ["x", None, "z"]).any()
     assert scores(small, asked[:0], [], label_weight=3.0).shape == (0, 3)
 
 
 def test_weight_three_puts_labels_first_and_a_small_one_does_not(model: AnnotatedModel, book: TextCodebook) -> None:
     meanings, labels = model.meanings(PUBLIC), [record.label for record in PUBLIC]
-    agree = agreement(book, labels)
+    agree = agreement(book.labels, labels)
 
     def labels_first(weight: float) -> bool:
         found = scores(book, meanings, labels, label_weight=weight)

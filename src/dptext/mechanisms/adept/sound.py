@@ -271,10 +271,16 @@ def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCod
             points = read_array(file)
         texts, labels, sources, k = (described[key] for key in ("texts", "labels", "sources", "k"))
         sizes = {len(texts), len(labels), len(sources), len(points)}
-        right = isinstance(k, int) and len(sizes) == 1 and 1 <= k < len(texts)
-        right = right and points.shape[1:] == (model.meaning_dim,)
-        right = right and points.dtype == np.float64 and bool(np.isfinite(points).all())
-        right = right and all(isinstance(text, str) for text in texts) and set(labels) <= {None, *spec.labels}
+        right = (
+            isinstance(k, int)
+            and len(sizes) == 1
+            and 1 <= k < len(texts)
+            and points.shape[1:] == (model.meaning_dim,)
+            and points.dtype == np.float64
+            and bool(np.isfinite(points).all())
+            and all(isinstance(text, str) for text in texts)
+            and set(labels) <= {None, *spec.labels}
+        )
     except OSError as error:
         raise ConfigError(f"Cannot read the codebook in {folder}: {error.strerror or 'cut short'}. {again}") from error
     except (ValueError, KeyError, TypeError, EOFError, RecursionError) as error:

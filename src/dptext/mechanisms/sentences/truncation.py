@@ -157,8 +157,12 @@ class Truncation(OneEpsilon):
             described = json.loads(path.read_bytes())
             low, high = (np.array(described[name], np.float64) for name in ("low", "high"))
             digest, trained_on = described["encoder"], described["trained_on"]
-            right = low.shape == high.shape == (encoder.dim,) and isinstance(trained_on, str)
-            right = right and bool(np.isfinite(high - low).all()) and bool((low <= high).all())
+            right = (
+                low.shape == high.shape == (encoder.dim,)
+                and isinstance(trained_on, str)
+                and bool(np.isfinite(high - low).all())
+                and bool((low <= high).all())
+            )
         except OSError as error:
             raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:

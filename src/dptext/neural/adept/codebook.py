@@ -17,8 +17,9 @@ from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.neural.adept.decoding import Decoding
 from dptext.neural.adept.model import AnnotatedModel
+from dptext.sampling.pools import agreement, best_number
 from dptext.text.records import Record
-from dptext.types import Booleans, Floats, Int16s
+from dptext.types import Floats, Int16s
 
 _ROUNDS = 6
 _WORST = 0.1
@@ -67,14 +68,6 @@ def _indicator(labels: Sequence[str | None], known: Mapping[str, int]) -> Floats
     """`(n, len(known))`: 1 at the label's place; a row of zeros where it is missing or unknown."""
     places = np.asarray([known.get(label or "", -1) for label in labels])
     return np.asarray(places[:, None] == np.arange(len(known)), np.float64)
-
-
-def agreement(codebook: TextCodebook, labels: Sequence[str | None]) -> Booleans:
-    """`(n, size)`: whether the labels agree; a missing label agrees with none."""
-    number = {label: i for i, label in enumerate(dict.fromkeys(codebook.labels)) if label is not None}
-    own = np.asarray([number.get(label or "", -2) for label in codebook.labels], np.int16)
-    asked = np.asarray([number.get(label or "", -1) for label in labels], np.int16)
-    return np.asarray(asked[:, None] == own[None, :])
 
 
 def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int, seed: int) -> TextCodebook:
@@ -137,26 +130,13 @@ def best_k(
 ) -> int:
     """How many of the nearest utterances share the probability, chosen on public records.
 
-    Top-k randomized response gives one of the k best with probability h = k e^epsilon / (k e^epsilon + size - k). The
-    result is the k with the largest expected cosine plus share of labels kept. An utterance that was written from a
+    The result is the k with the largest expected cosine plus share of labels kept. An utterance that was written from a
     record does not count for that record.
     """
-    size = len(codebook)
     rows = np.random.default_rng(seed).permutation(len(public))[:_QUERIES]
     asked = [public[i] for i in rows]
     meanings = model.meanings(asked)
     labels = [record.label for record in asked]
     ranked = scores(codebook, meanings, labels, label_weight=label_weight)
-    gains = meanings @ codebook.points.T + agreement(codebook, labels)
-    own = rows[:, None] == np.asarray(codebook.sources)[None, :]
-    ranked[own] = np.iinfo(np.int16).min
-    gains[own] = 0.0
-    order = np.argsort(~ranked, axis=1, kind="stable")
-    sums = np.cumsum(np.take_along_axis(gains, order, axis=1).mean(axis=0))
-    candidates = sorted({min(size - 1, round(1.25**i)) for i in range(60)})
-    return max(candidates, key=lambda k: _expected(sums, k, size, epsilon))
-
-
-def _expected(sums: Floats, k: int, size: int, epsilon: float) -> float:
-    hit = 1 / (1 + math.exp(-epsilon) * (size - k) / k)
-    return float(hit * sums[k - 1] / k + (1 - hit) * (sums[-1] - sums[k - 1]) / (size - k))
+    gains = meanings @ codebook.points.T + agreement(codebook.labels, labels)
+    return best_number(ranked, gains, rows[:, None] == np.asarray(codebook.sources)[None, :], epsilon)
