@@ -24,8 +24,9 @@ import click
 import typer.main
 
 import dptext as dp
-from dptext.runs.certificate import certificate_path
 from dptext.cli.app import app
+from dptext.cli.lazy import LazyGroup
+from dptext.runs.certificate import certificate_path
 from dptext.runs.specs import SPECS
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def rooms(names: str) -> str:
 def helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
     """The name and the help of a command and of all commands below it."""
     yield context.command_path, command.get_help(context)
-    for name, below in sorted(getattr(command, "commands", {}).items()):
+    for name in sorted(command.commands) if isinstance(command, LazyGroup) else []:
+        below = command.load(name)
         inner = click.Context(below, info_name=name, parent=context, max_content_width=WIDTH, terminal_width=WIDTH)
         yield from helps(below, inner)
 
