@@ -277,7 +277,7 @@ def test_an_error_in_a_finalizer_or_a_thread_withholds_its_message(tmp_path: Pat
         "import threading\nfrom dptext.cli import app\n"
         "class Late:\n    def __del__(self): raise ValueError('zq9canaryxv')\n"
         "def broken(): raise ValueError('zq9canaryxv')\n"
-        "def show(as_json: bool = False):\n    Late()\n    thread = threading.Thread(target=broken); thread.start(); thread.join()\n"
+        "def show():\n    Late()\n    thread = threading.Thread(target=broken); thread.start(); thread.join()\n"
         "import dptext.cli.mechanisms\ndptext.cli.mechanisms.mechanisms = show\napp.main()"
     )
     done = subprocess.run([sys.executable, "-c", code, "mechanisms"], check=False, capture_output=True, text=True)
