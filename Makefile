@@ -42,7 +42,7 @@ demo: $(STAMPS)/demo
 	$(BIN)/dptext demo
 
 test: $(STAMPS)/dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile  # one thread a worker: two workers fill two cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal  # one thread a worker: two workers fill two cores
 
 # -- the rest
 

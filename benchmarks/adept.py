@@ -22,8 +22,9 @@ import torch
 
 from dptext import Adept, Record, sample_records
 from dptext.mechanisms.adept.sound import AdeptCodebook, AdeptNoise
+from dptext.neural.adept.decoding import Decoding
 from dptext.neural.adept.model import AnnotatedModel
-from dptext.neural.adept.network import AutoEncoder, Decoding, encode
+from dptext.neural.adept.network import AutoEncoder, encode
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN
 from dptext.sampling.noise import clip
 from dptext.sampling.randomness import secure

@@ -19,8 +19,9 @@ import numpy as np
 import torch
 
 from dptext.mechanisms.erae import ErAe, choose
-from dptext.neural.erae import network as erae
-from dptext.neural.erae.network import ErAeNetwork, Sizes, Writing
+from dptext.neural.erae import writing as erae
+from dptext.neural.erae.network import ErAeNetwork, Sizes
+from dptext.neural.erae.writing import Writing
 from dptext.sampling.randomness import secure
 
 MIN_RATIO = 5.0

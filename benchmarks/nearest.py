@@ -18,7 +18,8 @@ import faiss
 import numpy as np
 
 from dptext.embeddings.nearest import NearestWords
-from dptext.embeddings.vectors import WordVectors, load_glove
+from dptext.embeddings.vector_files import load_glove
+from dptext.embeddings.vectors import WordVectors
 
 MAX_RATIO, MIN_SPEEDUP, MAX_GB, TIE = 1.3, 8.0, 1.5, 1e-5
 

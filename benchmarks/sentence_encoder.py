@@ -25,7 +25,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from dptext import sample_records
-from dptext.embeddings.sentence_encoder import MIN_COSINE, PACKAGE, SentenceEncoder, load_sentence_encoder
+from dptext.embeddings.encoder_files import PACKAGE
+from dptext.embeddings.sentence_encoder import MIN_COSINE, SentenceEncoder, load_sentence_encoder
 from dptext.text.tokens import sentences
 
 MIN_RATIO = 1.8

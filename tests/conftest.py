@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-EXAMPLES = int(os.environ.get("DPTEXT_EXAMPLES", "50"))  # make test-all asks for more
+EXAMPLES = int(os.environ.get("DPTEXT_EXAMPLES", "25"))  # make test-all asks for more
 settings.register_profile("dptext", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.load_profile("dptext")
 

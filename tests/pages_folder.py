@@ -70,12 +70,18 @@ class Folder:
             self.rows.append({**shared, **nothing, "error": error})
             self.failed += 1
             return signature
+        rows = []
         for metric, value in values.items():
             number = {"value": value, "low": max(0.0, value - width), "high": min(1.0, value + width)}
             if metric.endswith("epsilon_lower_bound"):
                 number = {"value": value, "low": None, "high": None}
-            self.rows.append({**shared, "metric": metric, **number, "confidence": 0.95, "error": None})
+            rows.append({**shared, "metric": metric, **number, "confidence": 0.95, "error": None})
+        self.rows += rows
         self.cells[signature] = {
+            "signature": signature,
+            "rows": rows,
+            "refuted": [],
+            "error": None,
             "certificate": None if stated is None else {**stated.to_dict(), "explain": stated.explain()},
             "samples": samples or [],
             **({} if private is None else {"private_samples": private}),

@@ -26,8 +26,8 @@ import typer.main
 import dptext as dp
 from dptext.cli.app import app
 from dptext.cli.lazy import LazyGroup
+from dptext.mechanisms.registry import SPECS
 from dptext.runs.certificate import certificate_path
-from dptext.runs.specs import SPECS
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -44,10 +44,11 @@ _MARK = re.compile(
 
 
 def modules_of(room: str) -> list[str]:
-    """The public modules of a room of dptext, the room itself first."""
+    """The public modules of a room of dptext, the room itself first, at every depth; no steps of a database's schema."""
     home = import_module(f"dptext.{room}")
-    below = (module.name for module in pkgutil.iter_modules(getattr(home, "__path__", [])) if not module.ispkg)
-    return [room, *(f"{room}.{name}" for name in below if not name.startswith("_"))]
+    below = (module.name for module in pkgutil.iter_modules(getattr(home, "__path__", [])))
+    shown = [name for name in below if not name.startswith("_") and name != "migrations"]
+    return [room, *(each for name in shown for each in modules_of(f"{room}.{name}"))]
 
 
 def rooms(names: str) -> str:

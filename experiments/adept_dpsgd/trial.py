@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,20 +25,25 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from dptext import Candidates, Fields, LabelOnly, Record, Release, privatize, read_records
+from dptext import Candidates, LabelOnly, Record, Release, privatize
 from dptext.audits.membership.attacks import from_scores
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.estimates import clopper_pearson
+from dptext.mechanism import FitProgress
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd, AdeptDpSgdMechanism
 from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism
+from dptext.neural.adept import EpochProgress
 from dptext.neural.adept.model import AnnotatedModel
-from dptext.neural.adept.training import Progress, Schedule, train
+from dptext.neural.adept.training import Schedule, train
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import Guarantee
 from dptext.sampling.noise import clip
 from dptext.sampling.randomness import seeded
 from dptext.types import Json
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY, baselines, utility_table
+
+sys.path.append(str(Path(__file__).parents[1]))
+from common import utterances, write_json
 
 SEED = 20250101
 DELTA = 1e-5
@@ -58,18 +62,6 @@ TUNED = {
 }
 
 
-def load() -> list[Record]:
-    """The distinct utterances; exits with 2 where the corpus is absent."""
-    path = Path(os.environ.get("DPTEXT_DATA", "../shared/data")) / "snips" / "snips.jsonl.gz"
-    if not path.is_file():
-        print(f"Expected {path}: set DPTEXT_DATA to the folder of the corpora.", file=sys.stderr)
-        raise SystemExit(2)
-    distinct: dict[str, Record] = {}
-    for record in read_records(path, Fields(text="text", label="label")):
-        distinct.setdefault(record.text, record)
-    return list(distinct.values())
-
-
 def split(records: Sequence[Record], n: int) -> tuple[list[Record], list[Record], list[Record]]:
     """A public fifth, n members, n others."""
     order = np.random.default_rng(SEED).permutation(len(records))
@@ -84,19 +76,20 @@ def say(text: str) -> None:
     print(f"[{time.process_time():7.0f} s of processor] {text}", flush=True)
 
 
-def spoken(every: int) -> Callable[[int, int], None]:
-    """Progress of the steps."""
-    return lambda step, steps: say(f"step {step} of {steps}") if step % every == 0 else None
+def fitting(at: FitProgress) -> None:
+    """Print the progress of every epoch, or of every 25th step."""
+    if at.unit == "epochs" or at.done % 25 == 0:
+        say(f"{at.done} of {at.total} {at.unit} {at.note}")
 
 
-def epochs(progress: Progress) -> None:
-    """Progress of the epochs."""
+def epochs(progress: EpochProgress) -> None:
+    """Print the progress of every epoch."""
     say(f"epoch {progress.epoch} of {progress.epochs}: loss {progress.loss:.3f}, held out {progress.held_out:.3f}")
 
 
 def privately_trained(spec: AdeptDpSgd, public: Sequence[Record], private: list[Record]) -> AdeptDpSgdMechanism:
-    """With DP-SGD."""
-    return spec.fit(public=public, private=private, seed=SEED, on_step=spoken(25))
+    """The mechanism trained on private text with DP-SGD."""
+    return spec.fit(public=public, private=private, seed=SEED, on_progress=fitting)
 
 
 def plainly_trained(public: AdeptDpSgdMechanism, members: Sequence[Record], rounds: int) -> AdeptDpSgdMechanism:
@@ -210,7 +203,7 @@ def main() -> int:
     given = parser.parse_args()
     torch.set_num_threads(1)
     wanted = given.only.split(",")
-    public, members, others = split(load(), given.private)
+    public, members, others = split(utterances("snips"), given.private)
     labels = tuple(sorted({str(record.label) for record in public}))
     tuned = {name: getattr(given, name) for name in TUNED if getattr(given, name) is not None}
     base = replace(AdeptDpSgd(given.release_epsilon, labels, max_tokens=20, epochs=40, delta=DELTA), **tuned)
@@ -221,7 +214,7 @@ def main() -> int:
     }
     given.out.mkdir(parents=True, exist_ok=True)
     say(f"{len(public)} public, {len(members)} members, {len(others)} others")
-    reference = base.fit(public=public, seed=SEED, on_epoch=epochs)
+    reference = base.fit(public=public, seed=SEED, on_progress=fitting)
     half = len(members) // 2
     mixed = members[:half] + others[:half]
     rows = baseline_rows(members[:SHOWN], public, labels, given.release_epsilon)
@@ -229,7 +222,7 @@ def main() -> int:
     trained: dict[str, Callable[[list[Record]], Fitted]] = {
         "public": lambda _: reference,
         "plain": lambda texts: plainly_trained(reference, texts, given.rounds),
-        "published": lambda texts: published.fit(private=texts, seed=SEED, on_epoch=epochs),
+        "published": lambda texts: published.fit(private=texts, seed=SEED, on_progress=fitting),
         **{name: partial(privately_trained, spec, public) for name, spec in specs.items()},
     }
     for name in wanted:
@@ -256,11 +249,11 @@ def main() -> int:
         say(f"{name}: {json.dumps(row, indent=1)}")
         told = {"private": given.private, "rounds": given.rounds, "release_epsilon": given.release_epsilon, **tuned}
         kept = {"settings": told, **row}
-        (given.out / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+        write_json(given.out / f"{name}.json", kept)
     table = utility_table(
         rows, private=members[:SHOWN], test=others[:SHOWN], embedder=load_sentence_encoder(), seed=SEED
     )
-    (given.out / "table.json").write_text(json.dumps(table.to_dict(), indent=1) + "\n", "utf-8")
+    write_json(given.out / "table.json", table.to_dict())
     print(
         f"\nThe first {SHOWN} members. label_only and candidates at epsilon {given.release_epsilon:g}, all of it; what "
         f"the others spent on training besides is not in their titles.\n\n{table.to_markdown()}"

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+sys.path.append(str(Path(__file__).parents[1]))
+from common import corpus_file, data_folder, write_json
 
 if TYPE_CHECKING:
     from protocol import Protocol, Settings
@@ -62,7 +64,7 @@ _OWN_GUESS = 1800
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of the grid; what a kind does not have is None."""
+    """One point of the grid. Settings that its kind does not have are None."""
 
     kind: str
     dataset: str
@@ -163,10 +165,8 @@ def read_cell(out: Path, cell: Cell) -> dict[str, Any] | None:
 
 
 def write_cell(out: Path, cell: Cell, result: Mapping[str, Any]) -> None:
-    """All of the file or nothing, also when killed."""
-    draft = out / f".{cell.name}.{os.getpid()}"
-    draft.write_text(json.dumps({"name": cell.name, **dict(cell.settings()), **result}, indent=1), "utf-8")
-    draft.replace(out / f"{cell.name}.json")
+    """Write the file of a cell, whole or not at all."""
+    write_json(out / f"{cell.name}.json", {"name": cell.name, **dict(cell.settings()), **result})
 
 
 def remaining(cells: Sequence[Cell], out: Path) -> float:
@@ -189,9 +189,7 @@ def same_settings(out: Path, settings: Mapping[str, Any]) -> bool:
     """Whether the results in the folder were made with these settings, which are noted in a new folder."""
     path = out / "settings.json"
     if not path.exists():
-        draft = out / f".settings.{os.getpid()}"
-        draft.write_text(json.dumps(dict(settings), indent=1), "utf-8")
-        draft.replace(path)
+        write_json(path, dict(settings))
     return bool(json.loads(path.read_text("utf-8")) == dict(settings))
 
 
@@ -272,7 +270,7 @@ def show_samples(dataset: str, out: Path, data: Path, settings: Settings) -> Non
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the chosen cells; 2 when the corpora are absent or the folder belongs to other settings."""
+    """Run the chosen cells; 2 when the folder belongs to other settings."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("build/adept_paper"), help="folder of results and models")
     parser.add_argument("--only", action="append", default=[], metavar="FILTER", help="may be given again")
@@ -282,7 +280,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="show the cells and which are finished")
     parser.add_argument("--samples", choices=DATASETS, help="print originals and outputs instead")
     given = parser.parse_args(arguments)
-    data = Path(os.environ.get("DPTEXT_DATA", "../shared/data"))
+    data = data_folder()
     try:
         cells = chosen(every_cell(), [*given.only, *(REQUIRED if given.required else ())])
     except ValueError as error:
@@ -293,10 +291,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("done" if read_cell(given.out, cell) else "    ", cell.name)
         print(f"about {remaining(cells, given.out) / 3600:.1f} hours left")
         return 0
-    missing = [path for name in DATASETS if not (path := data / name / f"{name}.jsonl.gz").is_file()]
-    if missing:
-        print(f"Expected {missing[0]}: set DPTEXT_DATA to the folder of the corpora.", file=sys.stderr)
-        return 2
+    for name in DATASETS:
+        corpus_file(name)
     import torch
     from protocol import Settings
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -20,12 +21,14 @@ from written import changes, slot_words
 from dptext import Fields, audits, read_records
 from dptext.audits.membership.attacks import from_scores, shokri
 from dptext.audits.membership.lira import lira
-from dptext.audits.membership.members import Scorer, Trainer, Transform, blind_scores, halves_of_both, split_members
-from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder
+from dptext.audits.membership.members import split_members
+from dptext.audits.membership.scorers import Scorer, Trainer, Transform, blind_scores, halves_of_both
+from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.words.private_phrases import PrivatePhrases, PrivatePhrasesMechanism
+from dptext.neural.adept.fitting import fit_model
 from dptext.neural.classifiers.intent import train_intent_classifier
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
@@ -33,6 +36,9 @@ from dptext.types import Json
 from dptext.utility.classification import evaluate
 from dptext.utility.fidelity import fidelity
 from dptext.utility.tables import baselines
+
+sys.path.append(str(Path(__file__).parents[1]))
+from common import Remembering
 
 #: The label of a release that regenerated none: its row is dropped from the training of classifiers.
 NO_LABEL = ""
@@ -73,23 +79,6 @@ class Settings:
         return found
 
 
-class _Remembering:
-    """A sentence encoder that encodes each text once a process."""
-
-    def __init__(self) -> None:
-        self._encoder: SentenceEncoder | None = None
-        self._known: dict[str, np.ndarray] = {}
-        self.name, self.dim = "all-MiniLM-L6-v2", 384
-
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """Unit vectors `(n_texts, dim)`."""
-        new = sorted({text for text in texts if text not in self._known})
-        if new:
-            self._encoder = self._encoder or load_sentence_encoder()
-            self._known.update(zip(new, self._encoder.embed(new), strict=True))
-        return np.stack([self._known[text] for text in texts])
-
-
 class Protocol:
     """One corpus, split; its auto-encoders are trained once and kept under `models`.
 
@@ -124,7 +113,7 @@ class Protocol:
         self.public, self.test = self.non_members[:middle], self.non_members[middle:]
         self._targets = {record.id for record in self.members}
         self._models = out / "models"
-        self._embedder = _Remembering()
+        self._embedder = Remembering(load_sentence_encoder)
         self._phrases: dict[float, PrivatePhrasesMechanism] = {}
         with gzip.open(path, "rt", encoding="utf-8") as file:
             rows = map(json.loads, file)
@@ -159,9 +148,14 @@ class Protocol:
         if not folder.is_dir():
             records = self.members if half == "target" else self.shadow
             losses: list[dict[str, float]] = []
-            fitted = spec.fit(
-                private=records,
+            # As `spec.fit` does, which tells no losses of texts that might be private. These corpora are public.
+            model = fit_model(
+                spec.model_settings,
+                records,
+                noise=None,
                 seed=self.settings.seed,
+                device=spec.device,
+                precision="float32",
                 on_epoch=lambda done: (
                     losses.append({"train": done.loss, "held out": done.held_out}),
                     self._log(f"{folder.name} epoch {done.epoch}/{done.epochs} {done.loss:.3f} {done.held_out:.3f}"),
@@ -169,7 +163,7 @@ class Protocol:
             )
             self._models.mkdir(parents=True, exist_ok=True)
             draft = Path(tempfile.mkdtemp(dir=self._models, prefix=".draft-"))
-            fitted.save(draft)
+            PublishedAdeptMechanism(spec, model).save(draft)
             (draft / "losses.json").write_text(json.dumps(losses), "utf-8")
             if folder.is_dir():  # another process was faster
                 shutil.rmtree(draft)

@@ -44,7 +44,7 @@ class Trigrams:
         return chance
 
     def log_probability(self, words: Utterance) -> float:
-        """Of the whole utterance with its end."""
+        """The log probability of the whole utterance with its end."""
         ended = (*words, STOP)
         return float(sum(np.log(self.probability(word, ended[:i])) for i, word in enumerate(ended)))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -32,7 +31,7 @@ from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "adept_paper"))
-from grid import log
+from grid import corpus_file, data_folder, log, write_json
 from protocol import Protocol, Settings
 from written import words_of
 
@@ -332,10 +331,7 @@ def main() -> int:
     if given.table:
         print(table(given.out))
         return 0
-    data = Path(os.environ.get("DPTEXT_DATA", "../shared/data"))
-    if not (data / "atis" / "atis.jsonl.gz").is_file():
-        print(f"Expected {data / 'atis'}: set DPTEXT_DATA to the folder of the corpora.", file=sys.stderr)
-        return 2
+    corpus_file("atis")
     import torch
 
     torch.set_num_threads(1)
@@ -345,7 +341,7 @@ def main() -> int:
         print(f"Expected the models in {given.models} to be of the full grid: see grid.py.", file=sys.stderr)
         return 2
     given.out.mkdir(parents=True, exist_ok=True)
-    protocol = Protocol("atis", data, given.models, Settings(), log)
+    protocol = Protocol("atis", data_folder(), given.models, Settings(), log)
     pools, model = make_pools(protocol, targets=given.targets, generated=given.generated, small=given.candidates)
     log(f"{len(pools.generated):,} candidates")
     jobs: list[tuple[str, Any]] = [("blind", None)]
@@ -370,9 +366,7 @@ def main() -> int:
             result = attack_sound(protocol, pools, what)
         else:
             result = attack_published(protocol, pools, what, latents.setdefault(what[0], {}))
-        draft = given.out / f".{name}"
-        draft.write_text(json.dumps({"name": name, "seconds": time.monotonic() - start, **result}, indent=1), "utf-8")
-        draft.replace(path)
+        write_json(path, {"name": name, "seconds": time.monotonic() - start, **result})
     log("finished")
     return 0
 

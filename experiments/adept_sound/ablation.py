@@ -13,24 +13,24 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from grid import SEED, load, remember_embeddings, split
+from grid import SEED, remember_embeddings, split, utterances
 
 from dptext import Adept, Record, Release, privatize
 from dptext.mechanisms.adept.sound import AdeptCodebook
-from dptext.neural.adept.rewriting import AnnotatedModel, Codebook, best_k, write_codebook
+from dptext.neural.adept import AnnotatedModel, TextCodebook, best_k, write_codebook
 from dptext.sampling.randomness import secure
 from dptext.sampling.selection import TopKRandomizedResponse
 
 
-def real(model: AnnotatedModel, public: list[Record], size: int) -> Codebook:
+def real(model: AnnotatedModel, public: list[Record], size: int) -> TextCodebook:
     """Public utterances as they are, in the place of generated ones."""
     rows = np.random.default_rng(SEED).permutation(len(public))[:size]
     chosen = [public[i] for i in rows]
     texts, labels = tuple(r.text for r in chosen), tuple(r.label for r in chosen)
-    return Codebook(texts, labels, model.meanings(chosen), tuple(int(i) for i in rows))
+    return TextCodebook(texts, labels, model.meanings(chosen), tuple(int(i) for i in rows))
 
 
-def variants(spec: Adept, model: AnnotatedModel, public: list[Record]) -> Iterator[tuple[str, Adept, Codebook]]:
+def variants(spec: Adept, model: AnnotatedModel, public: list[Record]) -> Iterator[tuple[str, Adept, TextCodebook]]:
     """Names, specs and codebooks."""
     books = {size: write_codebook(model, public, size=size, seed=SEED) for size in (500, 2000, 5000)}
     for size, book in books.items():
@@ -42,7 +42,7 @@ def variants(spec: Adept, model: AnnotatedModel, public: list[Record]) -> Iterat
 
 
 def in_two_steps(
-    model: AnnotatedModel, book: Codebook, records: list[Record], *, epsilon: float, share: float, k: int
+    model: AnnotatedModel, book: TextCodebook, records: list[Record], *, epsilon: float, share: float, k: int
 ) -> list[Release[str]]:
     """A share of epsilon on the label (randomized response), the rest on the choice among its utterances."""
     labels = sorted({str(label) for label in book.labels})
@@ -65,7 +65,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    public, private, _ = split(load("snips"))
+    public, private, _ = split(utterances("snips"))
     labels = tuple(sorted({str(record.label) for record in public}))
     encoder = remember_embeddings()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -21,32 +20,21 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dptext import Adept, Candidates, Fields, LabelOnly, Record, Release, privatize, read_records, write_releases
+from dptext import Adept, Candidates, LabelOnly, Record, Release, privatize, write_releases
 from dptext.embeddings import sentence_encoder
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import AdeptCodebook
-from dptext.neural.adept import model as annotated
-from dptext.neural.adept.rewriting import best_k
-from dptext.types import Floats, Singles
+from dptext.neural.adept import best_k
 from dptext.utility.tables import baselines, utility_table
+
+sys.path.append(str(Path(__file__).parents[1]))
+from common import Remembering, utterances, write_json
 
 SEED = 20250101
 DELTA = 1e-5
 CORPORA = ("snips", "atis")
 #: Beside every mechanism, whatever --only picks.
 BASELINES = ("label_only", "candidates")
-
-
-def load(corpus: str) -> list[Record]:
-    """The distinct utterances, in the order of the file; exits with 2 where the corpus is absent."""
-    path = Path(os.environ.get("DPTEXT_DATA", "../shared/data")) / corpus / f"{corpus}.jsonl.gz"
-    if not path.is_file():
-        print(f"Expected {path}: set DPTEXT_DATA to the folder of the corpora.", file=sys.stderr)
-        raise SystemExit(2)
-    distinct: dict[str, Record] = {}
-    for record in read_records(path, Fields(text="text", label="label")):
-        distinct.setdefault(record.text, record)
-    return list(distinct.values())
 
 
 def split(records: Sequence[Record]) -> tuple[list[Record], list[Record], list[Record]]:
@@ -58,25 +46,10 @@ def split(records: Sequence[Record]) -> tuple[list[Record], list[Record], list[R
     return public, private, test
 
 
-class Remembered:
-    """The sentence encoder with a memory: these corpora are public, and every cell embeds the same texts."""
-
-    def __init__(self) -> None:
-        self._encoder = sentence_encoder.load_sentence_encoder()
-        self.name, self.dim, self.digest = self._encoder.name, self._encoder.dim, self._encoder.digest
-        self._known: dict[str, Singles] = {}
-
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """Unit vectors `(n_texts, dim)`."""
-        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
-        self._known.update(zip(fresh, self._encoder.embed(fresh).astype(np.float32), strict=True))
-        return np.asarray([self._known[text] for text in texts], np.float64).reshape(len(texts), self.dim)
-
-
-def remember_embeddings() -> Remembered:
+def remember_embeddings() -> Remembering:
     """Let every mechanism of this process use one remembering encoder."""
-    encoder = Remembered()
-    annotated.load_sentence_encoder = sentence_encoder.load_sentence_encoder = lambda *_, **__: encoder
+    encoder = Remembering(sentence_encoder.load_sentence_encoder)
+    sentence_encoder.load_sentence_encoder = lambda *_, **__: encoder
     return encoder
 
 
@@ -128,7 +101,8 @@ def run_cell(spec: Adept | LabelOnly | Candidates, public: list[Record], private
     cached = isinstance(spec, Adept) and spec.noise == "codebook"  # the first of several epsilons pays for all
     seconds = {"fit": None if cached else fitted - began, "privatize": time.monotonic() - fitted}
     write_releases(path.with_suffix(".new.jsonl"), releases, force=True)
-    path.with_suffix(".json").write_text(json.dumps({"seconds": seconds, "k": getattr(mechanism, "k", None)}))
+    k = mechanism.k if isinstance(mechanism, AdeptCodebook) else None
+    write_json(path.with_suffix(".json"), {"seconds": seconds, "k": k})
     path.with_suffix(".new.jsonl").replace(path)
 
 
@@ -150,7 +124,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    public, private, test = split(load(given.corpus))
+    public, private, test = split(utterances(given.corpus))
     labels = tuple(sorted({str(record.label) for record in public}))
     epsilons = [float(text) for text in given.epsilons.split(",")]
     only = {name.strip() for name in given.only.split(";") if name.strip()}
@@ -179,7 +153,7 @@ def main() -> int:
         table = utility_table(
             rows, private=private, test=test, embedder=embedder, classifier=given.classifier, seed=SEED
         )
-        (folder / f"table-{epsilon:g}.json").write_text(json.dumps(table.to_dict(), indent=1))
+        write_json(folder / f"table-{epsilon:g}.json", table.to_dict())
         print(f"\n{given.corpus}, epsilon {epsilon:g} per document\n\n{table.to_markdown()}", flush=True)
     return 0
 

@@ -9,17 +9,17 @@ is, and debiased by its confusion on public held-out texts. Finds the corpora by
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
-from grid import SEED, fit, load, mechanisms, remember_embeddings
+from grid import SEED, fit, mechanisms, remember_embeddings, utterances, write_json
 
 from dptext import LabelOnly, Record, privatize
 from dptext.estimates import Estimate
-from dptext.utility.balance import balance_error, confusion_matrix, shifted_split
+from dptext.utility.balance import balance_error, confusion_matrix
+from dptext.utility.shifted import shifted_split
 from dptext.utility.tables import baselines
 
 SHARES = {
@@ -43,7 +43,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    records = load("snips")
+    records = utterances("snips")
     remember_embeddings()
     public, private = shifted_split(
         records, shares=SHARES, scarce=SCARCE, scarce_public=SCARCE_PUBLIC, private_size=5000, seed=SEED
@@ -79,7 +79,7 @@ def main() -> int:
             show(epsilon, outputs, "as it is", balance_error(true, released, labels))
             show(epsilon, outputs, "debiased by public confusion", balance_error(true, released, labels, matrix=matrix))
     given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "shift.json").write_text(json.dumps(found, indent=1))
+    write_json(given.out / "shift.json", found)
     return 0
 
 

@@ -41,7 +41,7 @@ def f1(cells: Mapping[str, list[dict[str, float]]], name: str) -> tuple[float, f
 
 
 def lines(axes: Any, cells: Mapping[str, Any], places: Sequence[float], names: Mapping[str, Sequence[str]]) -> None:
-    """One line a row of the table, with its standard deviation."""
+    """Draw one line for each row of the table, with its standard deviation."""
     for row, legend, colour, dashes, marker in LINES:
         found = np.array([f1(cells, name) for name in names[row]])
         axes.errorbar(

@@ -11,10 +11,7 @@ DPTEXT_DATA (default ../shared/data beside the checkout). The paper's third corp
 from __future__ import annotations
 
 import argparse
-import gzip
-import hashlib
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -33,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.likeness import mean_by_document
-from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder
+from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate, DeepCandidateMechanism
@@ -45,6 +42,9 @@ from dptext.sampling.randomness import secure
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize
 from dptext.types import Floats
+
+sys.path.append(str(Path(__file__).parents[1]))
+from common import Remembering, corpus_rows, write_json
 
 Recoding = Literal["none", "clusters", "labels"]
 SEED = 60
@@ -91,17 +91,12 @@ DOCUMENT_EPSILONS = (5.0, 8.0, 10.0)
 
 def read_corpus(name: str) -> tuple[list[Record], list[Record]]:
     """Public and private documents."""
-    path = Path(os.environ.get("DPTEXT_DATA", "../shared/data")) / name / f"{name}.jsonl.gz"
-    if not path.is_file():
-        sys.exit(f"Expected the corpus {path}: set DPTEXT_DATA to the folder of the corpora.")
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
 
     def label(found: str) -> str:
         return next((group for start, group in GROUPS.items() if found.startswith(start)), found)
 
     parts: dict[str, list[Record]] = {"train": [], "test": []}
-    for row in rows:
+    for row in corpus_rows(name):
         parts[row["split"]].append(Record(str(row["id"]), row["text"], label=label(str(row["label"]))))
     return parts["train"], parts["test"]
 
@@ -115,23 +110,6 @@ def drawn(records: Sequence[Record], wanted: int, least: int = MIN_SENTENCES, mo
         if least <= len(sentences(records[i].text)) <= most:
             found.append(records[i])
     return found
-
-
-class Remembering:
-    """An encoder that keeps its vectors in memory, for experiments on public corpora only."""
-
-    def __init__(self, encoder: SentenceEncoder) -> None:
-        self.inner = encoder
-        self._known: dict[bytes, Floats] = {}
-        self.name, self.dim, self.digest = encoder.name, encoder.dim, encoder.digest
-
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """As the encoder does."""
-        keys = [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts]
-        new = list({key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}.items())
-        for (key, _), vector in zip(new, self.inner.embed([text for _, text in new]) if new else [], strict=True):
-            self._known[key] = np.asarray(vector, np.float64)
-        return np.stack([self._known[key] for key in keys]) if keys else np.empty((0, self.dim))
 
 
 def unit(vectors: Floats) -> Floats:
@@ -162,7 +140,7 @@ class Private:
 
     @property
     def labels(self) -> list[str | None]:
-        """Of each."""
+        """The label of each document."""
         return [record.label for record in self.records]
 
 
@@ -174,7 +152,7 @@ class Trial:
         self.public = public
         self.classes = [record.label for record in public]
         self.labels = tuple(sorted({str(label) for label in self.classes}))
-        self.encoder = Remembering(load_sentence_encoder(precision="bfloat16"))
+        self.encoder = Remembering(lambda: load_sentence_encoder(precision="bfloat16"))
         self.own = means(self.encoder, [record.text for record in public])
         self.private = {
             name: Private(records, means(self.encoder, [record.text for record in records]))
@@ -185,8 +163,7 @@ class Trial:
         self.position = {record.text: i for i, record in enumerate(public)}
         # Every mechanism reads the same vectors, made once; a recoder knows no epsilon, and is trained once.
         # (They are looked up by name where they are used.)
-        for module in (candidates_fit, sentence_encoder):
-            setattr(module, "load_sentence_encoder", lambda *_, **__: self.encoder)  # noqa: B010
+        setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: self.encoder)  # noqa: B010
         fit_recoder, fitted = candidates_fit.fit_recoder_for, {}
 
         def once(rest: Any, *, targets: str, **how: Any) -> Any:
@@ -215,7 +192,7 @@ class Trial:
         return {**f1, "label": kept, "cosine": float(likeness)}
 
     def score_rows(self, private: Private, rows: NDArray[Any]) -> dict[str, float]:
-        """Of public documents in place of the private ones."""
+        """The scores of public documents in the place of the private ones."""
         return self.score(private, self.own[rows], [self.classes[j] for j in rows], self.own[rows])
 
     def cells(self, names: Sequence[str], work: Callable[[], Sequence[list[dict[str, float]]]]) -> None:
@@ -227,9 +204,7 @@ class Trial:
         done = work()
         for name, path, trials in zip(names, paths, done, strict=True):
             found = {"name": name, "trials": trials, "seconds": time.perf_counter() - began}
-            draft = path.with_suffix(f".{os.getpid()}")
-            draft.write_text(json.dumps(found), "utf-8")
-            draft.replace(path)
+            write_json(path, found)
         shown = {k: round(float(np.mean([one[k] for one in done[0]])), 3) for k in done[0][0]}
         print(names[0], shown, f"{time.perf_counter() - began:.0f} s", flush=True)
 
@@ -239,7 +214,7 @@ class Trial:
 
 
 def name_of(row: str, group: str) -> str:
-    """Of a cell."""
+    """The name of a cell."""
     return row if group == ALL else f"{row}@{group}"
 
 
@@ -272,7 +247,7 @@ def references(trial: Trial, trials: int) -> None:
 
 
 def run(trial: Trial, *, trials: int, epsilons: Sequence[float]) -> None:
-    """All cells that are not there yet."""
+    """Run all cells that are not there yet."""
     references(trial, trials)
 
     def of_groups(row: str, epsilon: float, work: Callable[[Private], list[dict[str, float]]]) -> None:
@@ -341,7 +316,7 @@ def run(trial: Trial, *, trials: int, epsilons: Sequence[float]) -> None:
             released = [release.output for release in mechanism.privatize(private.records, secure())]
             pairs = zip((tokens(record.text) for record in private.records), map(tokens, released), strict=True)
             same = [a == b for one, other in pairs for a, b in zip(one, other, strict=len(one) == len(other))]
-            vectors = means(Remembering(trial.encoder.inner), released)
+            vectors = means(Remembering(lambda: trial.encoder.inner), released)
             labels = list(trial.models["linear"].predict(vectors))
             return [{**trial.score(private, vectors, labels, vectors), "unchanged": float(np.mean(same))}]
 

@@ -24,7 +24,7 @@ from dptext.cli.app import app
 from dptext.embeddings.sentence_encoder import SentenceEncoder
 from dptext.mechanisms.sentences import deep_candidate
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
-from dptext.neural.deep_candidate import fit as candidates_fit
+from dptext.neural.deep_candidate import FittedCandidates
 from dptext.runs.models import save_model
 from dptext.sampling.selection import Exponential
 
@@ -67,8 +67,7 @@ def main() -> None:
         file.writelines(json.dumps({"text": record.text}) + "\n" for record in test)
     setattr(SentenceEncoder, "embed", clocked("encoding", SentenceEncoder.embed))  # noqa: B010
     setattr(deep_candidate, "sentences", clocked("splitting into sentences", deep_candidate.sentences))  # noqa: B010
-    fitted = candidates_fit.FittedCandidates
-    setattr(fitted, "utilities", clocked("utilities", fitted.utilities))  # noqa: B010
+    setattr(FittedCandidates, "utilities", clocked("utilities", FittedCandidates.utilities))  # noqa: B010
     setattr(Exponential, "choose", clocked("choosing", Exponential.choose))  # noqa: B010
     CLOCK.update(dict.fromkeys(CLOCK, 0.0))
     began = time.perf_counter()

@@ -13,9 +13,7 @@ them), the rest is private: one part trains the attackers, the other is attacked
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import os
 import sys
 import time
 from collections import defaultdict
@@ -43,6 +41,9 @@ from dptext.text.records import Record, Release
 from dptext.text.tokens import cut, detokenize, sentences, tokenize
 from dptext.utility.fidelity import fidelity
 from dptext.utility.stylometry import StyleSpace
+
+sys.path.append(str(Path(__file__).parents[1]))
+from common import Remembering, corpus_rows, write_json
 
 SEED = 70
 LEAST_TOKENS = 4
@@ -90,14 +91,9 @@ def pieces(text: str, tokens: int) -> list[str]:
 
 def read_posts(name: str) -> dict[str, list[str]]:
     """The posts of each author (of peer reviews, whose authors are unknown, of each review)."""
-    path = Path(os.environ.get("DPTEXT_DATA", "../shared/data")) / name / f"{name}.jsonl.gz"
-    if not path.is_file():
-        sys.exit(f"Expected the corpus {path}: set DPTEXT_DATA to the folder of the corpora.")
     posts: dict[str, list[str]] = defaultdict(list)
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        for line in file:
-            row = json.loads(line)
-            posts[str(row.get("author", row.get("paper")))].append(row["text"].replace("\0", " "))
+    for row in corpus_rows(name):
+        posts[str(row.get("author", row.get("paper")))].append(row["text"].replace("\0", " "))
     return posts
 
 
@@ -153,22 +149,6 @@ def rows(sizes: Sizes) -> dict[str, tuple[Spec, str]]:
     return found
 
 
-class Remembered:
-    """A sentence encoder that encodes each text once: the originals stand in every row. For public experiments only."""
-
-    def __init__(self) -> None:
-        self._encoder = load_sentence_encoder(precision="bfloat16")
-        self.name, self.dim, self.digest = self._encoder.name, self._encoder.dim, self._encoder.digest
-        self._known: dict[str, Any] = {}
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        """Unit vectors `(n_texts, dim)`."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if new:
-            self._known.update(zip(new, self._encoder.embed(new).astype(np.float32), strict=True))
-        return np.stack([self._known[text] for text in texts]).astype(np.float64)
-
-
 class Run:
     """A corpus, its fitted networks, and the cells that are finished."""
 
@@ -177,7 +157,7 @@ class Run:
         self.sizes = sizes
         self.out = out
         self.epochs = epochs
-        self.encoder = Remembered()
+        self.encoder = Remembering(lambda: load_sentence_encoder(precision="bfloat16"))
         self.style = StyleSpace.fit(corpus.public)
 
     def fitted(self, spec: Spec, network: str) -> Mechanism[str]:
@@ -234,9 +214,7 @@ class Run:
             "bundles": bundled.to_dict(),
             "samples": [[a.text, b.output] for a, b in zip(attacked[:8], released[:8], strict=True)],
         }
-        draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(found), "utf-8")
-        draft.replace(path)
+        write_json(path, found)
         print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
 
     def references(self) -> None:
@@ -267,7 +245,7 @@ class Run:
         return zip(records, source.integers(0, size, len(records)).tolist(), strict=True)
 
     def mechanism(self, name: str, spec: Spec, network: str) -> None:
-        """One row."""
+        """Measure one mechanism."""
         if (self.out / f"{name.replace(' ', '_').replace(',', '')}.json").exists():
             return
         mechanism = self.fitted(spec, network)
@@ -291,13 +269,13 @@ def shown(found: Any, digits: int = 3) -> str:
 
 
 def accuracy(report: Any, attacker: str) -> str:
-    """Of one attacker."""
+    """The accuracy of one attacker, with its interval."""
     found = {row["name"]: row for row in report["attacks"]}
     return shown(found[attacker]["accuracy"]) if attacker in found else "-"
 
 
 def table(out: Path) -> str:
-    """Every finished cell."""
+    """The table of every finished cell."""
     lines = [
         "| row | a word | a text | at delta 1e-5 | similarity | style | "
         + " | ".join(f"{name}: one text / bundle of {BUNDLE}" for name in ATTACKERS)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from grid import SEED, read_posts, split
+from grid import SEED, read_posts, split, write_json
 
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.report import LINES, drawing
@@ -89,7 +89,7 @@ class Rows:
         self._found.append(
             {"choice": name, "k": k, "epsilon": epsilon, "value": found.cosine.value, "low": low, "high": high}
         )
-        self._kept.write_text(json.dumps(self._found), "utf-8")
+        write_json(self._kept, self._found)
         print(
             f"| {name} | {k or '-'} | {' | '.join(shown)} | {found.cosine.value:.3f} [{low:.3f}, {high:.3f}] "
             f"| {kept} | {found.own_first.value:.3f} | {speed} |",

@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from figures import Success, reconstruction_figure
+
 from dptext import audits
 from dptext.mechanism import VectorNoise
-from dptext.report import Bounds, Success, bounds_figure, reconstruction_figure
+from dptext.report import Bounds, bounds_figure
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace

@@ -6,7 +6,6 @@ DPTEXT_DATA (default ../shared/data beside the checkout): `python experiments/re
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -16,17 +15,15 @@ from dptext import Fields, audits, load_word_vectors, read_records
 from dptext.sampling.noise import Norm
 from dptext.text.tokens import tokenize
 
+sys.path.append(str(Path(__file__).parents[1]))
+from common import corpus_file
+
 CORPORA = ("atis", "snips")
 
 
 def main() -> int:
-    """Print the table; 2 when the corpora are absent."""
-    data = Path(os.environ.get("DPTEXT_DATA", "../shared/data"))
-    files = {name: data / name / f"{name}.jsonl.gz" for name in CORPORA}
-    for path in files.values():
-        if not path.is_file():
-            print(f"Expected {path}: set DPTEXT_DATA to the folder of the corpora.", file=sys.stderr)
-            return 2
+    """Print the table."""
+    files = {name: corpus_file(name) for name in CORPORA}
     words = load_word_vectors("glove", 50_000)
     print("| corpus | utterances | clip | C / median norm | % of pairs that violate 2C |")
     print("|---|---|---|---|---|")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from corpus import SEED, Corpus, Remembering, Sides, read_pair
-from grid import TARGET, write
+from cells import TARGET
+from corpus import SEED, Corpus, Sides, read_pair
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
-from dptext.audits.divergence.epsilon import DELTA
-from dptext.audits.inference.sets import LINEAR, TFIDF, train_linear, train_tfidf
+from dptext.audits.divergence.conversion import DELTA
+from dptext.audits.inference.set_attackers import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
 from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
@@ -41,11 +42,12 @@ from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.mechanisms.redaction.smart import SmartRedaction
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.neural.adept import model as annotated
-from dptext.neural.adept import rewriting
-from dptext.neural.deep_candidate import fit as candidates_fit
+from dptext.neural.adept import best_k
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
+
+sys.path.append(str(Path(__file__).parents[1]))
+from common import Remembering, write_json
 
 #: Topics that are told apart: those with the most sentences, cancer aside; what an abstract of "general" pathology is
 #: about (C23) is no topic.
@@ -70,24 +72,14 @@ def rows() -> dict[str, dict[str, Spec]]:
     }
 
 
-class Encoder(Remembering):
-    """With what mechanisms ask of a sentence encoder."""
-
-    def __init__(self) -> None:
-        encoder = load_sentence_encoder(precision="bfloat16")
-        super().__init__(lambda: encoder, encoder.name, encoder.dim)
-        self.digest = encoder.digest
-
-
 class Trial:
     """A corpus, its topics, and the cells that are finished."""
 
     def __init__(self, corpus: Corpus, out: Path) -> None:
         self.corpus, self.out = corpus, out
-        self.encoder = Encoder()
+        self.encoder = Remembering(lambda: load_sentence_encoder(precision="bfloat16"))
         # Every mechanism reads the same vectors, made once. (Loaders are looked up by name where they are used.)
-        for module in (candidates_fit, sentence_encoder, annotated):
-            setattr(module, "load_sentence_encoder", lambda *_, **__: self.encoder)  # noqa: B010
+        setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: self.encoder)  # noqa: B010
         self.public = [record for side in corpus.public for record in side]
         counted = Counter(corpus.topics.get(str(record.author), REST) for record in self.public)
         self.names = [topic for topic, _ in counted.most_common() if topic not in NOT_TOPICS | {REST}][:TOPICS]
@@ -96,12 +88,12 @@ class Trial:
         self._adept: AdeptCodebook | None = None
 
     def topic(self, record: Record) -> str:
-        """Of its abstract."""
+        """The topic of the abstract of a record."""
         found = self.corpus.topics.get(str(record.author), REST)
         return found if found in self.names else REST
 
     def fitted(self, spec: Spec) -> Mechanism[str]:
-        """On public text; one auto-encoder for all epsilons."""
+        """The mechanism fitted on public text. ADePT has one auto-encoder for all epsilons."""
         if isinstance(spec, SmartRedaction):
             return spec.fit(public=self.public)
         unlabelled = [replace(record, label=None) for record in self.public]
@@ -117,7 +109,7 @@ class Trial:
             first: Any = spec.fit(public=some, seed=SEED)
             self._adept = first
         model, book = self._adept.model, self._adept.codebook
-        k = rewriting.best_k(book, model, some, epsilon=spec.epsilon, label_weight=spec.label_weight, seed=SEED)
+        k = best_k(book, model, some, epsilon=spec.epsilon, label_weight=spec.label_weight, seed=SEED)
         return AdeptCodebook(spec, model, book, k)
 
     def cell(
@@ -139,7 +131,7 @@ class Trial:
             released=attacked,
             training_released=training,
             embedder=self.encoder,
-            attackers={TFIDF: train_tfidf, LINEAR: train_linear},
+            attackers={TFIDF: train_tfidf_attacker, LINEAR: train_linear_attacker},
             seed=SEED,
             delta=DELTA,
         )
@@ -155,7 +147,7 @@ class Trial:
             "samples": [[a.text, b.output] for a, b in zip(sides[0][0][:4], attacked[0][:4], strict=True)],
             "seconds": time.process_time() - began,
         }
-        write(path, found)
+        write_json(path, found)
         adaptive = {k: round(v["value"], 3) for k, v in found["attacks"].items() if k.endswith("adaptive")}
         print(name, setting, adaptive, found["topics"], f"{found['seconds']:.0f} s of processor time", flush=True)
         self.encoder.forget(self.corpus.originals)
@@ -164,7 +156,7 @@ class Trial:
     def released(
         release: Callable[[Sequence[Record], int], list[Release[str]]], sides: Sides, part: int
     ) -> tuple[list[Release[str]], list[Release[str]]]:
-        """Of both kinds, drawn independently."""
+        """The releases of both kinds, drawn independently."""
         first, second = (release(side, 200 + 10 * part + i) for i, side in enumerate(sides))
         return first, second
 
@@ -223,7 +215,7 @@ class Trial:
         self.cell("label_only", f"{epsilon:g}", release, lambda _, found: [str(one.label) for one in found])
 
     def mechanism(self, name: str, setting: str, spec: Spec) -> None:
-        """One row."""
+        """Measure one mechanism at one setting."""
         if (self.out / f"{name.replace(' ', '_').replace(',', '')}-{setting}.json").exists():
             return
         fitted = self.fitted(spec)

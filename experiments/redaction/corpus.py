@@ -5,13 +5,8 @@ Nothing is shared between the three: no text, and no document (no film in the ca
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
-import os
 import sys
-from collections.abc import Callable, Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +16,9 @@ import numpy as np
 from dptext.audits.inference.sets import SetSplit
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize
+
+sys.path.append(str(Path(__file__).parents[1]))
+from common import corpus_rows
 
 Pair = Literal["cancer", "imdb"]
 SEED = 80
@@ -59,23 +57,14 @@ class Corpus:
 
     @property
     def split(self) -> SetSplit:
-        """For the trait attack."""
+        """What attackers learn from, and what they attack."""
         return SetSplit(self.training, self.attacked)
-
-
-def read_rows(name: str, file: str) -> Iterator[dict[str, Any]]:
-    """The rows of a corpus."""
-    path = Path(os.environ.get("DPTEXT_DATA", "../shared/data")) / name / f"{file}.jsonl.gz"
-    if not path.is_file():
-        sys.exit(f"Expected the corpus {path}: set DPTEXT_DATA to the folder of the corpora.")
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
 
 
 def medical(kind: str) -> dict[str, list[Record]]:
     """Sentences of one kind by split."""
     found: dict[str, list[Record]] = {"train": [], "test": []}
-    for row in read_rows("medical_abstracts", "cancer_sentences"):
+    for row in corpus_rows("medical_abstracts", "cancer_sentences"):
         if row["label"] == kind:
             found[row["split"]].append(Record(row["id"], row["text"], label=kind, author=row["doc"]))
     return found
@@ -84,7 +73,7 @@ def medical(kind: str) -> dict[str, list[Record]]:
 def reviews(wanted: int) -> dict[str, list[Record]]:
     """Sentences of film reviews by split, of so many reviews each."""
     rows: dict[str, list[dict[str, Any]]] = {"train": [], "test": []}
-    for row in read_rows("imdb", "imdb"):
+    for row in corpus_rows("imdb"):
         rows[row["split"]].append(row)
     rng = np.random.default_rng([SEED, 1])
     found: dict[str, list[Record]] = {}
@@ -120,10 +109,10 @@ def read_pair(pair: Pair, *, public: int, training: int, attacked: int) -> Corpu
     for name in ("attacked", "training"):
         if len(sides[name][0]) != len(sides[name][1]):
             sys.exit(f"Expected as many {name} sentences of each kind: ask for fewer.")
-    held = {row["doc"] for row in read_rows("medical_abstracts", "cancer_sentences") if row["split"] == "test"}
+    held = {row["doc"] for row in corpus_rows("medical_abstracts", "cancer_sentences") if row["split"] == "test"}
     topics: dict[str, str] = {}
     abstracts: list[Record] = []
-    for row in read_rows("medical_abstracts", "medical_abstracts"):
+    for row in corpus_rows("medical_abstracts", "medical_abstracts"):
         topics[row["id"]] = TOPICS.get(row["label"], row["label"])
         if row["id"] not in held and is_public(row["id"]):
             abstracts.append(Record(row["id"], row["text"], label=topics[row["id"]]))
@@ -146,27 +135,3 @@ def drawn(
             seen.add(key)
             found.append(records[i])
     return tuple(found)
-
-
-class Remembering:
-    """An embedder that keeps its vectors in memory, for experiments on public corpora only."""
-
-    def __init__(self, load: Callable[[], Any], name: str, dim: int) -> None:
-        self._load, self.name, self.dim = load, name, dim
-        self._inner: Any = None
-        self._known: dict[str, np.ndarray[Any, np.dtype[np.float32]]] = {}
-
-    def embed(self, texts: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """As the embedder does, which is loaded when first needed."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if new:
-            if self._inner is None:
-                self._inner = self._load()
-            self._known.update(zip(new, np.asarray(self._inner.embed(new), np.float32), strict=True))
-        if not len(texts):
-            return np.zeros((0, self.dim))
-        return np.stack([self._known[text] for text in texts]).astype(np.float64)
-
-    def forget(self, but: AbstractSet[str]) -> None:
-        """All vectors but those of some texts."""
-        self._known = {text: vector for text, vector in self._known.items() if text in but}

@@ -22,9 +22,15 @@ from pathlib import Path
 import numpy as np
 from scipy.integrate import quad
 
-from dptext.audits.divergence.density_ratio import Model, certify, cross_fit
-from dptext.audits.divergence.renyi import gaussian, knn_count_ratio, knn_poczos_schneider
+from dptext.audits.divergence.certified import certify
+from dptext.audits.divergence.density_ratio import cross_fit
+from dptext.audits.divergence.knn import knn_count_ratio, knn_poczos_schneider
+from dptext.audits.divergence.ratio_models import RatioModel
+from dptext.audits.divergence.renyi import gaussian
 from dptext.types import Floats
+
+sys.path.append(str(Path(__file__).parents[1]))
+from common import write_json
 
 ALPHAS = (2.0, 5.0)
 DIMENSIONS = (2, 16, 64, 384)
@@ -89,7 +95,7 @@ def bimodal_divergence(alpha: float) -> float:
 
 
 def cases() -> Iterator[Case]:
-    """All of them, small ones first."""
+    """All cases, small ones first."""
     for size in SIZES:
         for dim in DIMENSIONS:
             yield Case("identical", dim, size, 0.0)
@@ -101,23 +107,23 @@ def cases() -> Iterator[Case]:
 
 
 def estimate(case: Case, seed: int) -> dict[str, list[float]]:
-    """Every estimator's numbers at the orders."""
+    """The numbers of every estimator at the orders of `ALPHAS`."""
     first, second = case.draw(seed)
     found = {
         "kNN ratio (published)": knn_count_ratio(first, second, ALPHAS),
         "kNN k=5": knn_poczos_schneider(first, second, ALPHAS, neighbours=5),
         "kNN k=20": knn_poczos_schneider(first, second, ALPHAS, neighbours=20),
         "Gaussian": gaussian(first, second, ALPHAS),
-        "logistic": cross_fit(first, second, model=Model.LOGISTIC, folds=5, seed=seed).divergence(ALPHAS),
-        "MLP": cross_fit(first, second, model=Model.MLP, folds=5, seed=seed).divergence(ALPHAS),
+        "logistic": cross_fit(first, second, model=RatioModel.LOGISTIC, folds=5, seed=seed).divergence(ALPHAS),
+        "MLP": cross_fit(first, second, model=RatioModel.MLP, folds=5, seed=seed).divergence(ALPHAS),
     }
     found["default"] = np.maximum(found["Gaussian"], found["MLP"])
-    bound = certify(first, second, ALPHAS, models=tuple(Model), delta=8e-5, confidence=0.95, seed=seed)
+    bound = certify(first, second, ALPHAS, models=tuple(RatioModel), delta=8e-5, confidence=0.95, seed=seed)
     return {**{name: list(map(float, values)) for name, values in found.items()}, "certified": list(bound.forward)}
 
 
 def table(out: Path) -> str:
-    """All cells that are there, seeds averaged."""
+    """The table of all cells that are there, averaged over the seeds."""
     lines = [
         "| pair | d | n | alpha | true | seeds | " + " | ".join(ESTIMATORS) + " |",
         "|" + "---|" * (6 + len(ESTIMATORS)),
@@ -154,9 +160,7 @@ def main() -> int:
             began = time.perf_counter()
             cell = {"case": case.key, "seed": seed, "alphas": ALPHAS, "found": estimate(case, seed)}
             seconds = round(time.perf_counter() - began, 1)
-            part = path.with_suffix(".part")
-            part.write_text(json.dumps({**cell, "seconds": seconds}), "utf-8")
-            part.replace(path)
+            write_json(path, {**cell, "seconds": seconds})
             print(f"{path.stem}: {seconds} s", file=sys.stderr, flush=True)
     shown = table(given.out)
     (given.out / "table.md").write_text(shown, "utf-8")

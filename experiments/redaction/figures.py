@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 from grid import ATTACKERS, CONFIDENCE, PLANE_LEVELS, TRANSFORMER, Cells, Mode, estimate
+from levels import Levels, divergence_levels_figure, epsilon_levels_figure
 
-from dptext.audits.divergence.density_ratio import CertifiedBound
-from dptext.audits.divergence.epsilon import Direct, Line
-from dptext.audits.divergence.report import (
+from dptext.audits.divergence.certified import CertifiedBound
+from dptext.audits.divergence.conversion import Direct, Line
+from dptext.audits.divergence.findings import (
     CHEAPEST,
     DEFAULT,
     DIRECT,
@@ -26,16 +27,9 @@ from dptext.audits.divergence.report import (
     DivergenceReport,
     Tested,
 )
-from dptext.audits.inference.sets import LINEAR, TFIDF
+from dptext.audits.inference.set_attackers import LINEAR, TFIDF
 from dptext.estimates import Estimate
-from dptext.report import (
-    LINES,
-    Levels,
-    divergence_figure,
-    divergence_levels_figure,
-    drawing,
-    epsilon_levels_figure,
-)
+from dptext.report import LINES, divergence_figure, drawing
 from dptext.text.files import Target
 
 NAMES = {"sentence": "sentence encoder", "medical": "fine-tuned on medical topics", "glove": "GloVe", "tfidf": "TF-IDF"}
@@ -44,7 +38,7 @@ BELOW = "certified at least (95%)"
 
 
 def draw(out: Path, folder: Path) -> None:
-    """Every figure whose cells are there."""
+    """Draw every figure whose cells are there."""
     cancer, imdb = Cells(out, "cancer"), Cells(out, "imdb")
     figures: dict[str, Callable[[Target], None]] = {}
     if cancer.levels("random", "sentence"):
@@ -137,7 +131,7 @@ def accuracies(
     mode: Mode,
     shown: Sequence[str] = (f"{TFIDF}, static", f"{TFIDF}, adaptive", f"{LINEAR}, adaptive", TRANSFORMER),
 ) -> list[Levels]:
-    """Of the attackers."""
+    """The accuracies of the attackers by level."""
 
     def of(name: str) -> Callable[[float], Estimate | None]:
         return lambda level: cells.accuracies(mode, level).get(name)
@@ -233,10 +227,10 @@ def report_of(cell: dict[str, Any]) -> DivergenceReport:
 
 
 def tested(found: dict[str, Any]) -> Tested:
-    """Of JSON."""
+    """A tested divergence from JSON."""
     return Tested(estimate(found), float(found["null"]), float(found["p_value"]))
 
 
 def line(found: dict[str, Any]) -> Line:
-    """Of JSON."""
+    """A fitted line from JSON."""
     return Line(float(found["intercept"]), float(found["slope"]), float(found["epsilon"]), is_above=found["is_above"])

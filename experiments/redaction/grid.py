@@ -14,61 +14,53 @@ What is measured is an estimate in one embedding, and what these attackers can d
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+import figures
 import numpy as np
-from corpus import SEED, Corpus, Pair, Remembering, Sides, read_pair
+from cells import CONFIDENCE, LEVELS, MODES, PLANE_LEVELS, Cells, Mode, attack_table, table
+from corpus import SEED, Corpus, Pair, Sides, read_pair
 
-from dptext.audits.bounds import accuracy_implies
-from dptext.audits.divergence.density_ratio import Model, certify
+from dptext.audits.divergence.certified import certify
+from dptext.audits.divergence.conversion import DELTA
 from dptext.audits.divergence.divergence import DivergenceSettings, measure_vectors
-from dptext.audits.divergence.epsilon import DELTA, is_inconsistent
-from dptext.audits.divergence.report import CHEAPEST, DEFAULT, DIRECT, PAPER, PAPER_WHOLE, PUBLISHED
-from dptext.audits.divergence.space import COMPONENTS, Projection, fit_projection, fit_tfidf_svd
-from dptext.audits.inference.sets import LINEAR, TFIDF, TextVectors, train_linear, train_tfidf
+from dptext.audits.divergence.ratio_models import RatioModel
+from dptext.audits.divergence.space import COMPONENTS, Projection, fit_projection
+from dptext.audits.divergence.tfidf_svd import fit_tfidf_svd
+from dptext.audits.inference.set_attackers import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
 from dptext.audits.inference.trait import infer_trait_from_releases
-from dptext.embeddings.sentence_encoder import load_sentence_encoder, load_word_mean
-from dptext.embeddings.vectors import load_glove
-from dptext.estimates import Estimate, clopper_pearson
+from dptext.embeddings.distinct import TextVectors
+from dptext.embeddings.sentence_encoder import load_sentence_encoder, save_encoder
+from dptext.embeddings.vector_files import load_glove
+from dptext.embeddings.word_mean import WordMean
+from dptext.estimates import clopper_pearson
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.mechanisms.redaction.smart import SmartRedaction, SmartRedactionMechanism
-from dptext.neural.classifiers.fine_tuned import FineTuning, fine_tune, save_encoder, train_transformer
+from dptext.neural.classifiers.fine_tuned import FineTuning
+from dptext.neural.classifiers.fine_tuning import fine_tune, train_transformer
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
+from dptext.types import Booleans
 
-Mode = Literal["random", "smart"]
-MODES: tuple[Mode, ...] = ("random", "smart")
-LEVELS = tuple(i / 10 for i in range(10))
+sys.path.append(str(Path(__file__).parents[1]))
+from common import Remembering, write_json
+
 TRANSFORMER_LEVELS = (0.0, 0.3, 0.6, 0.9)
-PLANE_LEVELS = (0.0, 0.5, 0.9)
 #: Fewer orders than the library's: each is cheap, but the largest decides how many neighbours are looked for.
 ALPHAS = (1.1, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
 EMBEDDINGS = ("sentence", "glove", "medical", "tfidf")
 PARTS = ("attack", *EMBEDDINGS, "transformer")
-CONFIDENCE = 0.95
 #: Public texts of each kind that fix the space, a third each at these levels of random redaction: a space of originals
 #: alone would not know the directions in which masks take a text.
 SPACE, SPACE_LEVELS = 1500, (0.0, 0.5, 0.9)
 TOPICS_SCHEDULE = FineTuning(epochs=2, precision="bfloat16")
 ATTACK_SCHEDULE = FineTuning(epochs=2, precision="bfloat16")
-TRANSFORMER = "transformer, adaptive"
-TARGET = 0.65
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-
-
-def write(path: Path, found: dict[str, Any]) -> None:
-    """Whole or not at all."""
-    draft = path.with_suffix(f".{os.getpid()}")
-    draft.write_text(json.dumps(found), "utf-8")
-    draft.replace(path)
 
 
 class Run:
@@ -83,7 +75,7 @@ class Run:
         self.public = [record for side in corpus.public for record in side]
         self.embedders = {
             "sentence": Remembering(lambda: load_sentence_encoder(precision="bfloat16"), "all-MiniLM-L6-v2", 384),
-            "glove": Remembering(lambda: load_word_mean(load_glove()), "GloVe mean", 50),
+            "glove": Remembering(lambda: WordMean(load_glove()), "GloVe mean", 50),
             "medical": Remembering(self.medical, "all-MiniLM-L6-v2 on medical topics", 384),
             "tfidf": Remembering(lambda: fit_tfidf_svd([r.text for r in self.public], seed=SEED), "TF-IDF-SVD", 128),
         }
@@ -137,7 +129,7 @@ class Run:
         return self._spaces[embedding]
 
     def cell(self, mode: Mode, level: float, part: str) -> None:
-        """One file, unless it is there."""
+        """Measure a cell and write its file, unless it is there."""
         path = self.out / f"{mode}-{level:.1f}.{part}.json"
         if path.exists():
             return
@@ -150,7 +142,7 @@ class Run:
             work: Callable[..., dict[str, Any]] = self.transformer if part == "transformer" else self.attack
             found = work(attacked, training)
         seconds = time.process_time() - began
-        write(path, {"pair": self.pair, "mode": mode, "level": level, "part": part, "seconds": seconds, **found})
+        write_json(path, {"pair": self.pair, "mode": mode, "level": level, "part": part, "seconds": seconds, **found})
         print(f"{self.pair}, {mode} {level:.1f}, {part}: {seconds:.0f} s of processor time", flush=True)
 
     def divergence(self, attacked: Sequence[list[Release[str]]], embedding: str, level: float) -> dict[str, Any]:
@@ -159,7 +151,7 @@ class Run:
         first, second = (self.space(embedding).apply(vectors.at([r.output for r in side])) for side in attacked)
         report = measure_vectors(first, second, settings=self.settings)
         bound = certify(
-            first, second, ALPHAS, models=tuple(Model), delta=DELTA, confidence=CONFIDENCE, seed=self.settings.seed
+            first, second, ALPHAS, models=tuple(RatioModel), delta=DELTA, confidence=CONFIDENCE, seed=self.settings.seed
         )
         plane = [rows.round(3).tolist() for rows in report.plane] if level in PLANE_LEVELS else None
         return {"report": report.to_dict(), "certified": bound.to_dict(), "plane": plane}
@@ -171,7 +163,7 @@ class Run:
             released=attacked,
             training_released=training,
             embedder=self.embedders["sentence"],
-            attackers={TFIDF: train_tfidf, LINEAR: train_linear},
+            attackers={TFIDF: train_tfidf_attacker, LINEAR: train_linear_attacker},
             seed=SEED,
             delta=DELTA,
         )
@@ -186,149 +178,9 @@ class Run:
         return {"accuracy": right.to_dict()}
 
 
-def labelled(sides: Sequence[Sequence[Release[str]]]) -> tuple[list[str], np.ndarray[Any, np.dtype[np.bool_]]]:
+def labelled(sides: Sequence[Sequence[Release[str]]]) -> tuple[list[str], Booleans]:
     """Texts of both sets, and which are of the first."""
     return [r.output for side in sides for r in side], np.repeat([True, False], [len(side) for side in sides])
-
-
-# ------------------------------------------------------------------ reading cells
-
-
-def estimate(found: dict[str, Any]) -> Estimate:
-    """Of JSON."""
-    return Estimate(*(float(found[key]) for key in ("value", "low", "high", "confidence")))
-
-
-class Cells:
-    """What is finished of a pair. At level 0 both ways to redact do nothing, so they share the cells of random."""
-
-    def __init__(self, out: Path, pair: str) -> None:
-        self.folder, self.pair = out / pair, pair
-
-    def get(self, mode: Mode, level: float, part: str) -> dict[str, Any] | None:
-        """A cell, or None."""
-        path = self.folder / f"{mode if level else 'random'}-{level:.1f}.{part}.json"
-        found: dict[str, Any] | None = json.loads(path.read_text("utf-8")) if path.exists() else None
-        return found
-
-    def levels(self, mode: Mode, part: str) -> list[float]:
-        """Those that are finished."""
-        return [level for level in LEVELS if self.get(mode, level, part)]
-
-    def curve(self, mode: Mode, level: float, embedding: str, name: str, alpha: float = 2.0) -> dict[str, Any] | None:
-        """The divergence of an order by an estimator, the larger direction."""
-        cell = self.get(mode, level, embedding)
-        if cell is None:
-            return None
-        curves = {curve["name"]: curve for curve in cell["report"]["curves"]}
-        found: dict[str, Any] = curves[name]["larger"][cell["report"]["alphas"].index(alpha)]
-        return found
-
-    def certified(self, mode: Mode, level: float, embedding: str, alpha: float = 2.0) -> float:
-        """The lower bound at 95% on the divergence of an order."""
-        cell = self.get(mode, level, embedding)
-        assert cell is not None
-        bound, at = cell["certified"], cell["certified"]["alphas"].index(alpha)
-        return float(max(bound["forward"][at], bound["backward"][at]))
-
-    def accuracies(self, mode: Mode, level: float) -> dict[str, Estimate]:
-        """Of every attacker that is finished."""
-        found = {}
-        if cell := self.get(mode, level, "attack"):
-            found = {row["name"]: estimate(row["accuracy"]) for row in cell["report"]["attacks"]}
-        if cell := self.get(mode, level, "transformer"):
-            found[TRANSFORMER] = estimate(cell["accuracy"])
-        return found
-
-    def reached(self, mode: Mode, attacker: str, target: float = TARGET) -> float | None:
-        """The level at which the accuracy first falls to the target, interpolated."""
-        points = [(level, self.accuracies(mode, level).get(attacker)) for level in LEVELS]
-        shown = [(level, found.value) for level, found in points if found is not None]
-        for (a, high), (b, low) in itertools.pairwise(shown):
-            if high > target >= low:
-                return a + (b - a) * (high - target) / (high - low)
-        return None
-
-
-def number(value: Any) -> str:
-    """Two digits after the point."""
-    return "-" if value is None else f"{float(value):.2f}"
-
-
-def interval(found: dict[str, Any] | None) -> str:
-    """Value, interval and null."""
-    if found is None:
-        return "-"
-    ends = ", ".join(number(found[key]) for key in ("low", "high"))
-    return f"{number(found['value'])} [{ends}] ({number(found['null'])})"
-
-
-WAYS = (DIRECT, CHEAPEST, PAPER, PAPER_WHOLE)
-ATTACKERS = (f"{TFIDF}, static", f"{TFIDF}, adaptive", f"{LINEAR}, static", f"{LINEAR}, adaptive", TRANSFORMER)
-
-
-def flags(cells: Cells, mode: Mode, level: float, embedding: str) -> list[str]:
-    """Epsilons that the best attack refutes, by its accuracy; "!" where the low end of its interval does so, too."""
-    cell, accuracies = cells.get(mode, level, embedding), cells.accuracies(mode, level)
-    if cell is None or not accuracies:
-        return []
-    best = max(accuracies.values(), key=lambda found: found.value)
-    found = []
-    for way in WAYS:
-        epsilon = float(cell["report"]["epsilons"][way]["value"])
-        if is_inconsistent(epsilon, best.value, delta=DELTA):
-            found.append(way + "!" * is_inconsistent(epsilon, best.low, delta=DELTA))
-    return found
-
-
-def table(cells: Cells, embedding: str) -> str:
-    """Three tables: divergence and epsilon, attacks, and where attacks reach the target."""
-    head = ["mode", "level", "D_2 (null)", "D_2 published (null)", "D_2 at least", *WAYS, "epsilon at least"]
-    head += ["best attack needs", "too small"]
-    lines = [f"{cells.pair}, {embedding}:", "", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for mode in MODES:
-        for level in cells.levels(mode, embedding):
-            cell = cells.get(mode, level, embedding)
-            assert cell is not None
-            accuracies = cells.accuracies(mode, level)
-            best = max((found.value for found in accuracies.values()), default=None)
-            row = [
-                mode,
-                f"{level:g}",
-                *(interval(cells.curve(mode, level, embedding, name)) for name in (DEFAULT, PUBLISHED)),
-                number(cells.certified(mode, level, embedding)),
-                *(number(cell["report"]["epsilons"][way]["value"]) for way in WAYS),
-                number(cell["certified"]["epsilon"]),
-                "-" if best is None else number(accuracy_implies(best, delta=DELTA)),
-                "; ".join(flags(cells, mode, level, embedding)) or "-",
-            ]
-            lines.append(f"| {' | '.join(row)} |")
-    return "\n".join(lines)
-
-
-def attack_table(cells: Cells) -> str:
-    """Accuracies by level, and the levels of the target."""
-    lines = [
-        f"{cells.pair}, accuracy:",
-        "",
-        f"| mode | level | {' | '.join(ATTACKERS)} | similarity |",
-        "|" + "---|" * (3 + len(ATTACKERS)),
-    ]
-    for mode in MODES:
-        for level in cells.levels(mode, "attack"):
-            cell, found = cells.get(mode, level, "attack"), cells.accuracies(mode, level)
-            assert cell is not None
-            shown = [
-                f"{found[a].value:.3f} [{found[a].low:.3f}, {found[a].high:.3f}]" if a in found else "-"
-                for a in ATTACKERS
-            ]
-            similarity = cell["report"]["attacks"][0]["similarity"]["value"]
-            lines.append(f"| {mode} | {level:g} | {' | '.join(shown)} | {similarity:.3f} |")
-    lines += ["", f"| accuracy {TARGET} is reached at level | random | smart |", "|---|---|---|"]
-    for attacker in ATTACKERS[1::2]:
-        at = [cells.reached(mode, attacker) for mode in MODES]
-        lines.append(f"| {attacker} | {' | '.join(number(level) for level in at)} |")
-    return "\n".join(lines)
 
 
 def main() -> None:
@@ -348,8 +200,6 @@ def main() -> None:
     parser.add_argument("--figures", type=Path, help="a folder; run nothing")
     given = parser.parse_args()
     if given.figures:
-        import figures
-
         given.figures.mkdir(parents=True, exist_ok=True)
         figures.draw(given.out, given.figures)
         return

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from cells import CONFIDENCE
 from corpus import SEED, Corpus, read_pair
-from grid import CONFIDENCE, write
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -30,6 +31,9 @@ from dptext.estimates import clopper_pearson
 from dptext.mechanisms.redaction.smart import SmartRedaction, SmartRedactionMechanism
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
+
+sys.path.append(str(Path(__file__).parents[1]))
+from common import write_json
 
 MASK = "[MASK]"
 SPACED = r"\S+"
@@ -96,7 +100,7 @@ class Views:
 
 
 def model() -> LogisticRegression:
-    """As the audit's, with a solver that is quick on few features."""
+    """The audit's model, with a solver that is quick on few features."""
     return LogisticRegression(C=1.0, max_iter=1000, solver="liblinear")
 
 
@@ -144,7 +148,7 @@ class Trial:
         return own[0], own[1]
 
     def cell(self, redactor: str, level: float) -> None:
-        """Every view's accuracy."""
+        """Measure the accuracy of the attack on every view, and write it."""
         path = self.out / f"{redactor.replace(' ', '_')}-{level:.1f}.json"
         if path.exists():
             return
@@ -168,12 +172,12 @@ class Trial:
             "lengths": [float(np.mean([len(tokens) for tokens in side])) for side in attacked],
         }
         seconds = time.process_time() - began
-        write(path, {"redactor": redactor, "level": level, "views": found, "facts": facts, "seconds": seconds})
+        write_json(path, {"redactor": redactor, "level": level, "views": found, "facts": facts, "seconds": seconds})
         print(f"{redactor} {level:.1f}: {seconds:.0f} s of processor time", flush=True)
 
 
 def scattered(known: Sequence[Tokens], level: float, rng: np.random.Generator) -> Documents:
-    """Each token masked for itself."""
+    """Mask each token independently of the others."""
     return [[MASK if rng.random() < level else token for token in tokens] for tokens in known]
 
 

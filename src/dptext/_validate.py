@@ -12,7 +12,7 @@ from dptext.errors import ConfigError
 
 Number = int | float
 
-#: Of what nobody has more: texts, coordinates, runs.
+#: Nobody has more texts, coordinates or runs.
 _LARGEST_COUNT = 10**12
 
 

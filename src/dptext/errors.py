@@ -4,9 +4,9 @@ The tree::
 
     DPTextError
       ConfigError(ValueError)       a setting or file cannot be used
-        LedgerError                 nor the ledger: unreachable, locked, read-only, of another schema
+        LedgerError                 the ledger cannot be used: unreachable, locked, read-only, of another schema
       DataError(ValueError)         record N of FILE cannot be read
-        BrokenFileError             nor anything after it: a truncated gzip, an open quote
+        BrokenFileError             nothing after it can be read: a truncated gzip, an open quote
       PrivacyError                  going on would break or misstate a guarantee
         BudgetExceededError         the release asks for more than what is left
         IncomparableError           guarantees of different meaning were mixed
@@ -31,10 +31,10 @@ class ConfigError(DPTextError, ValueError):
 
 
 class LedgerError(ConfigError):
-    """The ledger cannot be used now; names what to do, never a password.
+    """The ledger cannot be used now. The message names what to do and never a password.
 
     Attributes:
-        unsure: whether the connection was lost while a change was being made final, so that it may be written or not.
+        unsure: whether the connection was lost while a change was made final, so that nobody knows if it was written.
     """
 
     def __init__(self, message: str, *, unsure: bool = False) -> None:
@@ -43,7 +43,7 @@ class LedgerError(ConfigError):
 
 
 class DataError(DPTextError, ValueError):
-    """A record of the input cannot be read; names the file and the record number, never the text."""
+    """A record of the input cannot be read. The message names the file and the record number, never the text."""
 
 
 class BrokenFileError(DataError):
@@ -58,9 +58,9 @@ class BudgetExceededError(PrivacyError):
     """The release asks for more privacy budget than is left.
 
     Attributes:
-        asked: epsilon that the release alone would cost, infinite where none holds.
+        asked: epsilon that the release alone would cost, infinite where no epsilon holds.
         left: epsilon that is left, rounded down.
-        gap: by how much the limit would be passed.
+        gap: epsilon by which the limit would be passed.
     """
 
     def __init__(self, message: str, *, asked: float, left: float, gap: float) -> None:

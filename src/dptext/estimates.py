@@ -24,11 +24,11 @@ from dptext.errors import ConfigError
 
 # scipy's inverse of the incomplete beta function (seen in 1.17.1) is wrong by factors of two and more where
 # one parameter is exactly 1000 and the other above some 1e6, and NaN at alpha = 1e-290. So the tail itself is
-# bisected: on 40,000 random cases in this range the result was within the tolerance of 40-digit arithmetic.
+# bisected. On 40,000 random cases in this range the result was within the tolerance of 40-digit arithmetic.
 MAX_TRIALS = 10**9
 _MIN_ALPHA, _MAX_ALPHA = 1e-100, 0.5
 _TOLERANCE = 1e-10
-# Moves each bound outwards once more, by ten times the tolerance, for the rounding of the tail.
+# Each bound moves outwards once more, by ten times the tolerance, for the rounding of the tail.
 _TAIL_SLACK = 1e-9
 _FLOAT_SLACK = 1e-15  # some ulps, for the closed forms at 0 and n
 

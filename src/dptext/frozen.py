@@ -26,8 +26,8 @@ Number = TypeVar("Number", bound=np.generic)
 class Frozen:
     """A base whose subclasses name their attributes in `__slots__` and set each once, in `__init__`.
 
-    A frozen dataclass does the same for what follows from its arguments alone. As with a dataclass, the words of Python
-    that go around `__setattr__` (`object.__setattr__`) remain: this is against mistakes, not against the caller.
+    A frozen dataclass does the same for objects that follow from their arguments alone. As with a dataclass, a caller
+    can go around it by `object.__setattr__`: it guards against mistakes, not against the caller.
     """
 
     __slots__ = ()

@@ -292,6 +292,8 @@ def output_fault(spec: Spec, releases: Iterable[Release[object]]) -> str | None:
             return f"{spec.kind} promises {'a' if vector else 'no'} vector with each release"
         if not text and release.output != "":
             return f"{spec.kind} promises vectors and no text"
+        if release.label is not None and not spec.traits.releases_labels:
+            return f"{spec.kind} promises no labels"
     return None
 
 

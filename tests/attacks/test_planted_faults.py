@@ -28,6 +28,8 @@ from dptext.text.tokens import tokenize
 from vectors import WORDS
 
 SURE = 1 - 1e-6
+#: A share of the trials sees every fault; `make test-all` takes them all, too.
+SHARES = pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.slow)])
 WORD_CLAIM = accounting.guarantee([PureEvent(2.0)], unit=Unit.DOCUMENT, basis=Basis.PROVEN)
 
 
@@ -147,50 +149,55 @@ def test_half_the_noise_in_one_dimension_is_seen_by_counting() -> None:
         assert report.refutes(claim) is caught
 
 
-def test_half_the_noise_in_64_dimensions_is_seen_by_the_white_box_only() -> None:
+@SHARES
+def test_half_the_noise_in_64_dimensions_is_seen_by_the_white_box_only(share: int) -> None:
     sound = GridLaplace(1.0, 64, 1.0)
     claim = audits.claim_of(sound)
-    assert not audits.whitebox(sound, trials=40_000, randomness=seeded(1)).refutes(claim)
-    report = audits.whitebox(Halved(sound), trials=40_000, randomness=seeded(1))
+    assert not audits.whitebox(sound, trials=40_000 // share, randomness=seeded(1)).refutes(claim)
+    report = audits.whitebox(Halved(sound), trials=40_000 // share, randomness=seeded(1))
     assert report.refutes(claim)
     assert report.defects
-    counted = audits.distinguish(Halved(sound), claim=claim, trials=10_000, randomness=seeded(1))
+    counted = audits.distinguish(Halved(sound), claim=claim, trials=10_000 // share, randomness=seeded(1))
     assert not counted.refutes(claim)  # what counting cannot see
 
 
-@pytest.mark.parametrize("epsilon", [1.0, pytest.param(5.0, marks=pytest.mark.slow)])
-def test_l2_clip_with_noise_for_2c_is_seen_by_counting(epsilon: float) -> None:
+@pytest.mark.parametrize(
+    ("epsilon", "trials"), [(5.0, 10_000), *(pytest.param(e, 40_000, marks=pytest.mark.slow) for e in (1.0, 5.0))]
+)
+def test_l2_clip_with_noise_for_2c_is_seen_by_counting(epsilon: float, trials: int) -> None:
     published, corrected = PublishedLaplace(epsilon, 64, 1.0), GridLaplace(epsilon, 64, 1.0)
     claim = audits.claim_of(published)
     assert claim.basis is Basis.CLAIMED
     for subject, refuted in ((published, True), (corrected, False)):
         for on_trial in (subject, BlackBox(subject)):  # with and without the likelihood ratio
             report = audits.distinguish(
-                on_trial, corner(64), -corner(64), claim=claim, trials=40_000, confidence=0.999, randomness=seeded(2)
+                on_trial, corner(64), -corner(64), claim=claim, trials=trials, confidence=0.999, randomness=seeded(2)
             )
             assert report.refutes(claim) is refuted
 
 
+@SHARES
 @pytest.mark.parametrize("epsilon", [10.0, pytest.param(50.0, marks=pytest.mark.slow)])
-def test_l2_clip_with_noise_for_2c_is_seen_by_the_white_box_at_any_epsilon(epsilon: float) -> None:
+def test_l2_clip_with_noise_for_2c_is_seen_by_the_white_box_at_any_epsilon(epsilon: float, share: int) -> None:
     published, corrected = PublishedLaplace(epsilon, 64, 1.0), GridLaplace(epsilon, 64, 1.0)
     claim = audits.claim_of(published)
-    report = audits.whitebox(published, trials=20_000, randomness=seeded(2))
+    report = audits.whitebox(published, trials=20_000 // share, randomness=seeded(2))
     assert report.refutes(claim)
     assert not report.defects  # the noise is what it says; the claim is not
     assert report.main.low > 0.9  # delta(epsilon) is nearly 1: nothing is protected
-    assert not audits.whitebox(corrected, trials=20_000, randomness=seeded(2)).refutes(claim)
+    assert not audits.whitebox(corrected, trials=20_000 // share, randomness=seeded(2)).refutes(claim)
 
 
-def test_the_classical_gaussian_at_epsilon_50() -> None:
+@SHARES
+def test_the_classical_gaussian_at_epsilon_50(share: int) -> None:
     classical = ClassicalGaussian(50.0, 1e-5, 64, 1.0)
     claim = audits.claim_of(classical)
-    report = audits.whitebox(classical, trials=50_000, randomness=seeded(2))
+    report = audits.whitebox(classical, trials=50_000 // share, randomness=seeded(2))
     assert report.refutes(claim)
     assert report.main.low < 0.586 < report.main.high  # MATHS 7
-    assert not audits.distinguish(classical, claim=claim, trials=10_000, randomness=seeded(2)).refutes(claim)
+    assert not audits.distinguish(classical, claim=claim, trials=10_000 // share, randomness=seeded(2)).refutes(claim)
     sound = Gaussian(50.0, 1e-5, 64, 1.0)
-    assert not audits.whitebox(sound, trials=50_000, confidence=0.999, randomness=seeded(2)).refutes(claim)
+    assert not audits.whitebox(sound, trials=50_000 // share, confidence=0.999, randomness=seeded(2)).refutes(claim)
 
 
 # ------------------------------------------------------------------------------- mechanisms for records

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dptext.embeddings.vectors import HIDDEN
+from dptext.embeddings.embedder import HIDDEN
 from dptext.mechanisms.registry import SPECS
 
 READ = {  # by a network whose last bits another text of the batch can change

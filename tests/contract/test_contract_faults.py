@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from dptext.audits.trials.distinguishing import separation
+from dptext.audits.trials.thresholds import separation
 from dptext.errors import ConfigError, DPTextError, PrivacyError
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.redaction.random import RandomRedaction, RandomRedactionMechanism
@@ -25,11 +25,14 @@ from dptext.runs.resume import State
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.testing import CHECKS, ContractError, check_mechanism
 from dptext.testing import shapes as file_checks
-from dptext.testing.contract import _paired
+from dptext.testing.audit_checks import paired
 from dptext.text.records import Record, Release
 from vectored import VectorMechanism, VectorWords, vector_of
 from vectors import WORDS
 
+pytestmark = pytest.mark.usefixtures("draws")
+#: Few, as every word of a text is compared with each of them.
+N_WORDS = 40
 KEPT: list[str] = []
 
 
@@ -50,20 +53,20 @@ class Planted:
     def spec(self):
         match self.fault:
             case "overshoots":
-                return Overshooting(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
+                return Overshooting(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
             case "no tiny settings":
-                return Large(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
+                return Large(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
             case "events of a token halved" | "events of a document halved":
                 return Halved(
                     epsilon=1.0,
                     noise="tem",
                     vectors=self.inner.spec.vectors,
-                    n_words=300,
+                    n_words=N_WORDS,
                     max_tokens=9 if "document" in self.fault else None,
                     diameter=90.0,
                 )
             case "loads another":
-                return LoadsAnother(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=300)
+                return LoadsAnother(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
             case "event from text":
                 return replace(self.inner.spec, epsilon=self.inner.spec.epsilon + len(self.last) / 100)
             case "thawed spec":
@@ -287,7 +290,7 @@ FAULTS = {
 
 @pytest.fixture
 def tem(vectors: Path):
-    return _fitted(WordMetric(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=300))
+    return _fitted(WordMetric(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=N_WORDS))
 
 
 @pytest.mark.parametrize("check", list(CHECKS))
@@ -335,7 +338,7 @@ class Forgetful(RandomRedactionMechanism):
 
 
 def test_what_keeps_words_states_nothing_pure(vectors: Path) -> None:
-    spec = KeepsPurely(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=300)
+    spec = KeepsPurely(epsilon=1.0, noise="tem", vectors=str(vectors), n_words=N_WORDS)
     with pytest.raises(ContractError, match="states no pure epsilon"):
         check_mechanism(spec.fit(), words=WORDS[:4], checks=["verbatim"])
     sound = RandomRedaction(0.5).fit()
@@ -613,7 +616,7 @@ VECTOR_FAULTS = [
 @pytest.fixture
 def vectored(vectors: Path):
     def fitted(output: str) -> VectorMechanism:
-        return _fitted(VectorWords(epsilon=1.0, vectors=str(vectors), n_words=300, output=output))
+        return _fitted(VectorWords(epsilon=1.0, vectors=str(vectors), n_words=N_WORDS, output=output))
 
     return fitted
 
@@ -644,7 +647,7 @@ def test_vectors_with_one_noise_are_told_from_vectors_with_their_own() -> None:
     noise = np.random.default_rng(0).normal(size=(400, 3))
     first, last = ([Release("0", "", vector=tuple(row.tolist())) for row in rows] for rows in (noise, noise + 1e-9))
     apart = [*last[1:], last[0]]
-    assert separation(_paired(first, last), _paired(first, apart), confidence=1 - 1e-5) > 0
-    assert separation(_paired(first, apart), _paired(first, [*last[2:], *last[:2]]), confidence=1 - 1e-5) == 0
-    without = [_paired(first, other)[:, :6] for other in (last, apart)]
+    assert separation(paired(first, last), paired(first, apart), confidence=1 - 1e-5) > 0
+    assert separation(paired(first, apart), paired(first, [*last[2:], *last[:2]]), confidence=1 - 1e-5) == 0
+    without = [paired(first, other)[:, :6] for other in (last, apart)]
     assert separation(*without, confidence=1 - 1e-5) == 0

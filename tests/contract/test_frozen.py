@@ -3,29 +3,16 @@
 import copy
 import pickle
 from dataclasses import FrozenInstanceError, replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from dptext.frozen import Frozen
 from dptext.mechanism import settings
-from dptext.mechanisms.redaction.pii import PiiRedaction, PiiRedactionMechanism
 from dptext.mechanisms.registry import SPECS
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record
-from dptext.text.samples import sample_records
-
-PUBLIC = sample_records(100)
-NEURAL = {"adept", "adept_dpsgd", "published_adept", "deep_candidate", "candidates", "truncation", "embedded", "erae"}
-
-
-def fitted(kind: str):
-    if kind in NEURAL:
-        pytest.importorskip("torch").set_num_threads(1)
-    if kind == "pii_redaction":  # without the package of its tagger
-        return PiiRedactionMechanism(PiiRedaction(), SimpleNamespace(analyze=lambda **_: []), "none")
-    return SPECS[kind].tiny()[0].fit(public=PUBLIC, seed=0)
+from fitted import fitted
 
 
 def stated(mechanism) -> tuple[object, ...]:

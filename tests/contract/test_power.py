@@ -1,4 +1,4 @@
-"""The tiny settings are such that the contract sees twice the epsilon that is stated."""
+"""The tiny settings are such that the contract sees twice the epsilon that is stated, with few draws, too."""
 
 from dataclasses import replace
 
@@ -6,7 +6,12 @@ import pytest
 
 from dptext import audits
 from dptext.mechanism import HasDistribution
-from dptext.mechanisms.words.word_metric import WordMetric
+from dptext.testing import ContractError, check_mechanism
+from dptext.text.samples import sample_records
+from fitted import fitted
+
+SEEN = [("word_metric", 0), ("word_metric", 4), ("syntf", 0), ("adept", 0)]
+SEEN += [("adept_dpsgd", 0), ("candidates", 0), ("deep_candidate", 0), ("erae", 0)]
 
 
 class Louder:
@@ -14,36 +19,26 @@ class Louder:
 
     def __init__(self, quiet) -> None:
         self.quiet, self.spec = quiet, quiet.spec
-        self.loud = replace(quiet.spec, epsilon=2 * quiet.spec.epsilon).fit()
+        self.loud = replace(quiet.spec, epsilon=2 * quiet.spec.epsilon).fit(public=sample_records(100), seed=0)
 
-    def privatize(self, records, randomness):
-        return self.loud.privatize(records, randomness)
-
-    def distance(self, first, second):
-        return self.quiet.distance(first, second)
-
-
-class LouderNoise(Louder):
-    def latent(self, records):
-        return self.quiet.latent(records)
-
-    def release(self, latents, randomness):
-        return self.loud.release(latents, randomness)
-
-    def log_density(self, released, latents):
-        return self.quiet.log_density(released, latents)
-
-
-class LouderChoice(Louder):
-    def output_distribution(self, record):
-        return self.quiet.output_distribution(record)
+    def __getattr__(self, name: str):
+        return getattr(self.loud if name in ("privatize", "release") else self.quiet, name)
 
 
 @pytest.mark.parametrize("i", [0, 2, 3])
 def test_half_the_noise_does_not_fit_what_is_declared(i: int) -> None:
-    quiet = WordMetric.tiny()[i].fit()
+    quiet = fitted("word_metric", i)
     claim = quiet.spec.guarantee()
     pair = audits.Pair("good", "the")
-    for mechanism, caught in ((quiet, False), (LouderNoise(quiet) if i < 3 else LouderChoice(quiet), True)):
+    for mechanism, caught in ((quiet, False), (Louder(quiet), True)):
         audit = audits.exact if isinstance(mechanism, HasDistribution) else audits.whitebox
         assert audit(mechanism, pairs=[pair], claim=claim, trials=8000).refutes(claim) is caught
+
+
+@pytest.mark.usefixtures("draws")
+@pytest.mark.parametrize(
+    ("kind", "i"), [pytest.param(*one, marks=pytest.mark.slow if one != ("adept", 0) else ()) for one in SEEN]
+)
+def test_the_contract_sees_twice_the_epsilon(kind: str, i: int) -> None:
+    with pytest.raises(ContractError, match="survives"):
+        check_mechanism(Louder(fitted(kind, i)), checks=["guarantee"])

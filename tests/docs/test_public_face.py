@@ -31,7 +31,7 @@ def test_all_names_every_mechanism() -> None:
     assert {cls.__name__ for cls in SPECS.values()} <= set(dptext.__all__)
 
 
-@pytest.mark.parametrize("name", ["audits", "compare.report", "utility"])
+@pytest.mark.parametrize("name", ["compare.report", "utility"])
 def test_packages_export_what_they_import(name: str) -> None:
     package = importlib.import_module(f"dptext.{name}")
     submodules = {module.name for module in pkgutil.iter_modules(package.__path__)}

@@ -57,7 +57,7 @@ def prepare(page: str, folder: Path) -> None:
         public = [Record(str(i), text, records[i].label) for i, text in enumerate(texts)]
         private = public[:20]
     if page.endswith("authorship.md"):  # as many words as the vocabulary has by default
-        from dptext.embeddings.vectors import load_word_vectors
+        from dptext.embeddings.vector_files import load_word_vectors
 
         words = [word for word in load_word_vectors("glove", 12_000).words if word.isalpha()]
         public = [Record(str(i), " ".join(words[i : i + 15])) for i in range(0, len(words), 15)] * 2

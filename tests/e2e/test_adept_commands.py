@@ -80,7 +80,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def light(monkeypatch: pytest.MonkeyPatch) -> None:
     from dptext.embeddings import sentence_encoder
 
-    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda **_: HashedWords())
+    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: HashedWords())
 
 
 def write(path: Path, records: Sequence[Record]) -> Path:

@@ -1,22 +1,16 @@
 """`dptext audit`: exit codes, JSON, figures, and no text of the inputs in anything that is printed."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from commands import dptext
 from vectors import WORDS
 
 CANARY = "zqxcanaryxv"
 QUICK = ("--trials", "2000", "--seed", "1")
-
-
-def dptext(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from dptext.cli.app import main; main()", *map(str, arguments)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture

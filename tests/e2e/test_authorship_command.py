@@ -34,7 +34,7 @@ class HashedWords:
 def light(monkeypatch: pytest.MonkeyPatch) -> None:
     from dptext.embeddings import sentence_encoder
 
-    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda **_: HashedWords())
+    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: HashedWords())
 
 
 @pytest.fixture

@@ -3,20 +3,14 @@
 import json
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from commands import dptext
 from vectors import sentences
 
 CANARY = "zq9canaryxv"
-
-
-def dptext(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from dptext.cli.app import main; main()", *map(str, arguments)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120, **options)
 
 
 @pytest.fixture

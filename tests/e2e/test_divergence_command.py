@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dptext.audits.divergence import density_ratio, divergence
+from dptext.audits.divergence import intervals, ratio_models
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
 from vectors import WORDS
@@ -18,8 +18,8 @@ FEW = ("--embedding", "tfidf", "--components", 4, "--alphas", "1.1,2,5", "--text
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 4)
-    monkeypatch.setattr(divergence, "_NEAREST_HALVES", 5)
+    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 4)
+    monkeypatch.setattr(intervals, "_NEAREST_HALVES", 5)
 
 
 def written(path: Path, likes: list[str], count: int, seed: int, mark: str = "") -> Path:

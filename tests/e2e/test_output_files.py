@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dptext.audits.divergence import density_ratio, divergence
+from dptext.audits.divergence import intervals, ratio_models
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
 from pages_folder import CORPORA, Folder, guarantee
@@ -47,8 +47,8 @@ def dptext(*arguments: object) -> tuple[int, str]:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 4)
-    monkeypatch.setattr(divergence, "_NEAREST_HALVES", 5)
+    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 4)
+    monkeypatch.setattr(intervals, "_NEAREST_HALVES", 5)
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_what_holds_numbers_from_originals_is_for_its_owner(
 
     from dptext.embeddings import sentence_encoder
 
-    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda **_: HashedWords())
+    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: HashedWords())
     out = work / "other" / "divergence.json"
     out.parent.mkdir()
     if there:  # its mode is not taken over

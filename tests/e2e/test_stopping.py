@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import dptext
 from compared import as_toml, experiment, plant, replacement, write_texts
 from vectors import WORDS
 
@@ -27,6 +28,7 @@ def privatize(self, records, randomness):
 WordChoiceMechanism.privatize = privatize
 """
 CODES = {signal.SIGINT: (130, "Ctrl-C"), signal.SIGTERM: (143, "SIGTERM")}
+SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def begun(state: Path) -> Callable[[int], bool]:
     return ready
 
 
-@pytest.mark.parametrize("number", CODES)
+@SIGNALS
 def test_privatize_says_what_lies_there_and_goes_on(room: Path, number: signal.Signals) -> None:
     run = ["privatize", "in.jsonl", "out.jsonl", "--spec", "spec.toml", "--batch-size", "5"]
     code, out, err = stopped(run, number, begun(room / ".out.jsonl.resume.json"), str(room / "slow"))
@@ -90,7 +92,7 @@ def test_privatize_says_what_lies_there_and_goes_on(room: Path, number: signal.S
         "anew.\n"
     )
     assert not (room / "out.jsonl").exists()
-    done = subprocess.run([*RUN, *run, "--resume"], check=False, capture_output=True, text=True)
+    done = dptext(*run, "--resume")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (room / "out.jsonl").read_text("utf-8").splitlines()]
     assert [row["id"] for row in rows] == [str(i) for i in range(200)]
@@ -98,15 +100,13 @@ def test_privatize_says_what_lies_there_and_goes_on(room: Path, number: signal.S
 
 def test_a_run_that_was_paid_for_says_so(room: Path) -> None:
     ledger = ["--ledger", "books.db"]
-    opened = [*RUN, "budget", "open", "acc", "--epsilon", "10", "--unit", "document", *ledger]
-    assert subprocess.run(opened, check=False, capture_output=True).returncode == 0
+    assert dptext("budget", "open", "acc", "--epsilon", "10", "--unit", "document", *ledger).returncode == 0
     run = ["privatize", "in.jsonl", "out.csv", "--spec", "spec.toml", "--batch-size", "5", *ledger, "--account", "acc"]
     code, _, err = stopped(run, signal.SIGINT, begun(room / ".out.csv.resume.json"), str(room / "slow"))
     assert code == 130
     assert "What was charged stays charged: --resume finds the charge, --force charges anew." in err
-    assert subprocess.run([*RUN, *run, "--resume"], check=False, capture_output=True).returncode == 0
-    log = subprocess.run([*RUN, "budget", "log", "acc", *ledger, "--json"], check=False, capture_output=True)
-    assert len(json.loads(log.stdout)) == 1
+    assert dptext(*run, "--resume").returncode == 0
+    assert len(json.loads(dptext("budget", "log", "acc", *ledger, "--json").stdout)) == 1
 
 
 def test_a_format_that_cannot_go_on_says_so(room: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_format_that_cannot_go_on_says_so(room: Path) -> None:
     code, _, err = stopped(run, signal.SIGTERM, ready, str(room / "slow"))
     assert code == 143
     assert "cannot be gone on with in this format: --force begins anew" in err
-    assert subprocess.run([*RUN, *run, "--force"], check=False, capture_output=True).returncode == 0
+    assert dptext(*run, "--force").returncode == 0
 
 
 def test_fit_keeps_nothing(room: Path) -> None:
@@ -150,7 +150,7 @@ def test_fit_keeps_nothing(room: Path) -> None:
     assert sorted(path.name for path in room.iterdir() if "model" in path.name) == []
 
 
-@pytest.mark.parametrize("number", CODES)
+@SIGNALS
 def test_compare_keeps_finished_cells(
     room: Path, vectors: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:

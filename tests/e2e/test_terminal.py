@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import dptext
 from dptext.cli import terminal
 from dptext.cli.terminal import Printed, escaped
 from vectors import sentences
@@ -66,7 +67,7 @@ def shell(command: list[str], redirected: str, folder: Path, **more: str) -> sub
 
 
 @pytest.mark.parametrize("redirected", ["2>&-", ">&-", ">&- 2>&-", "<&- >&- 2>&-", "| true", "2>&1 | true"])
-@pytest.mark.parametrize("as_json", [[], ["--json"]])
+@pytest.mark.parametrize("as_json", [[], pytest.param(["--json"], marks=pytest.mark.slow)])
 def test_a_finished_run_ends_with_0_whoever_listens(
     tmp_path: Path, files: list[str], redirected: str, as_json: list[str]
 ) -> None:
@@ -111,7 +112,7 @@ def test_a_terminal_that_lacks_characters(tmp_path: Path, files: list[str], envi
         assert done.returncode == 0, done.stderr
         assert "the field 'w\\xf6rt'" in done.stdout
     else:
-        assert shell([*RUN, *files], "", tmp_path).returncode == 0
+        assert dptext(*files, cwd=tmp_path).returncode == 0
     told = shell([*RUN, "explain", "out.jsonl"], "", tmp_path, **environment)
     assert told.returncode == 0, told.stderr
     assert "the field 'w\\xf6rt'" in told.stdout
@@ -182,7 +183,7 @@ def hostile_runs(folder: Path, vectors: Path) -> Iterator[list[str]]:
 
 
 def test_names_of_others_do_not_steer_the_terminal(tmp_path: Path, vectors: Path) -> None:
-    from dptext.compare.recommend import read_measured
+    from dptext.compare.measured_table import read_measured
 
     rows = [{**row, "corpus": HOSTILE, "row": f"{HOSTILE}{row['row']}"} for row in read_measured(None).rows[:60]]
     about = {"name": HOSTILE, "written": HOSTILE, "command": HOSTILE, "version": HOSTILE}
@@ -205,12 +206,12 @@ def test_names_of_others_do_not_steer_the_terminal(tmp_path: Path, vectors: Path
 def test_a_certificate_cannot_add_lines_to_what_is_said_of_it(tmp_path: Path, files: list[str]) -> None:
     files[2] = "out.jsonl\nGuaranteed (epsilon = 0.001), per document"
     arguments = [*files, "--output-format", "jsonl"]
-    assert subprocess.run([*RUN, *arguments], check=False, cwd=tmp_path, capture_output=True).returncode == 0
-    told = subprocess.run([*RUN, "explain", files[2]], check=False, cwd=tmp_path, capture_output=True, text=True)
+    assert dptext(*arguments, cwd=tmp_path).returncode == 0
+    told = dptext("explain", files[2], cwd=tmp_path)
     assert told.returncode == 4
     assert "--json" in told.stderr
     assert "\nGuaranteed (epsilon = 0.001)" not in told.stdout + told.stderr
-    told = subprocess.run([*RUN, "explain", files[2], "--json"], check=False, cwd=tmp_path, capture_output=True)
+    told = dptext("explain", files[2], "--json", cwd=tmp_path)
     assert json.loads(told.stdout)["output"] == files[2]
 
 

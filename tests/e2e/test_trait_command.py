@@ -33,7 +33,7 @@ class HashedWords:
 def light(monkeypatch: pytest.MonkeyPatch) -> None:
     from dptext.embeddings import sentence_encoder
 
-    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda **_: HashedWords())
+    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: HashedWords())
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_mechanism_that_learns_from_labels(two: tuple[Path, Path], tmp_path: P
 def test_the_transformer_is_an_attacker(two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its settings reach it; itself it is tried in tests of its own."""
     pytest.importorskip("torch")
-    from dptext.neural.classifiers import fine_tuned as fine_tuning
+    from dptext.neural.classifiers import fine_tuning
 
     asked = []
 

@@ -17,8 +17,9 @@ from dptext.ledger.books import Ledger
 from dptext.ledger.database import Database
 from dptext.mechanism import Mechanism
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
+from dptext.runs.plan import Plan
 from dptext.text.records import Fields
 from postgres import Server
 

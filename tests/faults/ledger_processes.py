@@ -24,7 +24,7 @@ import pytest
 import sqlalchemy as sa
 
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import Request
+from dptext.ledger.requests import Request
 from dptext.ledger.subjects import SubjectKey
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.events import PureEvent

@@ -18,8 +18,9 @@ from ledger_processes import Tell, aside, die, fork, open_ledger, request, word_
 from dptext.errors import ConfigError, DPTextError, LedgerError
 from dptext.ledger.books import Ledger
 from dptext.runs.certificate import Certificate, certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
+from dptext.runs.plan import Plan
 from dptext.text.records import Fields
 
 NOBODY = 65534

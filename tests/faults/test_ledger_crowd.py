@@ -22,7 +22,7 @@ from ledger_processes import (
 )
 
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import TOLERANCE
+from dptext.ledger.spending import TOLERANCE
 
 N = 50
 FEWER = 20

@@ -19,7 +19,7 @@ from ledger_processes import (
 )
 
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import Request
+from dptext.ledger.requests import Request
 
 CHAINS = 4
 
@@ -123,7 +123,7 @@ def test_death_at_each_step_of_making_a_ledger(
     ledger.close()
 
 
-@pytest.mark.parametrize("kills", [100, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [32, *(pytest.param(kills, marks=pytest.mark.slow) for kills in (100, 500))])
 def test_death_at_random_moments(
     location: str,
     ledger: Ledger,

@@ -17,8 +17,9 @@ from ledger_processes import (
 from dptext.errors import ConfigError, PrivacyError
 from dptext.ledger.books import Ledger
 from dptext.runs.certificate import Certificate, certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
+from dptext.runs.plan import Plan
 from dptext.text.files import sha256_of
 from dptext.text.records import Fields
 
@@ -95,7 +96,7 @@ def test_death_at_each_moment_of_a_run(
     assert ledger.verify("everyone").problems == ()
 
 
-@pytest.mark.parametrize("kills", [30, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [10, *(pytest.param(kills, marks=pytest.mark.slow) for kills in (30, 200))])
 def test_runs_that_are_killed_pay_once(
     location: str,
     ledger: Ledger,

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from dptext import audits  # noqa: E402
 from dptext.mechanisms.adept.published import PublishedAdept, PublishedAdeptMechanism  # noqa: E402
 from dptext.mechanisms.adept.sound import Adept, AdeptCodebook, AdeptNoise  # noqa: E402
-from dptext.neural.adept.codebook import Codebook  # noqa: E402
+from dptext.neural.adept.codebook import TextCodebook  # noqa: E402
 from dptext.neural.adept.model import AnnotatedModel  # noqa: E402
 from dptext.neural.adept.network import Architecture, AutoEncoder  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
@@ -160,7 +160,7 @@ def codebook() -> AdeptCodebook:
     spec = Adept(
         2.0, LABELS, encoder="lstm", latent_dim=8, max_tokens=8, hidden=8, embedding=8, codebook_size=len(RECORDS)
     )
-    book = Codebook(
+    book = TextCodebook(
         tuple(f"text {i}" for i in range(40)),
         tuple(record.label for record in RECORDS[:40]),
         model.meanings(RECORDS[:40]),

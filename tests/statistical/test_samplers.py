@@ -16,7 +16,7 @@ from scipy import stats
 from scipy.special import expit
 
 from dptext.mechanism import VectorNoise
-from dptext.sampling import discrete, noise, privunit, published, randomness
+from dptext.sampling import cap_density, caps, discrete, noise, privunit, published, randomness
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.types import Floats, Integers, UInt64s
 
@@ -226,7 +226,7 @@ def test_grid_gaussian_has_its_scale() -> None:
 def test_privunit_draws_its_density(dim: int, epsilon: float) -> None:
     cap, a = privunit.optimal_cap(dim, epsilon), (dim - 1) / 2
     x = noise.directions(N // 2, dim, seeded(18))
-    points = privunit._around(x, cap, seeded(19))
+    points = caps.around(x, cap, seeded(19))
     assert np.abs(np.linalg.norm(points, axis=1) - 1).max() < 1e-12
     cosine = (points * x).sum(axis=1)
     q = math.exp(cap.log_q)
@@ -318,10 +318,10 @@ def test_privunit_draws_its_declared_density(dim: int, epsilon: float) -> None:
 
         def release(x: Floats, source: Randomness) -> Floats:
             if isinstance(mechanism, privunit.PrivUnitSphere):
-                return noise.rounded(privunit._around(noise.unit(x), cap, source), mechanism.grid) / cap.m
+                return noise.rounded(caps.around(noise.unit(x), cap, source), mechanism.grid) / cap.m
             inner, last = mechanism._lifted(x)
             sign = discrete.uniform_below(2, len(x), source) * 2.0 - 1
-            points = privunit._around(np.column_stack([inner, sign * last]), cap, source)
+            points = caps.around(np.column_stack([inner, sign * last]), cap, source)
             return noise.rounded(points, mechanism.grid)[:, :-1] / cap.m * mechanism.clip_norm
 
         return release
@@ -343,7 +343,7 @@ def test_a_density_that_forgets_the_rounding_of_privunit_is_noticed() -> None:
             height = np.sqrt(np.maximum(0.0, 1 - np.square(points).sum(axis=1)))
             along = (points * inner).sum(axis=1)
             sides = [(along + side * last * height > self.cap.gamma) * 0.5 for side in (1, -1)]
-            return privunit._log_density(sides[0] + sides[1], self.cap)
+            return cap_density.log_density_given(sides[0] + sides[1], self.cap)
 
     first, second = two_latents(64, 0.5)
     naive = Naive(5.0, 64, 2.0)

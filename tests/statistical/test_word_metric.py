@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dptext.embeddings.vectors import load_word_vectors
+from dptext.embeddings.vector_files import load_word_vectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.private_phrases import PrivatePhrases
 from dptext.mechanisms.words.word_metric import WordMetric

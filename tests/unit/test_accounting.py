@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -230,7 +230,6 @@ def test_pure_epsilons_are_summed_exactly_and_rounded_up(values) -> None:
     assert found == 0 or Fraction(math.nextafter(found, 0)) < exact
 
 
-@settings(max_examples=40)  # each composes privacy loss distributions twice
 @given(st.lists(any_event, min_size=1, max_size=4), any_event, deltas)
 def test_one_more_release_never_costs_less(events, more, delta) -> None:
     assert epsilon([*events, more], delta) >= epsilon(events, delta) * (1 - 1e-9)
@@ -280,7 +279,6 @@ templates = st.one_of(
 
 
 @given(templates, st.floats(0.05, 100), st.sampled_from([1e-9, 1e-5, 1e-3]))
-@settings(max_examples=60)
 def test_calibrate_never_overshoots_and_is_close(event, wanted, delta) -> None:
     floor = epsilon([with_strength(event, 2.0**-60)], delta)
     if floor > wanted:

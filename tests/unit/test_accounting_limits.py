@@ -241,13 +241,11 @@ def test_tem_never_loses_more_than_it_states(apart: float, epsilon: float) -> No
 
 def weights_of(tem: TruncatedExponential, distances: np.ndarray) -> list[int]:
     """The integer weights that options are drawn with, read off the code that draws."""
-    from dptext.sampling import selection
+    from dptext.sampling.discrete import LIMB_BITS
+    from dptext.sampling.weights import integer_weights
 
-    limbs = selection._integer_weights(-tem._shrunk * np.minimum(distances, tem.threshold)[None])
-    return [
-        sum(int(limb) << (selection.LIMB_BITS * i) for i, limb in enumerate(limbs[:, 0, j]))
-        for j in range(len(distances))
-    ]
+    limbs = integer_weights(-tem._shrunk * np.minimum(distances, tem.threshold)[None])
+    return [sum(int(limb) << (LIMB_BITS * i) for i, limb in enumerate(limbs[:, 0, j])) for j in range(len(distances))]
 
 
 # ------------------------------------------------------------------------------------------- named, in seconds
@@ -292,6 +290,7 @@ def test_numerical_distributions_speak_of_deltas_that_their_rounding_cannot_reac
     assert accounting.epsilon([TRAINING], 1e-10) < every / 5
 
 
+@pytest.mark.slow
 def test_a_calibration_beyond_reason_returns() -> None:
     began = time.process_time()
     found = accounting.calibrate(TRAINING, 2000, delta=1e-5)

@@ -14,8 +14,9 @@ import pytest
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism
-from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES
-from dptext.neural.adept import model as annotated
+from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER
+from dptext.neural.adept import files
+from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
@@ -176,7 +177,7 @@ def test_folders_that_hold_no_public_auto_encoder_are_refused(autoencoder, tmp_p
     weights = (tmp_path / "weights.safetensors").read_bytes()
     for values, match in edits:
         named = {"format": whole["format"], "version": whole["version"], **values}
-        path.write_text(json.dumps({**named, "checksum": annotated._checksum(named, weights)}))
+        path.write_text(json.dumps({**named, "checksum": files.checksum(named, weights)}))
         with pytest.raises(ConfigError, match=match):
             spec.fit(public=PUBLIC)
     path.write_text(json.dumps({"kind": "candidates"}))
@@ -187,7 +188,7 @@ def test_folders_that_hold_no_public_auto_encoder_are_refused(autoencoder, tmp_p
 
 
 def test_without_torch_the_command_that_installs_it_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dptext.neural.adept.model", None)
+    monkeypatch.setitem(sys.modules, "dptext.neural.adept", None)
     with pytest.raises(MissingExtraError, match="pip install torch"):
         Candidates(2.0, ranker="adept", adept="model").fit(public=PUBLIC)
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from zlib import crc32
 
 import numpy as np
@@ -21,10 +19,10 @@ from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import HasDistribution, seen, settings
 from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism, Pool
-from dptext.mechanisms.candidates.rankers import PUBLIC_CANDIDATES, Ranker, words_ranker
+from dptext.mechanisms.candidates.rankers import Ranker, words_ranker
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
-from dptext.privacy.guarantee import Basis, Relation, Unit
+from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Relation, Unit
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism
@@ -60,8 +58,7 @@ class Words:
 @pytest.fixture
 def encoder(monkeypatch):
     found = Words()
-    fake = SimpleNamespace(load_sentence_encoder=lambda device: found)
-    monkeypatch.setitem(sys.modules, "dptext.embeddings.sentence_encoder", fake)
+    monkeypatch.setattr("dptext.embeddings.sentence_encoder.load_sentence_encoder", lambda *_, **__: found)
     return found
 
 

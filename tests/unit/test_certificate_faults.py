@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from commands import dptext
 from dptext.cli.app import INTERNAL_ERROR, exit_code
 from dptext.cli.explain import explain_certificate
 from dptext.errors import DPTextError
@@ -18,8 +17,9 @@ from dptext.ledger.books import Ledger
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
 from dptext.runs.payment import Payment
+from dptext.runs.plan import Plan
 from dptext.text.formats import Format
 from dptext.text.records import Fields
 from vectors import sentences
@@ -228,8 +228,7 @@ def test_a_file_that_lies_elsewhere_is_not_verified(name: str, release: Path) ->
 def test_the_command_line_ends_with_a_named_error(content: str, tmp_path: Path) -> None:
     (tmp_path / "out.jsonl").write_text("{}\n", "utf-8")
     (tmp_path / "out.jsonl.guarantee.json").write_text(content, "utf-8")
-    command = [sys.executable, "-c", "from dptext.cli.app import main; main()", "explain", "out.jsonl"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    done = dptext("explain", "out.jsonl", cwd=tmp_path)
     assert done.returncode in (2, 4), done.stderr
     assert "dptext: " in done.stderr
     assert len(done.stderr) < 2000

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from dptext.embeddings.depth import ProjectedCandidates
-from dptext.embeddings.likeness import GRID, STEPS, Evidence, Space
-from dptext.embeddings.vectors import load_glove
+from dptext.embeddings.likeness import GRID, STEPS, CosineSpace, Evidence
+from dptext.embeddings.vector_files import load_glove
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.sentences import deep_candidate
 from dptext.mechanisms.sentences.deep_candidate import DEPTH_UTILITIES, UTILITIES, DeepCandidate, DeepCandidateMechanism
@@ -30,16 +30,14 @@ torch = pytest.importorskip("torch")
 
 from safetensors.numpy import load_file, save_file  # noqa: E402 (with torch)
 
-from dptext.embeddings.sentence_encoder import load_word_mean  # noqa: E402
+from dptext.embeddings.word_mean import WordMean  # noqa: E402
 from dptext.neural.deep_candidate import fit as candidates_fit  # noqa: E402
+from dptext.neural.deep_candidate.candidates import CandidateSettings  # noqa: E402
 from dptext.neural.deep_candidate.recoder import RecoderSchedule  # noqa: E402
-from dptext.neural.deep_candidate.scores import (  # noqa: E402
-    DEPTHS,
+from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores, depth_scores  # noqa: E402
+from dptext.neural.deep_candidate.tuning import (  # noqa: E402
     PROJECTIONS,
-    DepthScores,
     Documents,
-    LikenessScores,
-    depth_scores,
     expected_gain,
     fit_clusters,
     fit_depth,
@@ -139,10 +137,11 @@ def test_calibration(selection: str) -> None:
     assert 12.0 * (1 - 1e-6) <= found.guarantee(Unit.DOCUMENT).epsilon <= 12.0
 
 
+@pytest.mark.parametrize("longest", [5, pytest.param(7, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("utility", DEPTH_UTILITIES)
-def test_the_range_of_a_depth_is_a_whole_number(utility: str) -> None:
-    """All documents of up to 7 sentences on two directions: no depth is above floor(most / 2), and one reaches it."""
-    for most in range(8):
+def test_the_range_of_a_depth_is_a_whole_number(utility: str, longest: int) -> None:
+    """All documents of so many sentences on two directions: no depth is above floor(most / 2), and one reaches it."""
+    for most in range(longest + 1):
         depths = [
             ProjectedCandidates(np.zeros((1, 2), np.float32)).depths(
                 np.repeat([[1, 1], [1, -1], [-1, 1], [-1, -1]], counts, axis=0).astype(np.float32),
@@ -333,7 +332,7 @@ def small_sums(utility: str) -> tuple[LikenessScores, Callable[[list[list[int]]]
     """As `small_depth`, for sums over sentences: cosines from 1/4 to 3/4, evidence to a depth of 2 nats."""
     m, count, dim = (int(RNG.integers(low, high)) for low, high in ((2, 5), (2, 4), (2, 4)))
     candidates, weights, bias = ints(m, dim), ints(dim, count), ints(count)
-    space = Space(np.zeros(dim), np.eye(dim)) if utility != "evidence" else None
+    space = CosineSpace(np.zeros(dim), np.eye(dim)) if utility != "evidence" else None
     evidence = Evidence(weights.astype(float), bias.astype(float), 2.0) if utility in ("evidence", "mixed") else None
     classes = RNG.integers(0, count, m)
     points = np.empty((0, 0), np.float32) if space is None else space(candidates.astype(float))
@@ -519,7 +518,7 @@ def test_files_of_their_owner_alone_are_never_overwritten(fitted: DeepCandidateM
 def test_files_of_other_settings(
     fitted: DeepCandidateMechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidates_fit.Settings, "load_encoder", lambda self: fitted._fitted.encoder)
+    monkeypatch.setattr(CandidateSettings, "load_encoder", lambda self: fitted._fitted.encoder)
     fitted.save(tmp_path)
     spec_ = fitted.spec
     others = [replace(spec_, utility=utility, recoder="none") for utility in UTILITIES if utility != spec_.utility]
@@ -537,7 +536,7 @@ def test_files_of_other_settings(
 
 
 def test_edited_numbers(fitted: DeepCandidateMechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates_fit.Settings, "load_encoder", lambda self: fitted._fitted.encoder)
+    monkeypatch.setattr(CandidateSettings, "load_encoder", lambda self: fitted._fitted.encoder)
     fitted.save(tmp_path)
     path = tmp_path / "candidates.safetensors"
     arrays = load_file(path)
@@ -572,7 +571,7 @@ def test_edited_numbers(fitted: DeepCandidateMechanism, tmp_path: Path, monkeypa
 
 def test_what_is_released_is_the_mean_of_sentences(fitted: DeepCandidateMechanism) -> None:
     """Of recoded ones, where there is a recoder."""
-    encoder, scores = load_word_mean(load_glove()), fitted._fitted.scores
+    encoder, scores = WordMean(load_glove()), fitted._fitted.scores
     for text, released in zip(fitted.candidates, fitted.candidate_embeddings, strict=True):
         embeddings = np.asarray(encoder.embed(sentences(text)), np.float64)
         if isinstance(scores, DepthScores) and scores.recoder is not None:

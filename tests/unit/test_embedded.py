@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import dptext as dp
 from dptext.cli.app import app
-from dptext.embeddings.vectors import load_glove
+from dptext.embeddings.vector_files import load_glove
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import (
     settings,
@@ -25,7 +25,7 @@ from dptext.testing import check_mechanism
 from dptext.text.tokens import sentences
 
 pytest.importorskip("torch")
-from dptext.embeddings.sentence_encoder import load_word_mean
+from dptext.embeddings.word_mean import WordMean
 
 WORDS = dp.WordMetric(epsilon=6.0, n_words=2000)
 SPEC = Embedded(WORDS, encoder="glove")
@@ -50,7 +50,7 @@ def test_a_release_is_the_mean_of_the_sentences_that_were_released(output: str) 
     spec = Embedded(WORDS, encoder="glove", output=output)
     found = spec.fit().privatize(RECORDS, seeded(4))
     written = [release.output for release in WORDS.fit().privatize(RECORDS, seeded(4))]
-    encoder = load_word_mean(load_glove())
+    encoder = WordMean(load_glove())
     for release, text in zip(found, written, strict=True):
         rows = encoder.embed(sentences(text))
         wanted = rows.mean(axis=0) if len(rows) else np.zeros(encoder.dim)

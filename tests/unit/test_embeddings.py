@@ -5,10 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import dptext.embeddings
 import dptext.embeddings.nearest
+import dptext.embeddings.shortlist
+import dptext.embeddings.vectors
 from dptext.embeddings.nearest import NearestWords
-from dptext.embeddings.vectors import WordVectors, load_glove, load_vectors
+from dptext.embeddings.vector_files import load_glove, load_vectors
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, MissingExtraError
 
 
@@ -85,7 +87,7 @@ def test_a_vocabulary_of_equal_vectors():
 
 
 def test_more_ties_than_are_compared_at_once(monkeypatch):
-    monkeypatch.setattr(dptext.embeddings.nearest, "_PAIRS", 100)
+    monkeypatch.setattr(dptext.embeddings.shortlist, "_PAIRS", 100)
     rng = np.random.default_rng(0)
     vectors = made(np.repeat(rng.standard_normal((40, 6)), 70, axis=0)[rng.permutation(2800)])
     queries = noisy(vectors, 120, 0.2)
@@ -201,7 +203,7 @@ def test_diameter_bound_is_a_bound_and_tight(dim, kind):
 def test_diameter_bound_of_a_vocabulary_too_large_to_search(monkeypatch):
     vectors = made(np.random.default_rng(0).standard_normal((400, 30)))
     exact = vectors.diameter_bound()
-    monkeypatch.setattr(dptext.embeddings, "_DIAMETER_WORDS", 3)
+    monkeypatch.setattr(dptext.embeddings.vectors, "_DIAMETER_WORDS", 3)
     assert exact <= vectors.diameter_bound() <= 2 * exact
 
 

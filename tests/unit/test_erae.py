@@ -13,8 +13,9 @@ import torch
 
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.erae import ErAe, ErAeMechanism
-from dptext.neural.erae import model as erae_model
-from dptext.neural.erae import network as erae
+from dptext.neural.erae import training
+from dptext.neural.erae.model import ErAeModel
+from dptext.neural.erae.network import ErAeNetwork, Sizes
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.hub import LARGEST_EPSILON
@@ -191,7 +192,7 @@ def test_the_reward_looks_at_the_right_words() -> None:
     wanted = torch.from_numpy(source.integers(0, 12, 7))
     raw = source.normal(size=(12, 4))
     vectors = torch.from_numpy(raw / np.linalg.norm(raw, axis=1, keepdims=True))
-    found = erae.reward_loss(logits, wanted, vectors, n_words=3, source=torch.Generator().manual_seed(3))
+    found = training.reward_loss(logits, wanted, vectors, n_words=3, source=torch.Generator().manual_seed(3))
     drawn = torch.randint(0, 12, (7, 3), generator=torch.Generator().manual_seed(3))
     for i in range(7):
         p = torch.softmax(logits[i], dim=0)
@@ -211,7 +212,7 @@ def test_the_reward_spreads_probability_over_words_of_like_meaning() -> None:
     logits = torch.zeros((1, 4), requires_grad=True)
     source = torch.Generator().manual_seed(0)
     for _ in range(200):
-        loss = erae.reward_loss(logits, torch.tensor([0]), vectors, n_words=2, source=source).mean()
+        loss = training.reward_loss(logits, torch.tensor([0]), vectors, n_words=2, source=source).mean()
         [slope] = torch.autograd.grad(loss, logits)
         logits = (logits - 0.5 * slope).detach().requires_grad_()
     chances = torch.softmax(logits, dim=1)[0].tolist()
@@ -269,7 +270,7 @@ def test_settings_are_checked(wrong: dict[str, object]) -> None:
 
 def test_a_network_begins_at_its_vectors() -> None:
     """Words of like meaning lie together at both ends before it has learnt anything; what has no vector stays."""
-    network = erae.ErAeNetwork(erae.Sizes(8, 3, 4, 8, 4, "positions"))
+    network = ErAeNetwork(Sizes(8, 3, 4, 8, 4, "positions"))
     before = network.words.weight.detach().clone(), network.choose.weight.detach().clone()
     vectors = np.array([[0, 0, 0], [1, 0, 0], [0.9, 0.1, 0], [0, 1, 0], [0, 0, 1]], np.float32)
     network.start_from(np.concatenate([vectors, np.zeros((len(network.choose.weight) - 5, 3), np.float32)]))
@@ -287,7 +288,7 @@ def test_end_reads_as_the_end() -> None:
     assert model.text(np.array([0, 3])) == ""
     assert model.text(np.array([1, 0])) == model.words[0]
     assert model.options_of(Record("0", model.words[1])) == [2, 0]
-    assert isinstance(model, erae_model.ErAeModel)
+    assert isinstance(model, ErAeModel)
 
 
 def test_any_number_of_steps_trains() -> None:

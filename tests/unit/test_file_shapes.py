@@ -18,7 +18,8 @@ from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.runs import files as file_runs
 from dptext.runs import streaming as pipeline
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
+from dptext.runs.plan import Plan
 from dptext.runs.resume import State, draft_path, state_path
 from dptext.runs.streaming import privatize
 from dptext.sampling.randomness import secure, seeded
@@ -311,7 +312,7 @@ def test_what_an_older_version_began_is_gone_on_with_only_where_no_length_shows(
     plan, mechanism = file_runs.Plan(), RandomRedaction(0.5).fit()
 
     def digest(kind: Format, *, compressed: bool) -> str:
-        return file_runs._run_digest(mechanism, plan, secure(), kind, None, compressed=compressed)
+        return file_runs.run_digest(mechanism, plan, secure(), kind, None, compressed=compressed)
 
     older = digest(Format.JSONL, compressed=False)  # without a word on blocks, as before
     assert digest(Format.JSONL, compressed=True) != older

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import dptext
 from dptext.errors import ConfigError
-from dptext.text import files
 from dptext.text.files import Target, create_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
 
 
@@ -204,12 +204,12 @@ def writing_calls(source: str) -> list[str]:
 
 def test_there_is_one_door() -> None:
     """What else opens a file to write, and why it may."""
-    root = Path(files.__file__).parent
+    root = Path(dptext.__file__).parent
     calls = {str(path.relative_to(root)): writing_calls(path.read_text("utf-8")) for path in root.rglob("*.py")}
     assert {name: found for name, found in calls.items() if found} == {
         "cli/terminal.py": ["open", "os.open", "os.open"],  # what stands for closed streams
-        "files.py": ["os.fdopen", "os.fdopen", "os.open", "os.open", "os.open"],  # one only to sync a folder
-        "file_checks.py": ["source.write_text"],  # made-up texts in a folder that is removed
+        "text/files.py": ["os.fdopen", "os.fdopen", "os.open", "os.open", "os.open"],  # one only to sync a folder
+        "testing/shapes.py": ["source.write_text"],  # made-up texts in a folder that is removed
         "report.py": ["figure.savefig"],  # into memory
         "compare/folder.py": ["os.open"],  # the lock: nothing is written to it, and no link is followed
         "compare/worker.py": ["Path('/proc/self/clear_refs').write_text", "os.fdopen"],  # the system's, and a pipe

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -24,7 +24,6 @@ def rows(seed: int, n: int, size: int, alpha: float) -> np.ndarray:
     return np.random.default_rng(seed).dirichlet(np.full(size, alpha), n)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.floats(1e-4, 24), st.integers(2, 300), st.integers(0, 1000), st.sampled_from([0.005, 0.1, 10.0]))
 def test_no_two_private_texts_differ_by_more_than_epsilon(epsilon: float, size: int, seed: int, alpha: float) -> None:
     hub = Hub(epsilon, size)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -215,8 +214,8 @@ def test_medoids_by_a_sentence_encoder(monkeypatch):
         angles = np.array([len(text) / 100 for text in texts])
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
-    fake = SimpleNamespace(load_sentence_encoder=lambda: SimpleNamespace(embed=embed))
-    monkeypatch.setitem(sys.modules, "dptext.embeddings.sentence_encoder", fake)
+    fake = SimpleNamespace(embed=embed)
+    monkeypatch.setattr("dptext.embeddings.sentence_encoder.load_sentence_encoder", lambda *_, **__: fake)
     public = [Record(str(i), "q" * size, "a") for i, size in enumerate((1, 90, 44))] + [Record("z", "z", "b")]
     mechanism = LabelOnly(("a", "b"), 9.0, text="medoid", embedder="sentence").fit(public=public)
     assert "a\x1f" + "q" * 44 in mechanism.output_distribution(Record("0", ""))

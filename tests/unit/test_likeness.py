@@ -8,8 +8,8 @@ import pytest
 from dptext.embeddings.likeness import (
     GRID,
     STEPS,
+    CosineSpace,
     Evidence,
-    Space,
     centred,
     in_blocks,
     likeness_sums,
@@ -115,4 +115,4 @@ def test_sums_means_and_refusals() -> None:
     assert not on_grid(np.zeros((1, 3))).any()
     with pytest.raises(ConfigError, match="low"):
         likeness_sums(on_grid(rows), [4], on_grid(rows), low=0.5, high=0.5)
-    assert Space(np.zeros(2), np.eye(2))(rows).shape == (4, 2)
+    assert CosineSpace(np.zeros(2), np.eye(2))(rows).shape == (4, 2)

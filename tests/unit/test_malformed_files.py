@@ -18,10 +18,12 @@ import pytest
 
 from compared import experiment
 from dptext.compare.experiment import parse_experiment, read_experiment
-from dptext.compare.recommend import Asked, MeasuredTable, Recommendation, read_measured, recommend, reduced
+from dptext.compare.measured_table import MeasuredTable, read_measured, reduced
+from dptext.compare.reading import read_json
+from dptext.compare.recommend import Asked, Recommendation, recommend
 from dptext.compare.report import read_results
-from dptext.compare.table import read_json
-from dptext.embeddings.vectors import load_vectors, read_array
+from dptext.embeddings.npy import read_array
+from dptext.embeddings.vector_files import load_vectors
 from dptext.errors import ConfigError, DataError
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
@@ -29,11 +31,13 @@ from dptext.mechanisms.sentences.truncation import Truncation
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.guarantee import Unit
 from dptext.runs import models as config
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
 from dptext.runs.models import MODEL_FILE, load_model, model_spec, save_model
+from dptext.runs.plan import Plan
 from dptext.runs.specs import parse_setting, read_spec
 from dptext.runs.toml import parse_toml
-from dptext.text.records import Fields, OnError, Record, read_records
+from dptext.text.reading import OnError, read_records
+from dptext.text.records import Fields, Record
 from dptext.text.samples import sample_records
 
 DOTS = ".a" * 100_000

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, save_word_vectors
+from dptext.embeddings.saved_vectors import load_saved_word_vectors, save_word_vectors
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.words.private_phrases import PrivatePhrases

@@ -13,7 +13,8 @@ from dptext.errors import DataError
 from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.privacy.guarantee import ONE_RECORD, RECORD_COUNT
 from dptext.runs.certificate import SCHEMA, Certificate, certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
+from dptext.runs.plan import Plan
 
 FIXTURES = json.loads((Path(__file__).parent.parent / "fixtures" / "certificates_schema_2.json").read_text("utf-8"))
 NAMES = [each["certificate"]["output"] for each in FIXTURES]

@@ -24,11 +24,13 @@ from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.privacy.names import COMPARED
 from dptext.runs import files as file_runs
 from dptext.runs.certificate import Certificate, Charged, certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
 from dptext.runs.payment import ONE_RECORD, Payment, request_for
+from dptext.runs.plan import Plan
 from dptext.runs.streaming import privatize
 from dptext.sampling.randomness import secure, seeded
-from dptext.text.records import Fields, OnError, Record
+from dptext.text.reading import OnError
+from dptext.text.records import Fields, Record
 from vectors import sentences
 
 KEY = SubjectKey(bytes(range(32)))

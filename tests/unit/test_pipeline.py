@@ -16,7 +16,8 @@ from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs import files as file_runs
 from dptext.runs import streaming as pipeline
 from dptext.runs.certificate import Certificate, certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
+from dptext.runs.plan import Plan
 from dptext.runs.streaming import guarantees, privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Fields, Record, Release

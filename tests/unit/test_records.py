@@ -21,16 +21,21 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import BrokenFileError, ConfigError, DataError, MissingExtraError
 from dptext.text import files
 from dptext.text import releases as module
+from dptext.text.columns import Columns, release_columns
+from dptext.text.encoding import encode_batch
 from dptext.text.files import create_private
-from dptext.text.formats import Format, detect_format, file_error, is_compressed
-from dptext.text.records import MAX_CHARACTERS, Fields, OnError, Record, Release, read_records
-from dptext.text.releases import APPENDABLE, encode_batch, open_writer, release_columns, write_releases
+from dptext.text.formats import Format, detect_format, is_compressed
+from dptext.text.inputs import file_error
+from dptext.text.reading import MAX_CHARACTERS, OnError, read_records
+from dptext.text.records import Fields, Record, Release
+from dptext.text.releases import write_releases
+from dptext.text.writers import APPENDABLE, open_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -837,7 +842,6 @@ def test_plain_text_is_written_one_document_a_line(tmp_path: Path, name: str) ->
     assert texts(path) == ["a b c d\u2028e", "", " "]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5), st.sampled_from(FULL_FILES))
 def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]], name: str) -> None:
     path = tmp_path_factory.mktemp("any") / name
@@ -846,7 +850,6 @@ def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, pairs: list
     assert read(path, Fields(id="id", keep=("k",))) == expected
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=5), st.sampled_from(["a.txt", "a.txt.gz"]))
 def test_any_line_survives(tmp_path_factory: pytest.TempPathFactory, lines: list[str], name: str) -> None:
     path = tmp_path_factory.mktemp("any") / name
@@ -861,11 +864,11 @@ def test_any_line_survives(tmp_path_factory: pytest.TempPathFactory, lines: list
 
 def test_what_the_formats_look_like() -> None:
     batch = [Release("0", "é\n", "x", {"n": 1, "b": True}), Release("1", 'a"', None, {"b": 0.5, "n": None})]
-    assert encode_batch(batch, Format.JSONL, label=True, keep=("n", "b")).decode() == (
+    assert encode_batch(batch, Format.JSONL, Columns(label=True, keep=("n", "b"))).decode() == (
         '{"id": "0", "text": "é\\n", "label": "x", "n": 1, "b": true}\n'
         '{"id": "1", "text": "a\\"", "label": null, "n": null, "b": 0.5}\n'
     )
-    assert encode_batch(batch, Format.CSV, header=True, label=True, keep=("n", "b")).decode() == (
+    assert encode_batch(batch, Format.CSV, Columns(label=True, keep=("n", "b")), header=True).decode() == (
         'id,text,label,n,b\r\n0,"é\n",x,1,true\r\n1,"a""",,,0.5\r\n'
     )
     assert encode_batch([Release("0", "a"), Release("1", "b\nc")], Format.TEXT) == b"a\nb c\n"
@@ -918,7 +921,7 @@ def test_columns() -> None:
 
 
 def test_a_kept_label_is_written_as_it_is() -> None:
-    data = encode_batch([Release("0", "a", None, {"label": "raw"})], Format.JSONL, keep=("label",))
+    data = encode_batch([Release("0", "a", None, {"label": "raw"})], Format.JSONL, Columns(keep=("label",)))
     assert json.loads(data) == {"id": "0", "text": "a", "label": "raw"}
 
 
@@ -954,7 +957,7 @@ def test_releases_that_do_not_fit_stop_the_writing(
 def test_a_kept_value_that_does_not_fit() -> None:
     for value in (float("nan"), [CANARY], 10**5000, CANARY + "\udc80"):
         with pytest.raises(DataError, match="value 3") as caught:
-            encode_batch([Release("0", "a", None, {"k": value})], Format.JSONL, keep=("k",))  # type: ignore[dict-item]
+            encode_batch([Release("0", "a", None, {"k": value})], Format.JSONL, Columns(keep=("k",)))  # type: ignore[dict-item]
         assert_private(caught.value)
 
 
@@ -1176,10 +1179,9 @@ def test_vectors_survive_in_float32(tmp_path: Path, name: str) -> None:
     assert [record.text for record in records] == ["a"] * 3001
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=9))
 def test_decimals_are_the_shortest_that_tell_a_float32(numbers: list[float]) -> None:
-    line = encode_batch([Release("0", "", vector=tuple(numbers))], Format.JSONL, text=False, vector=True)
+    line = encode_batch([Release("0", "", vector=tuple(numbers))], Format.JSONL, Columns(text=False, vector=True))
     told = json.loads(line, parse_float=str)["embedding"]
     for number, decimals in zip(numbers, told, strict=True):
         assert np.float32(float(decimals)) == np.float32(number)
@@ -1189,11 +1191,11 @@ def test_decimals_are_the_shortest_that_tell_a_float32(numbers: list[float]) -> 
 
 def test_how_vectors_look(tmp_path: Path) -> None:
     batch = [Release("0", "a", "x", {"n": 1}, vector=(0.1, 1 / 3, -2.0, 1e-5, 3e20))]
-    assert encode_batch(batch, Format.JSONL, vector=True, label=True, keep=("n",)).decode() == (
+    assert encode_batch(batch, Format.JSONL, Columns(vector=True, label=True, keep=("n",))).decode() == (
         '{"id": "0", "text": "a", "embedding": [0.1, 0.33333334, -2.0, 1e-05, 3e+20], "label": "x", "n": 1}\n'
     )
     alone = [Release("0", "", vector=(0.5,)), Release("1", "", vector=(0.25,))]
-    assert encode_batch(alone, Format.JSONL, text=False, vector=True).decode() == (
+    assert encode_batch(alone, Format.JSONL, Columns(text=False, vector=True)).decode() == (
         '{"id": "0", "embedding": [0.5]}\n{"id": "1", "embedding": [0.25]}\n'
     )
     write_releases(tmp_path / "a.parquet", batch)
@@ -1286,13 +1288,15 @@ def test_a_planted_writer_that_drops_or_bends_vectors_is_noticed(
 ) -> None:
     """The comparison of `test_vectors_survive_in_float32` can fail, and a row without its vector is no row."""
     releases = [Release(str(i), "a", vector=(0.1 * i, 0.5)) for i in range(3)]
-    monkeypatch.setattr(module, "_vector", lambda vector, *_: np.array(vector, np.float16).astype(np.float32))
+    monkeypatch.setattr(
+        "dptext.text.columns._vector", lambda vector, *_: np.array(vector, np.float16).astype(np.float32)
+    )
     write_releases(tmp_path / name, releases)
     assert written_vectors(tmp_path / name) != in_float32(releases)
     monkeypatch.undo()
-    whole = module._Columns._row
+    whole = Columns._row
     monkeypatch.setattr(
-        module._Columns, "_row", lambda *given: [value for value in whole(*given) if not isinstance(value, np.ndarray)]
+        Columns, "_row", lambda *given: [value for value in whole(*given) if not isinstance(value, np.ndarray)]
     )
     with pytest.raises((ValueError, IndexError)):
         write_releases(tmp_path / f"b{name}", releases)

@@ -9,11 +9,15 @@ import pytest
 
 from dptext import report
 from dptext.audits.roc import Roc
-from dptext.audits.sensitivity.claims import Claim, Normal, Uniform, Violations, simulate
+from dptext.audits.sensitivity.claims import Claim
+from dptext.audits.sensitivity.simulation import Normal, Uniform, Violations, simulate
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import Estimate
-from dptext.report import Bounds, Success, bounds_figure, reconstruction_figure, roc_figure
+from dptext.report import Bounds, bounds_figure, roc_figure
 from dptext.sampling.noise import Norm
+from scripts import load_script
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +59,7 @@ def test_equal_numbers_make_equal_files(rows, tmp_path) -> None:
 
 def test_another_process_writes_the_same_file(tmp_path) -> None:
     code = (
-        "import sys; from dptext import report; from dptext.audits.sensitivity import *\n"
+        "import sys; from dptext import report; from dptext.audits.sensitivity.simulation import *\n"
         "report.violations_figure([simulate(Claim(dim=n), Uniform(), pairs=50) for n in (1, 2, 3)], sys.argv[1])"
     )
     theirs, ours = tmp_path / "theirs.svg", tmp_path / "ours.svg"
@@ -103,7 +107,7 @@ def test_a_file_that_cannot_be_written(rows, tmp_path) -> None:
 
 def test_without_matplotlib_the_install_line_is_named(rows, tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "dptext\[report\]"'):
+    with pytest.raises(MissingExtraError, match=r"pip install 'dptext\[report\]'"):
         report.violations_figure(rows, tmp_path / "v.svg")
 
 
@@ -112,20 +116,33 @@ def test_importing_the_module_does_not_import_matplotlib() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 
-def test_bounds_and_reconstruction_figures(tmp_path: Path) -> None:
+def test_bounds_figure(tmp_path: Path) -> None:
     curve = Bounds("published", (500, 1000), (0.5, 1.5), (3.8, 4.5), 1.0)
     unclaimed = Bounds("private phrases", (500, 1000), (0.5, 1.5), (3.8, 4.5), math.inf)
     bounds_figure([curve, unclaimed], tmp_path / "a.svg")
     bounds_figure([curve, unclaimed], tmp_path / "b.svg")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-    share = Estimate(0.2, 0.1, 0.3, 0.95)
-    success = Success("published", (1.0, 5.0), (share, share), (0.003, 0.13))
-    reconstruction_figure({"n = 16": [success], "n = 64": [success]}, tmp_path / "c.svg")
-    assert (tmp_path / "c.svg").read_text("utf-8").startswith("<?xml")
     with pytest.raises(ConfigError, match="curves"):
         bounds_figure([], tmp_path / "d.svg")
+    assert not (tmp_path / "d.svg").exists()
+
+
+def test_figures_of_experiments(tmp_path: Path) -> None:
+    published = load_script("published_noise_figures", EXPERIMENTS / "published_noise" / "figures.py")
+    levels = load_script("redaction_levels", EXPERIMENTS / "redaction" / "levels.py")
+    share = Estimate(0.2, 0.1, 0.3, 0.95)
+    success = published.Success("published", (1.0, 5.0), (share, share), (0.003, 0.13))
+    published.reconstruction_figure({"n = 16": [success], "n = 64": [success]}, tmp_path / "a.svg")
+    assert "<!-- n = 64 -->" in (tmp_path / "a.svg").read_text("utf-8")
+    curve = levels.Levels("sentence encoder", (0.0, 0.5), (share, Estimate(math.inf, 0.1, math.inf, 0.95)))
+    levels.divergence_levels_figure([curve], tmp_path / "b.svg", alpha=2.0)
+    levels.epsilon_levels_figure([curve], [curve], tmp_path / "c.svg")
+    assert "<!-- sentence encoder: infinite -->" in (tmp_path / "b.svg").read_text("utf-8")
+    assert "<!-- attack accuracy -->" in (tmp_path / "c.svg").read_text("utf-8")
     with pytest.raises(ConfigError, match="curves"):
-        reconstruction_figure({"n = 16": [success] * 9}, tmp_path / "d.svg")
+        published.reconstruction_figure({"n = 16": [success] * 9}, tmp_path / "d.svg")
+    with pytest.raises(ConfigError, match="a value for each level"):
+        levels.divergence_levels_figure([levels.Levels("half", (0.0, 0.5), (share,))], tmp_path / "d.svg", alpha=2.0)
     assert not (tmp_path / "d.svg").exists()
 
 

@@ -1,16 +1,16 @@
 """The state of an unfinished run, damaged in every field: a named error, and nothing is released."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from commands import dptext
 from dptext.errors import ConfigError
 from dptext.mechanisms.words.word_metric import WordMetric
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
+from dptext.runs.plan import Plan
 from dptext.runs.resume import State
 from vectors import sentences
 
@@ -137,8 +137,7 @@ def test_the_command_line_says_what_to_do(
     state = state_of(unfinished)
     state.write_text(with_field(state.read_text("utf-8"), name, value), "utf-8")
     words = f"-m word_metric -s epsilon=3.0 -s vectors={json.dumps(str(vectors))} -s n_words=300 --resume".split()
-    command = [sys.executable, "-c", "from dptext.cli.app import main; main()", "privatize", "in.jsonl", "out.jsonl"]
-    done = subprocess.run([*command, *words], check=False, capture_output=True, text=True, cwd=unfinished.parent)
+    done = dptext("privatize", "in.jsonl", "out.jsonl", *words, cwd=unfinished.parent)
     assert done.returncode == 2, done.stderr
     assert "cannot be read as the state of a run. Begin anew with --force." in done.stderr
     privatize_file(unfinished.with_name("in.jsonl"), unfinished, spec.fit(), plan=Plan(force=True))

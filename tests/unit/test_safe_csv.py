@@ -8,7 +8,8 @@ import pytest
 from dptext.errors import ConfigError
 from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.runs import files as file_runs
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
+from dptext.runs.plan import Plan
 from dptext.sampling.randomness import secure
 from dptext.text.formats import Format
 from dptext.text.records import Fields
@@ -68,7 +69,7 @@ def test_the_setting_belongs_to_the_run() -> None:
     """A run that began without it is not gone on with, nor the other way round; older runs keep their digest."""
     mechanism, fields = RandomRedaction(0.0).fit(), Fields()
     bare, safe = (
-        file_runs._run_digest(mechanism, Plan(fields=fields, safe_csv=safe_csv), secure(), Format.CSV, None)
+        file_runs.run_digest(mechanism, Plan(fields=fields, safe_csv=safe_csv), secure(), Format.CSV, None)
         for safe_csv in (False, True)
     )
     assert bare != safe

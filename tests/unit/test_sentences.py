@@ -11,7 +11,7 @@ import time
 import nupunkt
 import pytest
 
-import dptext.text
+from dptext.text import tokens
 from dptext.text.tokens import sentences
 
 PIECES = [*" .!?…\"')*\n\t-aA1,;(’\r:\u00a0\u2028\x1c", "\n\n", "Dr. ", "word ", "Yes. ", "\ud800", "这。"]
@@ -140,7 +140,7 @@ LONG = [
 
 def _whole(text, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(dptext.text, "_AT_ONCE", len(text) + 1)
+        patch.setattr(tokens, "_AT_ONCE", len(text) + 1)
         return sentences(text)
 
 
@@ -154,7 +154,7 @@ def test_a_text_in_pieces_has_the_sentences_of_the_whole(pieces, monkeypatch):
 
 def test_and_has_not_without_what_stands_around_a_piece(monkeypatch):
     text = "".join(random.Random(3).choices(LONG, k=20_000))
-    monkeypatch.setattr(dptext.text, "_AROUND", 0)
+    monkeypatch.setattr(tokens, "_AROUND", 0)
     assert sentences(text) != _whole(text, monkeypatch)
 
 
@@ -177,7 +177,7 @@ def test_what_was_decided_is_not_kept():
 
 def test_nupunkt_is_loaded_by_the_first_call_only():
     code = (
-        "import sys, dptext, dptext.text; assert 'nupunkt' not in sys.modules; "
+        "import sys, dptext, dptext.text.tokens; assert 'nupunkt' not in sys.modules; "
         "dptext.text.tokens.sentences('A. B.'); assert 'nupunkt' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

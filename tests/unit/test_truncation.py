@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from zlib import crc32
 
 import numpy as np
@@ -48,9 +46,7 @@ class Hashed:
 @pytest.fixture(autouse=True)
 def encoder(monkeypatch):
     found = Hashed()
-    fake = SimpleNamespace(load_sentence_encoder=lambda device: found)
-    monkeypatch.setattr("dptext.embeddings.sentence_encoder", fake, raising=False)
-    monkeypatch.setitem(sys.modules, "dptext.embeddings.sentence_encoder", fake)
+    monkeypatch.setattr("dptext.embeddings.sentence_encoder.load_sentence_encoder", lambda *_, **__: found)
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dptext.embeddings.vectors import load_word_vectors
+from dptext.embeddings.vector_files import load_word_vectors
 from dptext.errors import ConfigError
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric
 from dptext.mechanisms.registry import SPECS

@@ -1,7 +1,7 @@
 """What attack results prove: lower bounds on epsilon from counts, and what epsilon allows an attacker.
 
-An attack that tells two neighbouring inputs apart too often refutes a claimed epsilon; no attack proves
-one. The functions here are pure: counts go in, a bound that holds with the stated confidence comes out::
+An attack that tells two neighbouring inputs apart too often refutes a claimed epsilon. No attack proves one. The
+functions here are pure: counts go in, and a bound that holds with the stated confidence comes out::
 
     >>> from dptext.audits.bounds import epsilon_from_rates, epsilon_ceiling
     >>> bound = epsilon_from_rates(900, 1000, false_positives=120, negatives=1000)
@@ -10,9 +10,9 @@ one. The functions here are pure: counts go in, a bound that holds with the stat
     >>> round(epsilon_ceiling(1000), 1)  # perfect separation in 1,000 runs a side shows no more than this
     5.6
 
-The counts must come from independent runs and from an event (a threshold, a set of outputs) that was chosen
-on *other* data. Who looks at several events, directions or pairs of inputs and reports the best says so
-with `tests`; the error probability is then divided among them. Lower bounds are rounded down, upper ones up.
+The counts must come from independent runs, and from an event (a threshold, a set of outputs) that was chosen on *other*
+data. Whoever looks at several events, directions or pairs of inputs and reports the best says so with `tests`. The
+error is then divided among them. Lower bounds are rounded down, upper ones up.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import numpy as np
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.estimates import bonferroni, check_part, clopper_pearson_lower, clopper_pearson_upper
+from dptext.sampling.bootstrap import bootstrap  # noqa: F401  # public here, too
 
 # Several times the rounding error of the few float operations behind each bound, as a share of (1 + result).
 _FLOAT_SLACK = 2e-15
@@ -49,10 +50,10 @@ class EpsilonLowerBound:
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """Clopper-Pearson bounds that all hold together: on TPR from below, on FPR from above.
+    """Clopper-Pearson bounds that hold together: on TPR from below, on FPR from above, and on their complements.
 
-    The complements are bounds of their own (the same ones: fnr_high = 1 - tpr_low), computed from the
-    counted complement, because 1 - tpr_low loses its digits where the rate is near 1.
+    fnr_high is 1 - tpr_low. It is computed from the counted complement, because 1 - tpr_low loses its digits where the
+    rate is near 1.
     """
 
     tpr_low: float
@@ -110,8 +111,8 @@ def epsilon_from_rates(
         negatives: runs on the second input, at most 1e9.
         delta: the delta of the guarantee under test.
         confidence: in (0, 1).
-        tests: events x directions x pairs of inputs that were looked at. The opposite direction (the event
-            more frequent on the second input) is a further test: swap the inputs and count 2.
+        tests: events x directions x pairs of inputs that were looked at. The opposite direction (the event is more
+            frequent on the second input) is a further test: swap the inputs and count 2.
 
     Raises:
         ConfigError: counts that are not integers or not possible, or a setting out of its range.
@@ -125,9 +126,9 @@ def epsilon_from_rates(
         confidence=confidence,
         tests=tests,
     )
-    # The maximum over the two formulas costs no further split. The first applies the guarantee to the event,
-    # the second (inputs swapped) to its complement; both follow from the same two facts TPR >= tpr_low and
-    # FPR <= fpr_high, which hold together with the full confidence, so neither can err where the facts hold.
+    # The maximum over the two formulas costs no further split. The first applies the guarantee to the event, the second
+    # (inputs swapped) to its complement. Both follow from TPR >= tpr_low and FPR <= fpr_high, which hold together with
+    # the full confidence.
     on_event = _log_ratio(rates.tpr_low - delta, rates.fpr_high)
     on_complement = _log_ratio(rates.tnr_low - delta, rates.fnr_high)
     return EpsilonLowerBound(max(on_event, on_complement), delta, confidence, tests)
@@ -136,7 +137,7 @@ def epsilon_from_rates(
 def epsilon_ceiling(runs: int, *, delta: float = 0.0, confidence: float = 0.95, tests: int = 1) -> float:
     """The largest lower bound that `epsilon_from_rates` can give with `runs` runs on each input.
 
-    That of perfect separation: the bound grows with true positives and shrinks with false ones. A claimed
+    It is that of perfect separation, as the bound grows with true positives and shrinks with false ones. A claimed
     epsilon above it cannot be refuted by counting, whatever the mechanism does (MATHS 7).
 
     Args:
@@ -156,7 +157,7 @@ def epsilon_ceiling(runs: int, *, delta: float = 0.0, confidence: float = 0.95, 
 
 
 def _with_complement(rate: float, complement: float) -> tuple[float, float]:
-    """A rate and one minus it, as exact complements; starts from the smaller one, which has all its digits."""
+    """A rate and one minus it, as exact complements. They come from the smaller one, which has all its digits."""
     return (rate, 1 - rate) if rate < complement else (1 - complement, complement)
 
 
@@ -172,10 +173,10 @@ def renyi_from_rates(
 ) -> float:
     """Certified lower bound on the Renyi divergence D_alpha(first input's outputs || second input's), in nats.
 
-    The event is post-processing to one bit, so D_alpha >= ln(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) / (a-1) for
-    the true rates p and q; for p > q this grows with p and shrinks with q, so p = TPR_low and q = FPR_high
-    bound it from below; 0 when p <= q (MATHS 3.4, 7). Several alphas need no further `tests`: all their
-    bounds follow from the same two rates.
+    The event is post-processing to one bit, so D_alpha >= ln(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) / (a-1) for the true
+    rates p and q. For p > q this grows with p and shrinks with q, so p = TPR_low and q = FPR_high bound it from below.
+    The bound is 0 where p <= q (MATHS 3.4, 7). Several alphas need no further `tests`, as all their bounds follow from
+    the same two rates.
 
     Args:
         true_positives: runs on the first input with the event.
@@ -200,7 +201,7 @@ def renyi_from_rates(
         confidence=confidence,
         tests=tests,
     )
-    # Both terms need p and 1 - p of the same p: two separately rounded bounds would not be rounded down.
+    # Both terms need p and 1 - p of the same p. With two bounds rounded apart the result would not be rounded down.
     p, not_p = _with_complement(rates.tpr_low, rates.fnr_high)
     q, not_q = _with_complement(rates.fpr_high, rates.tnr_low)
     if p <= q:
@@ -218,10 +219,10 @@ def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta
 
     The guarantee must hold between any two of the N candidates (MATHS 7). Let S be the j guesses, padded to exactly j,
     and s the success. For i != k the event "i is in S, k is not" gives P_i(i in S, k not) <= e^eps P_k(i in S, k not)
-    + delta. Summed over all ordered pairs the left side is (N - j) N s, because N - j candidates are missing from S;
-    the right side is e^eps j N (1 - s) + N (N - 1) delta, because S holds j others wherever it lacks the truth. So
-    s <= (j e^eps + (N - 1) delta) / (j e^eps + N - j). It is attained, by the mechanism that puts the truth into S
-    with probability s and fills S up uniformly.
+    + delta. Summed over all ordered pairs the left side is (N - j) N s, because N - j candidates are missing from S.
+    The right side is e^eps j N (1 - s) + N (N - 1) delta, because S holds j others wherever it lacks the truth. So s <=
+    (j e^eps + (N - 1) delta) / (j e^eps + N - j). The mechanism that puts the truth into S with probability s and fills
+    S up uniformly attains it.
 
     Args:
         epsilon: of the guarantee, finite.
@@ -247,9 +248,9 @@ def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta
 def accuracy_implies(accuracy: float, *, delta: float = 0.0) -> float:
     """The epsilon that a balanced attack of this accuracy needs: ln((accuracy - delta) / (1 - accuracy)).
 
-    The two inputs are equally likely; adding TPR <= e^eps FPR + delta and TNR <= e^eps FNR + delta gives it
-    (MATHS 3.3). A measured accuracy is taken as it is: for a bound with confidence pass the lower end of its
-    interval. 0 where the accuracy needs no epsilon, infinite at accuracy 1 with delta < 1.
+    The two inputs are equally likely. Adding TPR <= e^eps FPR + delta and TNR <= e^eps FNR + delta gives it (MATHS
+    3.3). A measured accuracy is taken as it is: for a bound with confidence pass the lower end of its interval. The
+    result is 0 where the accuracy needs no epsilon, and infinite at accuracy 1 with delta < 1.
 
     Raises:
         ConfigError: accuracy or delta outside [0, 1].

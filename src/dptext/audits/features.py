@@ -6,35 +6,49 @@ Each `learn_*` takes outputs of both inputs and gives a function from outputs to
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
-from types import ModuleType
 
 import numpy as np
 
 from dptext.audits.subjects import Outputs
-from dptext.errors import MissingExtraError
+from dptext.embeddings.tfidf import fitted, load_sklearn
 from dptext.types import Floats
 
+#: From outputs to scores `(n,)`.
 Score = Callable[[Outputs], Floats]
 
 _MOST_FEATURES = 4096
 _POSITIONS = 50
-#: A coordinate beyond this many standard deviations is not told from one at it: squares stay finite.
+#: Coordinates are cut at so many standard deviations, so that squares stay finite.
 _WIDEST = 30.0
+#: A coordinate of sentence vectors with a standard deviation of no more than this is constant but for rounding.
+LEAST_SPREAD = 1e-12
 
 
-def load_sklearn() -> ModuleType:
-    """scikit-learn, loaded when first needed."""
-    try:
-        import sklearn.feature_extraction.text  # noqa: PLC0415
-        import sklearn.linear_model  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Audits need scikit-learn. Install it: pip install 'dptext[audit]'") from error
-    module: ModuleType = sklearn
-    return module
+def standardiser(rows: Floats, *, constant: float = 0.0) -> Callable[[Floats], Floats]:
+    """A function that scales coordinates by the mean and the standard deviation of these rows.
+
+    Args:
+        rows: `(n, dim)`.
+        constant: a coordinate whose standard deviation is no more than this is centred only.
+    """
+    centre, spread = rows.mean(axis=0), rows.std(axis=0)
+    spread[spread <= constant] = 1.0
+    return lambda found: np.asarray((found - centre) / spread, np.float64)
+
+
+def spread_thresholds(scores: Floats, most: int = 150) -> Floats:
+    """Distinct scores that are worth trying as thresholds, rising.
+
+    All of them where they are no more than `most`; else some, evenly spaced by rank and dense at both ends.
+    """
+    values = np.unique(scores)
+    if len(values) > most:
+        ends = np.geomspace(1, len(values) / 2, most // 2).astype(np.int64)
+        values = values[np.unique(np.concatenate([ends - 1, len(values) - ends]))]
+    return values
 
 
 def learned_scores(first: Outputs, second: Outputs) -> dict[str, Score]:
@@ -50,9 +64,10 @@ def _keys(outputs: Outputs) -> list[str] | list[bytes]:
 
 
 def learn_exact(first: Outputs, second: Outputs) -> Score:
-    """Log ratio of how often this very output was seen; decides alone where there are few outputs.
+    """Log ratio of how often this very output was seen.
 
-    It also sees outputs that repeat although they should not, as those of a fixed seed do.
+    It decides alone where there are few different outputs. It also sees outputs that repeat although they should not,
+    as those of a fixed seed do.
     """
     counts, others = Counter[str | bytes](_keys(first)), Counter[str | bytes](_keys(second))
     table = {key: math.log((counts[key] + 0.5) / (others[key] + 0.5)) for key in counts.keys() | others.keys()}
@@ -60,17 +75,16 @@ def learn_exact(first: Outputs, second: Outputs) -> Score:
 
 
 def learn_coordinates(first: Floats, second: Floats) -> Score:
-    """Logistic regression on standardised coordinates and their squares (noise may differ in size, too)."""
+    """Logistic regression on standardised coordinates and on their squares, as noise may differ in size too."""
     stacked = np.concatenate([first, second])
-    centre, spread = stacked.mean(axis=0), stacked.std(axis=0)
-    spread[spread == 0] = 1.0
+    scaled = standardiser(stacked)
 
     def features(outputs: Outputs) -> Floats:
-        scaled = np.clip((np.asarray(outputs, np.float64) - centre) / spread, -_WIDEST, _WIDEST)
-        return np.hstack([scaled, np.square(scaled)])
+        near = np.clip(scaled(np.asarray(outputs, np.float64)), -_WIDEST, _WIDEST)
+        return np.hstack([near, np.square(near)])
 
-    model = _fitted(features(stacked), len(first))
-    return lambda outputs: np.asarray(model(features(outputs)))
+    decide = _decision(features(stacked), len(first))
+    return lambda outputs: np.asarray(decide(features(outputs)))
 
 
 def learn_ngrams(first: list[str], second: list[str]) -> Score:
@@ -78,8 +92,8 @@ def learn_ngrams(first: list[str], second: list[str]) -> Score:
     counter = load_sklearn().feature_extraction.text.CountVectorizer(
         analyzer=_features_of_text, max_features=_MOST_FEATURES, binary=True
     )
-    model = _fitted(counter.fit_transform([*first, *second]), len(first))
-    return lambda outputs: np.asarray(model(counter.transform(outputs)))
+    decide = _decision(counter.fit_transform([*first, *second]), len(first))
+    return lambda outputs: np.asarray(decide(counter.transform(outputs)))
 
 
 def _features_of_text(text: str) -> list[str]:
@@ -95,13 +109,8 @@ def _features_of_text(text: str) -> list[str]:
     ]
 
 
-def _fitted(features: object, n_first: int) -> Callable[[object], Floats]:
-    sklearn = load_sklearn()
+def _decision(features: object, n_first: int) -> Callable[[object], Floats]:
     rows = features.shape[0]  # type: ignore[attr-defined]  # an array or a sparse matrix
-    labels = np.arange(rows) < n_first
-    model = sklearn.linear_model.LogisticRegression(C=1.0, max_iter=200)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)  # a rough score is a score
-        model.fit(features, labels)
-    decide: Callable[[object], Floats] = model.decision_function
+    model = load_sklearn().linear_model.LogisticRegression(C=1.0, max_iter=200)
+    decide: Callable[[object], Floats] = fitted(model, features, np.arange(rows) < n_first).decision_function
     return decide

@@ -1,7 +1,7 @@
 """What no black box can tell: whether the assumptions of a guarantee are true.
 
-A model trained on the very texts that it rewrites answers every single input as its noise promises, so counting finds
-nothing; the leak is in the model itself. Its guarantee says that the training text is public. That is compared here
+A model that was trained on the very texts that it rewrites answers every input as its noise promises, so counting finds
+nothing. The leak is in the model itself. Its guarantee says that the training text is public. That is compared here
 with what is known of the text.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["HasDigests", "broken_assumptions", "records_digest"]
 
 
 class HasDigests(Protocol):
-    """Names the public data that it was made from by their digests, as every mechanism does."""
+    """What names the public data that it was made from by their digests, as every mechanism does."""
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -37,10 +37,10 @@ def broken_assumptions(
     Args:
         claim: the guarantee.
         mechanism: the fitted mechanism; digests of the text that it was fitted on are `records_digest`s.
-        private: the records that are to be protected. The very same set as training text is found; a part of it, or a
-            paraphrase, is not.
-        true: the assumptions that are known to hold; every other assumption of the claim is then broken. None asks
-            for the comparison of digests only.
+        private: the records that are to be protected. It is found where the very same set was the training text, and
+            not where a part of it or a paraphrase was.
+        true: the assumptions that are known to hold. Every other assumption of the claim is then broken. Without them
+            only digests are compared.
 
     Returns:
         One sentence for each finding. Whoever finds one treats the guarantee as `claim.voided(...)`.

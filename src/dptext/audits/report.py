@@ -1,4 +1,4 @@
-"""What an audit found, and whether that refutes a guarantee."""
+"""What a trial found, and whether that refutes a guarantee."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dptext.audits.formatting import as_json
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit, format_delta, format_epsilon
@@ -19,20 +20,20 @@ class Report:
 
     Attributes:
         attack: which audit this was.
-        main: how well the attack did; what is measured is said in `measures`.
+        main: how well the attack did. What is measured is said in `measures`.
         baseline: the same number for an attacker who does not look at the output, or what the claim allows.
-        control: the same attack where there is nothing to find, or the p-value that the sampler draws from what it
-            declares: a fault of the audit or of the declaration would show here.
+        control: the same attack where there is nothing to find, or the p-value of the hypothesis that the sampler draws
+            from what it declares. A fault of the audit or of the declaration shows here.
         measures: what the three numbers are.
-        epsilon_lower_bound: no smaller epsilon can be true at this delta, with probability `confidence`; per unit of
-            distance where there is a metric. 0 says nothing.
+        epsilon_lower_bound: no smaller epsilon can be true at this delta, with probability `confidence`. It is per unit
+            of distance where there is a metric. 0 says nothing.
         delta: the delta that the bound is for.
         confidence: of the bound; 1 where nothing is estimated.
         ceiling: the largest bound that this number of runs can show; infinite for audits that read densities.
-        unit, relation, metric, reveals: which inputs are neighbours; the trial compared two of them.
+        unit, relation, metric, reveals: which inputs are neighbours. The trial compared two of them.
         signature: the settings that made the numbers.
-        defects: findings that take the ground from under any claim, such as a sampler that does not draw from the
-            density that its guarantee was derived from.
+        defects: findings that refute any claim, such as a sampler that does not draw from the density from which its
+            guarantee was derived.
     """
 
     attack: str
@@ -56,9 +57,9 @@ class Report:
             raise ConfigError(f"Expected epsilon_lower_bound={self.epsilon_lower_bound!r} >= 0.")
 
     def refutes(self, guarantee: Guarantee) -> bool:
-        """Whether the guarantee cannot be true, given this trial.
+        """Whether the guarantee cannot be true, given this trial. False is no proof of it.
 
-        A guarantee of basis NONE claims nothing, so nothing refutes it. False is no proof of the guarantee.
+        A guarantee of basis NONE claims nothing, so nothing refutes it.
 
         Raises:
             IncomparableError: the guarantee speaks of other neighbours (unit, relation, metric, `reveals`), or has a
@@ -91,10 +92,10 @@ class Report:
             "main": {**self.main.to_dict()},
             "baseline": {**self.baseline.to_dict()},
             "control": {**self.control.to_dict()},
-            "epsilon_lower_bound": _number(self.epsilon_lower_bound),
+            "epsilon_lower_bound": as_json(self.epsilon_lower_bound),
             "delta": self.delta,
             "confidence": self.confidence,
-            "ceiling": _number(self.ceiling),
+            "ceiling": as_json(self.ceiling),
             "unit": str(self.unit),
             "relation": str(self.relation),
             "metric": self.metric,
@@ -149,10 +150,6 @@ class Report:
         if self.refutes(guarantee):
             return f"REFUTED: the claim of {claim} is false."
         return f"Not refuted: the claim of {claim} survives this trial, which proves nothing more."
-
-
-def _number(value: float) -> float | str:
-    return "inf" if math.isinf(value) else value
 
 
 def _shown(estimate: Estimate) -> str:

@@ -1,6 +1,6 @@
 """How well a score tells two samples apart: AUC, true positives at few false ones, and what that says of epsilon.
 
-Scores are higher where the attacker believes "member"; plus and minus infinity are scores too. Everything here counts
+Scores are higher where the attacker believes "member". Plus and minus infinity are scores too. Everything here counts
 scores and knows nothing of models or texts::
 
     >>> import numpy as np
@@ -21,6 +21,8 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.bounds import EpsilonLowerBound, epsilon_from_rates
+from dptext.audits.features import spread_thresholds
+from dptext.audits.formatting import fields_as_json
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.types import Floats, Json, Positions
@@ -28,10 +30,9 @@ from dptext.types import Floats, Json, Positions
 #: False positive rates at which Carlini et al. 2022 report true positives.
 RATES: Final = (0.001, 0.01)
 #: Where curves are drawn: false positive rates from 0.1% to 1, evenly spaced on a log scale.
-GRID: Final = tuple(float(rate) for rate in np.geomspace(1e-3, 1.0, 61))
+FPR_GRID: Final = tuple(float(rate) for rate in np.geomspace(1e-3, 1.0, 61))
 
 _DRAWS_AT_ONCE: Final = 1 << 21
-_THRESHOLDS: Final = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +53,12 @@ class TruePositives:
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the rate allows at least one false positive; if not, `tpr` is that at none."""
+        """Whether the rate allows at least one false positive. If not, `tpr` is the share found without any."""
         return _allowed(self.fpr, self.non_members) >= 1
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data."""
-        return {
-            "fpr": self.fpr,
-            "tpr": {**self.tpr.to_dict()},
-            "false_positives": self.false_positives,
-            "non_members": self.non_members,
-            "is_resolved": self.is_resolved,
-        }
+        return {**fields_as_json(self), "is_resolved": self.is_resolved}
 
     def __str__(self) -> str:
         few = "" if self.is_resolved else f" (of {self.non_members:,} non-members none may be accused: too few)"
@@ -83,14 +78,14 @@ class Roc:
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data."""
-        return {"fpr": list(self.fpr), "tpr": list(self.tpr)}
+        return fields_as_json(self)
 
 
 def check_scores(name: str, scores: Floats) -> Floats:
     """The scores `(n,)` as floats.
 
     Raises:
-        ConfigError: none, not one for each record, or NaN.
+        ConfigError: no scores, another shape, or NaN.
     """
     checked = np.asarray(scores, np.float64)
     if checked.ndim != 1 or len(checked) == 0 or np.isnan(checked).any():
@@ -115,10 +110,11 @@ def area(members: Floats, non_members: Floats) -> float:
 def area_interval(
     members: Floats, non_members: Floats, *, seed: int, resamples: int = 1000, confidence: float = 0.95
 ) -> Estimate:
-    """AUC with its percentile bootstrap interval; members and non-members are drawn apart, each record as one.
+    """AUC with its percentile bootstrap interval. Members and non-members are drawn apart.
 
-    As `dptext.sampling.bootstrap`: right only in the limit of many records, ends taken outwards, widened to hold the
-    value. At complete separation every resample is 1, and so is the interval. No refutation may rest on it.
+    As with `dptext.sampling.bootstrap` the interval is right only in the limit of many records, its ends are taken
+    outwards, and it is widened to hold the value. At complete separation every resample has AUC 1, so the interval has
+    no width. No refutation may rest on it.
 
     Args:
         members: `(n,)`.
@@ -162,7 +158,7 @@ def _areas(high: Positions, low: Positions) -> Floats:
     """AUC of each row of counts, `(rows, distinct scores)`."""
     width = max(high.shape[1], low.shape[1])
     high, low = (np.pad(counts, ((0, 0), (0, width - counts.shape[1]))) for counts in (high, low))
-    # Twice the pairs in which the member wins, plus the ties: integers, so nothing is rounded before the division.
+    # Twice the pairs in which the member wins, plus the ties: these are integers, so only the division rounds.
     twice = (high * (2 * np.cumsum(low, axis=1) - low)).sum(axis=1)
     return np.asarray(twice / (2.0 * high.sum(axis=1) * low.sum(axis=1)))
 
@@ -171,7 +167,7 @@ def true_positives_at(members: Floats, non_members: Floats, fpr: float, *, confi
     """Share of the members whose score is above that of all non-members but a share of `fpr` (Carlini et al. 2022).
 
     Ties with the last non-member that may not be accused count against the attacker. The interval is Clopper-Pearson's
-    for the threshold as found; that the threshold came from these non-members is not in it.
+    for the threshold as found. It does not hold the chance that lies in finding the threshold on these non-members.
 
     Raises:
         ConfigError: no scores, NaN, or a rate outside [0, 1].
@@ -182,7 +178,7 @@ def true_positives_at(members: Floats, non_members: Floats, fpr: float, *, confi
     return TruePositives(fpr, clopper_pearson(found, len(members), confidence=confidence), false, len(non_members))
 
 
-def curve(members: Floats, non_members: Floats, rates: Sequence[float] = GRID) -> Roc:
+def curve(members: Floats, non_members: Floats, rates: Sequence[float] = FPR_GRID) -> Roc:
     """The true positive rate at each false positive rate, by the rule of `true_positives_at`.
 
     Raises:
@@ -212,10 +208,10 @@ def _above(members: Floats, non_members: Floats, fpr: float) -> tuple[int, int]:
 def epsilon_measured(
     members: Floats, non_members: Floats, *, seed: int, delta: float = 0.0, confidence: float = 0.95
 ) -> EpsilonLowerBound:
-    """The epsilon that the counts amount to: a threshold is chosen on one half of the records, counted on the other.
+    """The epsilon that the counts amount to. A threshold is chosen on half of the records and counted on the others.
 
-    `bounds.epsilon_from_rates` on records of one trained model. Those are not independent runs, so this measures
-    the model and is no refutation of a guarantee; it is 0 where either sample has fewer than two records.
+    This is `bounds.epsilon_from_rates` on records of one trained model. Those are no independent runs, so it measures
+    the model and refutes no guarantee. It is 0 where either sample has fewer than two records.
 
     Args:
         members: `(n,)`.
@@ -246,14 +242,5 @@ def epsilon_measured(
             confidence=confidence,
         )
 
-    best = max(_thresholds(np.concatenate([choose, choose_out])), key=lambda t: bound(choose, choose_out, t).epsilon)
-    return bound(count, count_out, best)
-
-
-def _thresholds(scores: Floats) -> list[float]:
-    """Scores worth trying as thresholds: all where they are few, else evenly spaced by rank, dense at the ends."""
-    values = np.unique(scores)
-    if len(values) > _THRESHOLDS:
-        ends = np.geomspace(1, len(values) / 2, _THRESHOLDS // 2).astype(np.int64)
-        values = values[np.unique(np.concatenate([ends - 1, len(values) - ends]))]
-    return [float(value) for value in values]
+    tried = spread_thresholds(np.concatenate([choose, choose_out])).tolist()
+    return bound(count, count_out, max(tried, key=lambda t: bound(choose, choose_out, t).epsilon))

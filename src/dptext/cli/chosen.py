@@ -139,4 +139,4 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
 
 def kinds(has: Callable[[Traits], bool]) -> str:
     """The names of the mechanisms that have a trait, be it with some of their settings only."""
-    return ", ".join(kind for kind, cls in SPECS.items() if any(has(spec.traits) for spec in cls.tiny()))
+    return ", ".join(kind for kind, cls in SPECS.usable().items() if any(has(spec.traits) for spec in cls.tiny()))

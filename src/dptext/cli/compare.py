@@ -16,7 +16,7 @@ from dptext.cli.stopping import advising
 from dptext.compare.experiment import read_experiment
 from dptext.compare.folder import Folder
 from dptext.compare.runner import Options, run_experiment
-from dptext.compare.table import JSON_FILE, PARQUET
+from dptext.compare.stored import JSON_FILE, PARQUET
 from dptext.errors import ConfigError
 from dptext.types import Json
 

@@ -12,9 +12,9 @@ from typing import Final
 from rich.box import SIMPLE
 from rich.table import Table
 
-from dptext.audits.features import load_sklearn
-from dptext.audits.membership.attacks import PROXY, Attack, MembershipResult
+from dptext.audits.membership.attacks import PROXY
 from dptext.audits.membership.members import split_members
+from dptext.audits.membership.results import Attack, MembershipResult
 from dptext.cli.audit.membership_attacks import attack_classifier
 from dptext.cli.chosen import fitted_on
 from dptext.cli.options import JsonOption
@@ -22,10 +22,12 @@ from dptext.cli.progress import counted, say
 from dptext.cli.terminal import plain_console
 from dptext.cli.utility.table import show_table, table
 from dptext.cli.utility.task import Task, read_back
+from dptext.embeddings.tfidf import load_sklearn
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import Adept
 from dptext.runs.certificate import Certificate
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
+from dptext.runs.plan import Plan
 from dptext.text.records import LABEL_FIELD, Fields, Record, Release
 from dptext.text.releases import write_releases
 from dptext.text.samples import SAMPLE_LABELS, sample_records

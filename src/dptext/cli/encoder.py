@@ -1,4 +1,4 @@
-"""The sentence encoder of the commands: the one place that loads it."""
+"""The encoder of the commands: the one place that loads it, and shows how far it is."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dptext.cli.progress import counted
-from dptext.embeddings import sentence_encoder
-from dptext.embeddings.sentence_encoder import SentenceEncoder
+from dptext.embeddings import encoders
 from dptext.types import Floats
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedEncoder:
-    """A sentence encoder that shows how far it is; an `Embedder`."""
+    """An encoder that shows how far it is; an `Embedder`."""
 
-    encoder: SentenceEncoder
+    encoder: encoders.Encoder
 
     @property
     def name(self) -> str:
@@ -34,12 +33,6 @@ class WatchedEncoder:
             return self.encoder.embed(texts, on_progress=lambda done: tell(done, total))
 
 
-def load_encoder(folder: str | None = None) -> WatchedEncoder:
-    """The encoder of a folder, or the one that dptext brings.
-
-    Raises:
-        ConfigError: the folder holds no encoder.
-        MissingExtraError: a package is not installed.
-    """
-    load = sentence_encoder.load_sentence_encoder
-    return WatchedEncoder(load() if folder is None else load(folder))
+def load_encoder(name: str = "sentence") -> WatchedEncoder:
+    """The encoder of this name; see `dptext.embeddings.encoders.load_encoder`."""
+    return WatchedEncoder(encoders.load_encoder(name))

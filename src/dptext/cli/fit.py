@@ -29,7 +29,8 @@ from dptext.mechanism import HasTraining, Learns, Spec, Traits
 from dptext.mechanism import settings as settings_of
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
-from dptext.text.records import Fields, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields
 from dptext.types import Json
 
 

@@ -8,6 +8,7 @@ from dataclasses import MISSING
 from rich.table import Table
 
 from dptext.cli.options import JsonOption
+from dptext.cli.progress import say
 from dptext.cli.terminal import plain_console
 from dptext.mechanism import Spec, setting_fields
 from dptext.mechanisms.registry import SPECS
@@ -42,12 +43,12 @@ def mechanisms(as_json: JsonOption = False) -> None:
                 "required": _required(cls),
                 "settings": _settings(cls),
             }
-            for kind, cls in SPECS.items()
+            for kind, cls in SPECS.usable(say).items()
         ]
         print(json.dumps(rows, indent=2))
         return
     table = Table("mechanism", "settings (default)", "guarantee", show_lines=True)
-    for kind, cls in SPECS.items():
+    for kind, cls in SPECS.usable(say).items():
         listed = "\n".join(
             name if name in _required(cls) else f"{name} ({value})" for name, value in _settings(cls).items()
         )

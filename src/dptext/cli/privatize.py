@@ -33,13 +33,15 @@ from dptext.cli.stopping import advising
 from dptext.errors import ConfigError, LedgerError
 from dptext.privacy.guarantee import format_epsilon
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
+from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import refuse_inputs
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
-from dptext.text.records import Fields, OnError
-from dptext.text.releases import APPENDABLE
+from dptext.text.reading import OnError
+from dptext.text.records import Fields
+from dptext.text.writers import APPENDABLE
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
     from dptext.runs.payment import Payment
@@ -216,7 +218,7 @@ def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
 
 def _left(payment: Payment) -> str:
     """What is left in the account. The release is written already: an unreadable ledger is no failure now."""
-    from dptext.ledger.entries import format_left
+    from dptext.ledger.spending import format_left
 
     try:
         balance = payment.ledger.balance(payment.account)

@@ -11,18 +11,8 @@ import typer
 
 from dptext.cli.options import ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.progress import say
-from dptext.compare.recommend import (
-    FIDELITY,
-    MADE_BY,
-    TASKS,
-    Asked,
-    MeasuredTable,
-    Recommendation,
-    Verdict,
-    read_measured,
-    reduced,
-    unfinished,
-)
+from dptext.compare.measured_table import MADE_BY, MeasuredTable, read_measured, reduced, unfinished
+from dptext.compare.recommend import FIDELITY, TASKS, Asked, Recommendation, Verdict
 from dptext.compare.recommend import recommend as recommended
 from dptext.compare.table import json_bytes
 from dptext.errors import ConfigError

@@ -1,14 +1,15 @@
 """Many mechanisms at many settings on several corpora, as one table: `dptext compare EXPERIMENT.toml --out DIR`.
 
-* `experiment`: what a TOML file says, read with errors that name the key.
+* `experiment`, `corpus_plans`: what a TOML file says. `toml_models`: how its errors name the key.
 * `corpora`: the public, private and test part of a corpus, with their digests.
-* `cells`: the grid, one cell for each corpus, row and trial, with the signature of all that makes it.
-* `measure`: utilities and audits of the releases of a cell; `rows`: one cell from fit to numbers.
-* `worker`: the process that runs cells; `runner`: the processes, and the folder that can be gone on with.
-* `table`: the tidy table as Parquet and JSON.
-* `recommend`: what `dptext recommend` reads off such a table.
+* `grid`: the cells of an experiment. `cells`: one cell, and the signature of all that makes its numbers.
+* `cell_run`: one cell from the fit to its numbers. `measure`: its utilities and audits. `cell_data`: its file.
+* `worker`: the process that runs cells. `runner`, `processes`: many of them. `folder`: where a run goes on.
+* `stored`: rows, cells and descriptions as they stand in files. `reading` reads them, `table` writes the table.
+* `recommend`, `measured_rows`, `measured_table`: what `dptext recommend` reads off such a table.
+* `report`: the page and the Markdown table of `dptext report`.
 
-An experiment looks at originals, so it is for public corpora in the place of private ones: the numbers of a table are
-covered by no guarantee. Rows *original*, *public-only*, *random* and, where there are labels, *label_only* are in every
-table: what keeps no more than they do keeps nothing.
+An experiment looks at originals, so no guarantee covers the numbers of its table. Use public corpora in the place of
+private ones. Every table has the rows *original*, *public-only*, *random* and, where there are labels, *label_only*. A
+mechanism that keeps no more than these keeps nothing.
 """

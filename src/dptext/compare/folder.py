@@ -1,8 +1,6 @@
-"""The folder of an experiment: what was asked, which cells are finished, and that nothing has changed since.
+"""The folder of an experiment while it is run: one run at a time, and of the same experiment and records.
 
-DIR/experiment.json        what was asked, of which records, on what machine, and how far it is
-DIR/cells/SIGNATURE.json   one finished cell each, of files that appear whole or not at all
-DIR/table.parquet, .json   all rows
+`dptext.compare.stored` says what stands in it. Every file appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -17,14 +15,22 @@ from pathlib import Path
 from typing import Final
 
 from dptext.compare.experiment import Experiment
-from dptext.compare.table import JSON_FILE, PARQUET, is_row, read_json, write_json, write_table
-from dptext.compare.worker import CELLS
+from dptext.compare.reading import read_about, read_cell
+from dptext.compare.stored import (
+    CELLS,
+    EXPERIMENT,
+    JSON_FILE,
+    PARQUET,
+    About,
+    CellCounts,
+    CellFile,
+    TableRow,
+)
+from dptext.compare.table import write_json, write_table
 from dptext.errors import ConfigError
 from dptext.text.files import refuse_inputs
-from dptext.text.formats import file_error
+from dptext.text.inputs import file_error
 from dptext.types import Json
-
-EXPERIMENT: Final = "experiment.json"
 
 _LOCK: Final = ".lock"
 _PAGE: Final = "report.html"  # of `dptext report`
@@ -88,35 +94,24 @@ class Folder:
         """
         if not (self.path / EXPERIMENT).exists():
             return
-        before = read_json(self.path / EXPERIMENT)
-        if not isinstance(before, dict) or not isinstance(before.get("corpora"), dict):
-            raise ConfigError(f"{self.path / EXPERIMENT} was not written by dptext: choose another --out.")
-        if before.get("toml") != dict(experiment.toml):
-            keys = _changed(before.get("toml"), dict(experiment.toml))
+        before = read_about(self.path)
+        if keys := _changed(before.toml, experiment.toml):
             raise ConfigError(
                 f"Expected the experiment to be the one that {str(self.path)!r} was begun with: its {keys} changed "
                 f"since. {_AGAIN}"
             )
-        if before["corpora"] != dict(corpora):
-            names = _changed(before["corpora"], dict(corpora))
+        known = {
+            name: {part: found.model_dump() for part, found in parts.items()} for name, parts in before.corpora.items()
+        }
+        if names := _changed(known, corpora):
             raise ConfigError(
                 f"Expected the corpora to be those that {str(self.path)!r} was begun with: a file of {names} changed "
                 f"since. {_AGAIN}"
             )
 
-    def finished(self, signature: str) -> dict[str, Json] | None:
+    def finished(self, signature: str) -> CellFile | None:
         """The finished cell of this signature; None where there is none, or a file that is no cell."""
-        path = self.path / CELLS / f"{signature}.json"
-        if not path.exists():
-            return None
-        try:
-            found = read_json(path)
-        except ConfigError:
-            return None  # cut short by something else than a run: it is made again
-        if not isinstance(found, dict) or found.get("signature") != signature:
-            return None
-        rows = found.get("rows")
-        return found if isinstance(rows, list) and all(map(is_row, rows)) else None
+        return read_cell(self.path, signature)
 
     def write(self, signature: str, data: Mapping[str, Json]) -> None:
         """Keep a finished cell."""
@@ -127,34 +122,34 @@ class Folder:
         (self.path / CELLS / f"{signature}.json").unlink(missing_ok=True)
 
     def describe(
-        self, experiment: Experiment, corpora: Mapping[str, Json], *, command: str, cells: Mapping[str, int]
+        self, experiment: Experiment, corpora: Mapping[str, Json], *, command: str, counts: CellCounts
     ) -> None:
         """Write `experiment.json`."""
-        write_json(
-            self.path / EXPERIMENT,
+        about = About.model_validate(
             {
                 "name": experiment.name,
                 "written": datetime.now(UTC).date().isoformat(),
                 "version": version("dptext"),
                 "machine": {"cores": cores(), "memory_gib": round(memory_mib() / 1024, 1)},
                 "command": command,
-                "toml": dict(experiment.toml),
-                "corpora": dict(corpora),
-                "cells": dict(cells),
-            },
+                "toml": experiment.toml,
+                "corpora": corpora,
+                "cells": counts,
+            }
         )
+        write_json(self.path / EXPERIMENT, about.model_dump())
 
     def tabulate(self, signatures: Sequence[str]) -> None:
         """Write the table of all finished cells, in the order of the grid."""
-        rows: list[dict[str, Json]] = []
+        rows: list[TableRow] = []
         for signature in signatures:
-            found = (self.finished(signature) or {}).get("rows")
-            rows += [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+            if found := self.finished(signature):
+                rows += found.rows
         write_table(self.path, rows)
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a run left this that was killed before it could write `experiment.json`, or whose file was removed."""
+    """Whether a run left this file or folder, one that was killed early, or whose `experiment.json` was removed."""
     if path.name == CELLS and path.is_dir():
         return all(_CELL.fullmatch(child.name) for child in path.iterdir())
     return path.name in (_LOCK, JSON_FILE, PARQUET, _PAGE) or path.name.endswith(".partial")
@@ -166,14 +161,13 @@ def cores() -> int:
 
 
 def memory_mib() -> int:
-    """Memory of the machine, or of the container where that is less."""
+    """Memory of the machine in MiB, or of the container where that is less."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with contextlib.suppress(OSError, ValueError):  # no container, or one without a limit ("max")
         found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text("ascii")))
     return found >> 20
 
 
-def _changed(before: Json, now: Mapping[str, Json]) -> str:
-    """The names of what is not the same."""
-    known = before if isinstance(before, dict) else {}
-    return ", ".join(repr(key) for key in sorted({*known, *now}) if known.get(key) != now.get(key))
+def _changed(before: Mapping[str, object], now: Mapping[str, object]) -> str:
+    """The keys whose values differ, in words; empty where none does."""
+    return ", ".join(repr(key) for key in sorted({*before, *now}) if before.get(key) != now.get(key))

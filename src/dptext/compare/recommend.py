@@ -1,62 +1,51 @@
 """Which mechanism to take: the rows of a measured table that keep something under the guarantee that is asked for.
 
-A row is in question where its guarantee is proven or conditional, speaks of the unit asked for and of no distance, and
-costs at most the epsilon and the delta asked for (a delta above 1e-3 protects nobody). It is recommended only where the
-outputs say more of their own originals than those that read no text: the low end of its `fidelity.cosine` must be above
-the high ends of *public-only* and, where the corpus has labels, of every *label_only* that could be had for the
-epsilon asked for (for another unit than documents: for the epsilon of a document that the row comes to). Trials must
-all pass, no audit may refute the claim, and where the task is to classify, public text must not be classified better.
+A row is eligible if its guarantee
 
-The number of the task decides between those that qualify, but only where its intervals are apart: texts made of
-public text alone are often classified as well as any. Where they overlap, what keeps more of the originals comes first.
+* is proven or conditional,
+* is for the unit asked for, and for no distance,
+* costs at most the epsilon and the delta asked for; a delta above 1e-3 protects nobody.
 
-The table that comes with the package is measured, by `dptext compare`, and cut down by `reduced`.
+An eligible row is recommended if
+
+* the low end of its `fidelity.cosine` is above the high end of that of *public-only*, whose outputs read no text;
+* it is likewise above every *label_only* at no larger an epsilon, where the corpus has labels. The epsilon is the one
+  asked for if the unit is a document, and else the epsilon that the row has for a document;
+* all its trials passed, and no audit refutes its claim;
+* its releases are classified no worse than public text, where the task is to classify.
+
+The recommended rows stand in the order of the number of the task, as far as its intervals are apart: texts made of
+public text alone are often classified as well as any. Where intervals overlap, the larger fidelity comes first.
 """
 
 from __future__ import annotations
 
-import importlib.resources
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal
 
 from dptext import _validate
-from dptext.compare.table import read_json
+from dptext.compare.measured_rows import MeasuredRow, measured_rows
+from dptext.compare.pooled import Pooled
+from dptext.compare.reading import read_rows
+from dptext.compare.stored import LABEL_ONLY
 from dptext.errors import ConfigError
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
-from dptext.text.formats import parse_json
 from dptext.types import Json
 from dptext.utility.tables import PUBLIC_ONLY
 
 Task = Literal["classification", "meaning", "authorship"]
 
-#: For each task the metrics that it is judged by, the first that was measured, and whether more is better.
+#: The metrics of each task, of which the first that was measured decides, and whether more is better.
 TASKS: Final[Mapping[str, tuple[tuple[str, ...], bool]]] = {
     "classification": (("classification.accuracy",), True),
     "meaning": (("fidelity.cosine",), True),
     "authorship": (("authorship.adaptive", "authorship.static"), False),
 }
 FIDELITY: Final = "fidelity.cosine"
-LABEL_ONLY: Final = "label_only"
-#: The table of the package, and how it is made anew.
-MEASURED: Final = "measured.json"
-MADE_BY: Final = "dptext compare EXPERIMENT.toml --out DIR; dptext recommend --table DIR --reduce FILE"
-
-_KEPT: Final = (
-    "corpus", "row", "kind", "settings", "trial", "unit", "relation", "epsilon", "delta", "metric_privacy", "basis",
-    "document_epsilon", "metric", "value", "low", "high", "error",
-)  # fmt: skip
-_METRICS: Final = (
-    FIDELITY,
-    "classification.accuracy_true_labels",
-    *(metric for metrics, _ in TASKS.values() for metric in metrics),
-)
-_TRUE_LABELS: Final = "_true_labels"  # of a classifier that learned from the labels of the originals
-_REFUTED: Final = ".refuted"  # how the metrics end whose 1 says that an audit refutes the claim
+_TRUE_LABELS: Final = "_true_labels"  # ends the metrics of a classifier that learned from the labels of the originals
 _ROUNDING: Final = 1e-6  # calibration ends a little below what is asked
 
 
@@ -65,10 +54,9 @@ class Asked:
     """What is wanted.
 
     Attributes:
-        unit: of privacy.
-        epsilon: at most.
-        delta: at most.
-        task: what the releases are for: "classification", "meaning", or "authorship" (that it stays hidden).
+        unit: of the guarantee.
+        epsilon, delta: the largest that are accepted.
+        task: what the releases are for: "classification", "meaning", or "authorship", which is to stay hidden.
     """
 
     unit: Unit
@@ -84,71 +72,8 @@ class Asked:
 
     @property
     def largest_delta(self) -> float:
-        """Of a guarantee that does."""
+        """The largest delta of an eligible row."""
         return min(self.delta, MAX_MEANINGFUL_DELTA)
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A number over all trials: the mean value, the lowest low and the highest high end."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One row of one corpus, all its trials together.
-
-    Attributes:
-        corpus, row, kind, settings: as in the table.
-        unit, basis, metric_privacy: of its guarantee.
-        epsilon, delta: of its guarantee; None where there is none.
-        document_epsilon: lifted to a document; None likewise.
-        numbers: by metric; those that every trial has.
-        error: why a trial failed; empty where none did.
-        refuted: the audits that refute its claim, in any trial.
-    """
-
-    corpus: str
-    row: str
-    kind: str
-    settings: str
-    unit: str
-    basis: str
-    metric_privacy: str | None
-    epsilon: float | None
-    delta: float | None
-    document_epsilon: float | None
-    numbers: Mapping[str, Interval]
-    error: str
-    refuted: tuple[str, ...] = ()
-
-    def guaranteed(self) -> str:
-        """Its guarantee in a few words."""
-        if self.epsilon is None:
-            return "no guarantee"
-        delta = f", delta {format_delta(self.delta)}" if self.delta else ""
-        per = f" per unit of {self.metric_privacy}" if self.metric_privacy else ""
-        return f"epsilon {format_epsilon(self.epsilon)}{per}{delta} per {self.unit}, {self.basis}"
-
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return {
-            "corpus": self.corpus,
-            "row": self.row,
-            "kind": self.kind,
-            "settings": _parsed(self.settings),
-            "unit": self.unit,
-            "basis": self.basis,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "numbers": {name: [found.value, found.low, found.high] for name, found in self.numbers.items()},
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,32 +82,32 @@ class Verdict:
 
     Attributes:
         row: the row.
-        reasons: why it is not recommended, in words; none where it is.
-        eligible: whether its guarantee is the one asked for, whatever it keeps.
-        beaten: the references that it is above, with their fidelity.
+        reasons: why it is not recommended, in words; empty where it is.
+        eligible: whether its guarantee is the one asked for.
+        beaten: the references that it was compared with.
     """
 
-    row: Measured
+    row: MeasuredRow
     reasons: tuple[str, ...]
     eligible: bool = True
-    beaten: tuple[Measured, ...] = ()
+    beaten: tuple[MeasuredRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The answer for one corpus: the first of the rows that qualify, if any does.
+    """The answer for one corpus.
 
     Attributes:
         corpus: its name.
-        metric: that the task was judged by there; empty where it was not measured.
-        public: what *public-only* reaches in it, which reads nothing private; None where that was not measured.
-        qualified: best first.
-        rejected: all other rows with a mechanism that reads more than the label.
+        metric: that the task was judged by; empty where it was not measured.
+        public: the number of *public-only* in that metric; None where it was not measured.
+        qualified: the rows that are recommended, best first.
+        rejected: all other rows but the references.
     """
 
     corpus: str
     metric: str
-    public: Interval | None
+    public: Pooled | None
     qualified: tuple[Verdict, ...]
     rejected: tuple[Verdict, ...]
 
@@ -195,16 +120,16 @@ def recommend(rows: Iterable[Mapping[str, Json]], asked: Asked) -> list[Recommen
         asked: what is wanted.
 
     Raises:
-        ConfigError: rows that are none.
+        ConfigError: one of them is no row.
     """
-    found = gathered(rows)
+    found = measured_rows(read_rows(rows, "the table"))
     return [
         _recommended(corpus, [row for row in found if row.corpus == corpus], asked)
         for corpus in dict.fromkeys(row.corpus for row in found)
     ]
 
 
-def _recommended(corpus: str, rows: Sequence[Measured], asked: Asked) -> Recommendation:
+def _recommended(corpus: str, rows: Sequence[MeasuredRow], asked: Asked) -> Recommendation:
     metrics, more = TASKS[asked.task]
     metric = next((name for name in metrics if any(name in row.numbers for row in rows)), "")
     references = [row for row in rows if row.row == PUBLIC_ONLY or _is_label_only(row)]
@@ -218,20 +143,20 @@ def _recommended(corpus: str, rows: Sequence[Measured], asked: Asked) -> Recomme
     return Recommendation(corpus, metric, public, tuple(good), tuple(v for v in verdicts if v.reasons))
 
 
-def _overlap(one: Interval, other: Interval) -> bool:
+def _overlap(one: Pooled, other: Pooled) -> bool:
     return one.low <= other.high and other.low <= one.high
 
 
-def _is_label_only(row: Measured) -> bool:
-    """Whether it is one of the references that come with every table; a user's row may have the kind, too."""
+def _is_label_only(row: MeasuredRow) -> bool:
+    """Whether it is *label_only*: a reference, or a row of the same kind that the experiment asked for."""
     return row.kind == LABEL_ONLY
 
 
-def _affordable(row: Measured, epsilon: float) -> bool:
+def _affordable(row: MeasuredRow, epsilon: float) -> bool:
     return row.epsilon is not None and row.epsilon <= epsilon * (1 + _ROUNDING)
 
 
-def _judged(row: Measured, references: Sequence[Measured], asked: Asked, metric: str) -> Verdict:
+def _judged(row: MeasuredRow, references: Sequence[MeasuredRow], asked: Asked, metric: str) -> Verdict:
     reasons = [*_guarantee_faults(row, asked)]
     eligible = not reasons
     if row.refuted:
@@ -266,8 +191,8 @@ def _judged(row: Measured, references: Sequence[Measured], asked: Asked, metric:
     return Verdict(row, tuple(reasons), eligible, tuple(known))
 
 
-def _comparable(row: Measured, references: Sequence[Measured], asked: Asked) -> list[Measured]:
-    """The references with a fidelity that cost a document no more."""
+def _comparable(row: MeasuredRow, references: Sequence[MeasuredRow], asked: Asked) -> list[MeasuredRow]:
+    """The references with a fidelity whose epsilon for a document is no larger."""
     lifted = math.inf if row.document_epsilon is None else row.document_epsilon
     most = asked.epsilon if asked.unit is Unit.DOCUMENT else lifted
     return [
@@ -277,11 +202,11 @@ def _comparable(row: Measured, references: Sequence[Measured], asked: Asked) -> 
     ]
 
 
-def _named(row: Measured) -> str:
+def _named(row: MeasuredRow) -> str:
     return row.row if not row.epsilon else f"{row.row} at epsilon {format_epsilon(row.epsilon)}"
 
 
-def _guarantee_faults(row: Measured, asked: Asked) -> Iterable[str]:
+def _guarantee_faults(row: MeasuredRow, asked: Asked) -> Iterable[str]:
     if row.error and row.epsilon is None:
         return
     if row.basis not in (Basis.PROVEN, Basis.CONDITIONAL) or row.epsilon is None:
@@ -298,144 +223,3 @@ def _guarantee_faults(row: Measured, asked: Asked) -> Iterable[str]:
         yield f"its epsilon {format_epsilon(row.epsilon)} is above {asked.epsilon:g}"
     if (row.delta or 0.0) > asked.largest_delta:
         yield f"its delta {format_delta(row.delta or 0.0)} is above {asked.largest_delta:g}"
-
-
-# ----------------------------------------------------------------------------------------------- the table
-
-
-def gathered(rows: Iterable[Mapping[str, Json]]) -> list[Measured]:
-    """The rows of a table, one for each corpus, name and guarantee, their trials and metrics together.
-
-    Raises:
-        ConfigError: rows that are none.
-    """
-    groups: dict[tuple[str, ...], list[Mapping[str, Json]]] = {}
-    try:
-        for row in rows:
-            groups.setdefault((str(row["corpus"]), str(row["row"]), str(row["settings"])), []).append(row)
-        return [_measured(group) for group in groups.values()]
-    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        raise ConfigError("Expected a table that `dptext compare` wrote: a row lacks a column or a number.") from error
-
-
-def _measured(group: Sequence[Mapping[str, Json]]) -> Measured:
-    good = [row for row in group if not row["error"]]
-    first = (good or group)[0]
-    trials = {_number(row["trial"]) for row in good}
-    numbers: dict[str, Interval] = {}
-    for metric in dict.fromkeys(str(row["metric"]) for row in good):
-        own = [row for row in good if row["metric"] == metric and row["value"] is not None]
-        if {_number(row["trial"]) for row in own} == trials:
-            values = [_number(row["value"]) for row in own]
-            lows = [_number(row["value"] if row["low"] is None else row["low"]) for row in own]
-            highs = [_number(row["value"] if row["high"] is None else row["high"]) for row in own]
-            numbers[metric] = Interval(sum(values) / len(values), min(lows), max(highs))
-    metric_privacy = first["metric_privacy"]
-    _parsed(str(first["settings"]))  # better refused now than shown half
-    return Measured(
-        corpus=str(first["corpus"]),
-        row=str(first["row"]),
-        kind=str(first["kind"]),
-        settings=str(first["settings"]),
-        unit=str(first["unit"]),
-        basis=str(first["basis"]),
-        metric_privacy=None if metric_privacy is None else str(metric_privacy),
-        epsilon=_optional(first["epsilon"]),
-        delta=_optional(first["delta"]),
-        document_epsilon=_optional(first["document_epsilon"]),
-        numbers=numbers,
-        error=next((str(row["error"]) for row in group if row["error"]), ""),
-        refuted=tuple(
-            str(row["metric"]).removesuffix(_REFUTED)
-            for row in good
-            if str(row["metric"]).endswith(_REFUTED) and row["value"]
-        ),
-    )
-
-
-def _number(value: Json) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise TypeError("a finite number was expected")
-    return float(value)
-
-
-def _optional(value: Json) -> float | None:
-    return None if value is None else _number(value)
-
-
-def _parsed(settings: str) -> Json:
-    found: Json = parse_json(settings or "{}")
-    return found
-
-
-def unfinished(about: Mapping[str, Json]) -> int:
-    """How many cells of the grid are not done yet."""
-    cells = about.get("cells")
-    counts = {key: value for key, value in cells.items() if isinstance(value, int)} if isinstance(cells, dict) else {}
-    return max(0, counts.get("total", 0) - counts.get("done", 0) - counts.get("failed", 0))
-
-
-def reduced(experiment: Mapping[str, Json], rows: Iterable[Mapping[str, Json]]) -> dict[str, Json]:
-    """What recommendations read of a table, small enough to go with the package. No digest of private records is in it.
-
-    Args:
-        experiment: `experiment.json` of the folder.
-        rows: its table.
-
-    Raises:
-        ConfigError: the grid is not finished, or a row lacks a column.
-    """
-    if left := unfinished(experiment):
-        raise ConfigError(
-            f"Expected a finished grid, found {left} cells that are not done: run `dptext compare` again."
-        )
-    about: dict[str, Json] = {
-        key: experiment.get(key) for key in ("name", "written", "version", "machine", "command", "cells")
-    }
-    try:
-        kept: list[Json] = [
-            {column: row[column] for column in _KEPT}
-            for row in rows
-            if row["metric"] in _METRICS or row["error"] or str(row["metric"]).endswith(_REFUTED)
-        ]
-    except (KeyError, TypeError) as error:
-        raise ConfigError("Expected a table that `dptext compare` wrote: a row lacks a column.") from error
-    return {"about": about, "rows": kept}
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredTable:
-    """A table that recommendations are read off.
-
-    Attributes:
-        about: where it comes from: name, date, version, command.
-        rows: its rows.
-    """
-
-    about: Mapping[str, Json]
-    rows: tuple[Mapping[str, Json], ...]
-
-
-def read_measured(path: Path | None) -> MeasuredTable:
-    """The table of a folder of `dptext compare`, of a file that `reduced` made, or the one of the package.
-
-    Raises:
-        ConfigError: there is none, or it is something else.
-    """
-    if path is None:
-        text = importlib.resources.files("dptext.compare").joinpath(MEASURED).read_text("utf-8")
-        return _table(json.loads(text), {}, "the measured table of the package")
-    if path.is_dir():
-        about = read_json(path / "experiment.json")
-        return _table(read_json(path / "table.json"), about if isinstance(about, dict) else {}, str(path))
-    return _table(read_json(path), {}, str(path))
-
-
-def _table(data: Json, about: Mapping[str, Json], name: str) -> MeasuredTable:
-    if isinstance(data, dict) and isinstance(data.get("about"), dict):
-        found = data["about"]
-        about = found if isinstance(found, dict) else {}
-        data = data.get("rows")
-    if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
-        raise ConfigError(f"Expected {name} to be a table that `dptext compare` wrote.")
-    return MeasuredTable(about, tuple(row for row in data if isinstance(row, dict)))

@@ -1,8 +1,8 @@
 """The process that runs cells: `python -m dptext.compare.worker`, spoken to in lines of JSON.
 
-The first line opens an experiment, each other one names a cell. Each cell is written to its file before its line is
-answered. A deliberate error is a failed cell; any other one ends the process, which says where it was and withholds the
-message, because that might hold private text. The process ends with its parent, however that ends.
+The first line opens an experiment. Each other line names a cell, which is run and written to its file before the line
+is answered. A deliberate error makes a failed cell. Any other error ends the process, which says where the error arose
+and withholds its message, because that might hold private text. The process ends when its parent does.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final
 
+from dptext.compare.cell_data import cell_data
+from dptext.compare.cell_run import Outcome, run_cell
 from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus, load_corpus
 from dptext.compare.experiment import Experiment, parse_experiment
-from dptext.compare.measure import Lens
-from dptext.compare.rows import Outcome, cell_data, run_cell
+from dptext.compare.lens import Lens
+from dptext.compare.stored import CELLS
 from dptext.compare.table import write_json
 from dptext.errors import ConfigError, DPTextError
 from dptext.types import Json
 
 INTERNAL_ERROR: Final = 70
 OUT_OF_MEMORY: Final = 71
-CELLS: Final = "cells"
 #: How a message says that there was no room for a cell.
 NO_ROOM: Final = "MemoryError: the cell needs more memory than a worker may take. Give it more with --memory."
 
@@ -44,10 +45,10 @@ class Opening:
 
     Attributes:
         toml: the experiment, parsed.
-        folder: where finished cells go.
-        memory_mib: that the process may take; 0 for as much as there is.
-        private_samples: keep some private originals in the cells.
-        corpora: numbers and digests of the records, by name; others are refused.
+        folder: of the experiment, where finished cells are written.
+        memory_mib: memory that the process may take, in MiB; 0 sets no bound.
+        private_samples: whether some private originals are kept in the cells.
+        corpora: numbers and digests of the records, by name of the corpus. A corpus with others is refused.
     """
 
     toml: Mapping[str, Json]
@@ -58,12 +59,12 @@ class Opening:
 
 
 class Worker:
-    """One experiment in one process, one corpus in memory at a time."""
+    """One experiment in one process, with one corpus in memory at a time."""
 
     def __init__(self, opening: Opening) -> None:
         self._opening = opening
         self._experiment: Experiment = parse_experiment(opening.toml)
-        self._lens = Lens(self._experiment.measures)
+        self._lens = Lens(self._experiment.settings.embedder)
         self._corpus: Corpus | None = None
 
     def run(self, cell: Cell, signature: str) -> dict[str, Json]:
@@ -78,7 +79,7 @@ class Worker:
             if cell.fault:
                 raise ConfigError(cell.fault)
             corpus = self._loaded(cell.corpus)
-            began = time.monotonic()  # the first cell of a corpus does not pay for reading it
+            began = time.monotonic()  # reading the corpus does not count for its first cell
             _forget_peak()
             outcome = run_cell(
                 cell,
@@ -92,13 +93,13 @@ class Worker:
         data = cell_data(cell, outcome, signature=signature, seconds=time.monotonic() - began, peak_mib=peak_mib())
         write_json(Path(self._opening.folder) / CELLS / f"{signature}.json", data)
         del outcome
-        gc.collect()  # networks stand in cycles: the next cell needs the room
+        gc.collect()  # networks hold references in cycles, and the next cell needs their memory
         return {"done": signature}
 
     def _loaded(self, name: str) -> Corpus:
         if self._corpus is None or self._corpus.name != name:
             self._corpus = None  # two at once would need twice the memory
-            found = load_corpus(self._experiment.corpus(name), seed=self._experiment.seed)
+            found = load_corpus(name, self._experiment.corpora[name], seed=self._experiment.seed)
             if found.described() != self._opening.corpora[name]:
                 raise ConfigError(
                     f"Expected the corpus {name!r} to be as it was when the run began: a file has changed since. Put "
@@ -109,7 +110,7 @@ class Worker:
 
 
 def peak_mib() -> float:
-    """The most memory that this process held since `_forget_peak` (since its start, but on Linux), in MiB."""
+    """The most memory in MiB that this process held since `_forget_peak`; since its start where there is no Linux."""
     try:
         for line in Path("/proc/self/status").read_text("ascii", "replace").splitlines():
             if line.startswith("VmHWM:"):
@@ -130,7 +131,7 @@ def _forget_peak() -> None:
 
 
 def _bound_memory(mib: int) -> None:
-    """Refuse allocations beyond so much data; address space that is only reserved does not count on Linux."""
+    """Refuse allocations beyond so much memory. On Linux, reserved address space does not count."""
     if not mib:
         return
     import resource  # noqa: PLC0415 (not on every system)
@@ -144,7 +145,7 @@ def _bound_memory(mib: int) -> None:
 def main() -> None:
     """Serve the parent until it closes the pipe."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints must not be taken for an answer
+    os.dup2(2, 1)  # what libraries print must not be taken for an answer
     lines: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, lines), daemon=True).start()
 
@@ -167,7 +168,7 @@ def main() -> None:
 
 
 def _listen(source: BinaryIO, lines: queue.Queue[bytes]) -> None:
-    """Hand lines on; at the end of the pipe the parent is gone, and so is the reason to go on."""
+    """Put lines into the queue. At the end of the pipe the parent is gone, and the process ends."""
     for line in source:
         lines.put(line)
     os._exit(0)

@@ -1,10 +1,10 @@
 """How deep public candidates lie among private sentences (Tukey 1975; Meehan et al. 2022, algorithm 1).
 
-A sentence and a candidate are projected on p public directions. On direction j, h counts the sentences of a document at
-or beyond the candidate; min(h, k - h) of its k sentences is the depth there. One sentence of another document changes
-each h by 1 at most, so each statistic below has sensitivity 1 (`mean`: p, in sums over the directions).
+Sentences and candidates are projected on p public directions. A document has k sentences. On one direction, h of them
+lie at or beyond the candidate, and the candidate's depth there is min(h, k - h). Replacing one sentence changes each h
+by 1 at most. So each statistic below has sensitivity 1; `mean`, as a sum over the directions, has sensitivity p.
 
-The time depends on the numbers of sentences, candidates and directions alone: nothing stops early.
+The running time depends on the numbers of sentences, candidates and directions alone: nothing stops early.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Literal
 
 import numpy as np
 
-from dptext.errors import ConfigError, MissingExtraError
+from dptext.errors import ConfigError, needing
 from dptext.types import Integers, Singles, UInt16s
 
-#: `lowest`: the smallest depth over the directions, as the paper's text says. `algorithm_1`: the largest, as its
-#: algorithm is printed (plus k/2, which no choice notices). `mean`: the sum over the directions.
+#: `lowest`: the smallest depth over the directions, as the paper's text says. `algorithm_1`: the largest, as the
+#: paper's algorithm is printed (which adds k/2; that changes no choice). `mean`: the sum over the directions.
 Statistic = Literal["lowest", "algorithm_1", "mean"]
 STATISTICS: tuple[Statistic, ...] = ("lowest", "algorithm_1", "mean")
 _MOST = 65_535  # candidates
@@ -52,7 +52,7 @@ class ProjectedCandidates:
         m, directions = values.shape
         order = np.sort(values, axis=0).T
         ranks = np.stack([np.searchsorted(row, column) for row, column in zip(order, values.T, strict=True)])
-        width = math.isqrt(m) + 1  # so many blocks too; what is left of the last one lies beyond everything
+        width = math.isqrt(m) + 1  # of a block, and the number of blocks; what fills up the last one lies beyond all
         order = np.pad(order, [(0, 0), (0, width**2 - m)], constant_values=np.inf).reshape(directions, width, width)
         object.__setattr__(self, "projections", values)
         object.__setattr__(self, "_order", order)
@@ -66,10 +66,9 @@ class ProjectedCandidates:
 
         Args:
             sentences: projections of all sentences, document after document, `(n_sentences, n_directions)`.
-            sizes: the number of sentences of each document, any at all; a document without any, or with one, has
-                depth 0 everywhere.
+            sizes: sentences of each document, 0 or more. In a document with fewer than two every depth is 0.
             statistic: over the directions.
-            threads: how many to use; the depths are the same with any number.
+            threads: number of threads; the depths are the same with any number.
 
         Raises:
             ConfigError: shapes or sizes do not fit, or a number is not finite.
@@ -86,7 +85,6 @@ class ProjectedCandidates:
         found = np.empty((len(lengths), len(self)), np.int64)
         ends = np.concatenate([[0], np.cumsum(lengths)])
         kernel, which = _kernel(), STATISTICS.index(statistic)
-
         step = min(_DOCUMENTS_AT_ONCE, -(-len(lengths) // threads) or 1)
 
         def one(start: int) -> None:
@@ -107,11 +105,7 @@ class ProjectedCandidates:
 
 
 def _kernel() -> Callable[..., None]:
-    try:
+    with needing("A depth", "sbert"):
         from dptext.embeddings.depth_kernel import depths  # noqa: PLC0415 (numba is an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"Depths need the package {error.name}. Run: pip install torch==2.13.0 'dptext[sbert]'"
-        ) from error
     compiled: Callable[..., None] = depths
     return compiled

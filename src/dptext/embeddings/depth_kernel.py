@@ -45,9 +45,16 @@ def depths(
     counts: Counts,
     found: Integers,
 ) -> None:
-    """Fill `found` `(n_documents, m)`; `which` is the place in `dptext.embeddings.depth.STATISTICS`.
+    """Write the depths into `found` `(n_documents, m)`.
 
-    `counts` `(2, candidates at once)` is room to count in, wide enough for half the sentences of a document.
+    Args:
+        sentences: projections of all sentences, document after document, `(n_sentences, directions)`.
+        ends: where each document begins, and the end of the last, `(n_documents + 1,)`.
+        order: projections of the candidates, sorted on each direction, `(directions, blocks, block width)`.
+        ranks: how many candidates lie below each candidate, `(directions, m)`.
+        which: place of the statistic in `dptext.embeddings.depth.STATISTICS`.
+        counts: memory to count in, `(2, candidates at once)`, wide enough for half the sentences of a document.
+        found: the result.
     """
     directions, m = ranks.shape
     _, blocks, wide = order.shape
@@ -61,7 +68,7 @@ def depths(
         half = size // 2
         below = np.empty((directions, size), np.uint16)
         for j in range(directions):
-            for i in range(size):  # how many candidates are not beyond the sentence: whole blocks, then within one
+            for i in range(size):  # counts the candidates at or below the sentence: whole blocks, then within one
                 value = sentences[first + i, j]
                 block = np.int32(0)
                 for x in range(blocks):
@@ -78,7 +85,7 @@ def depths(
             total[:width] = 0
             for j in range(directions):
                 rank = ranks[j, start : start + width]
-                # t sentences or more lie on either side: between the t-th and the t-th from above
+                # A candidate is deeper than t if it lies between the t-th sentence from below and the t-th from above.
                 depth[:width] = 0
                 for t in range(0, half // 2 * 2, 2):
                     low, room = below[j, t], np.uint16(below[j, size - 1 - t] - below[j, t])

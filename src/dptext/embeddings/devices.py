@@ -1,6 +1,9 @@
-"""Where networks compute: said before any work, not by torch in the middle of it."""
+"""Where networks compute, and what torch draws there."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -8,17 +11,28 @@ from dptext.errors import ConfigError
 
 
 def require_device(device: str) -> None:
-    """Refuse a device that torch cannot compute on here.
+    """Refuse a device that torch cannot compute on here, before any work is done.
 
     Raises:
         ConfigError: it is not on this machine, torch was built without it, or it is no device.
     """
-    try:  # there and back: "meta" takes tensors and computes nothing
+    try:  # to the device and back: "meta" takes tensors and computes nothing
         found = torch.ones(1, device=device).add(1).cpu().tolist()
-    except (AssertionError, ImportError, RuntimeError) as error:  # torch has one for each way to lack a device
+    except (AssertionError, ImportError, RuntimeError) as error:  # torch raises another for each way to lack a device
         raise ConfigError(
             f"Expected device={device!r} to be available here: torch cannot compute on it, use device='cpu'. "
             "A fitted model: privatize --device cpu, or load_model(folder, device='cpu')."
         ) from error
     if found != [2.0]:
         raise ConfigError(f"Expected device={device!r} to compute 1 + 1 = 2, found {found}: use device='cpu'.")
+
+
+@contextmanager
+def seeded_torch(seed: int, device: str | torch.device = "cpu") -> Iterator[None]:
+    """Within, torch draws from this seed on the CPU and on the device; after it, its random state is as it was."""
+    gpus = range(torch.cuda.device_count()) if torch.device(device).type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed devices that are not used
+        if gpus:
+            torch.cuda.manual_seed_all(seed)
+        yield

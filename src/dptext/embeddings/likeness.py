@@ -1,8 +1,8 @@
 """How well public candidates fit a document, as sums over its sentences of scores in [0, 1] (MATHS 4).
 
-Any such sum has sensitivity 1 where one sentence is replaced. All that is summed is whole: vectors are rounded to a
-grid on which their products are exact in float32, and scores to steps of 2^-12, so that a sum depends on nothing but
-its terms. Everything that is learnt here is learnt from public sentences.
+Any such sum has sensitivity 1 where one sentence is replaced. Only whole numbers are summed, so that a sum depends on
+nothing but its terms: vectors are rounded to a grid on which their products are exact in float32, and scores to steps
+of 2^-12. Everything that is learnt here is learnt from public sentences.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from dptext.errors import ConfigError, PrivacyError
 from dptext.types import Floats, Int32s, Integers, Singles
 
-#: Int32s of a coordinate. A product of unit vectors is at most 2^22 steps, below the 2^24 that float32 counts exactly.
+#: Steps of a coordinate. A product of unit vectors is at most 2^22 steps, below the 2^24 that float32 counts exactly.
 GRID = 2048
-#: Int32s of a score.
+#: Steps of a score.
 STEPS = 4096
 _ROWS = 256
 _SENTENCES_AT_ONCE = 512
 
 
 def in_blocks(rows: Floats, work: Callable[[Floats], Floats]) -> Floats:
-    """`work` on blocks of one public shape, filled up with zeros: no row's result depends on how many others there are.
+    """Apply `work` to blocks of one public shape, filled up with zeros: no row's result depends on how many there are.
 
     Args:
         rows: `(n, dim)`.
@@ -49,7 +49,7 @@ def on_grid(vectors: Floats) -> Singles:
 
 
 def _require_finite(embeddings: NDArray[np.floating[Any]]) -> None:
-    # As whole numbers NaN and infinity would become one score or another, on one processor or another.
+    # Which whole number NaN or infinity becomes depends on the processor.
     if not np.isfinite(embeddings).all():
         raise PrivacyError("Expected finite embeddings, found NaN or infinity: nothing is scored.")
 
@@ -63,7 +63,7 @@ def mean_by_document(vectors: Floats, sizes: Sequence[int]) -> Floats:
 def sums_by_document(rows: NDArray[np.generic], sizes: Sequence[int]) -> NDArray[np.generic]:
     """The sum of each document's rows, `(n_documents, ...)`; `rows` are document after document.
 
-    Whole numbers are summed in 64 bits: in 32, a document of 2^19 sentences would pass beyond them.
+    Whole numbers are summed in 64 bits: with 32, a document of 2^19 sentences would overflow.
     """
     lengths = np.asarray(sizes, np.int64)
     kind = np.dtype(np.int64) if np.issubdtype(rows.dtype, np.integer) else rows.dtype
@@ -76,12 +76,12 @@ def sums_by_document(rows: NDArray[np.generic], sizes: Sequence[int]) -> NDArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Space:
+class CosineSpace:
     """A public affine map after which cosines compare meanings.
 
     Attributes:
-        centre: taken off first, `(dim,)`.
-        root: `(dim, other)`.
+        centre: subtracted first, `(dim,)`.
+        root: the matrix that is applied next, `(dim, other)`.
     """
 
     centre: Floats
@@ -92,17 +92,17 @@ class Space:
         return on_grid(in_blocks(np.asarray(embeddings, np.float64), lambda rows: (rows - self.centre) @ self.root))
 
 
-def centred(sentences: Floats) -> Space:
-    """The space in which only the mean of public sentences `(n, dim)` is taken off."""
-    return Space(sentences.mean(axis=0), np.eye(sentences.shape[1]))
+def centred(sentences: Floats) -> CosineSpace:
+    """The space in which only the mean of public sentences `(n, dim)` is subtracted."""
+    return CosineSpace(sentences.mean(axis=0), np.eye(sentences.shape[1]))
 
 
-def whitened(sentences: Floats, sizes: Sequence[int], *, shrinkage: float = 0.1) -> Space:
+def whitened(sentences: Floats, sizes: Sequence[int], *, shrinkage: float = 0.1) -> CosineSpace:
     """The space in which the sentences of a public document differ equally in all directions.
 
-    The inverse root of the covariance within documents, mixed with `shrinkage` of its mean variance (LDA in closed
-    form, each document a class): what tells sentences of one document apart counts less than what tells documents
-    apart.
+    Its matrix is the inverse root of the covariance within documents, mixed with `shrinkage` of the mean variance (LDA
+    in closed form, each document a class). So what differs between sentences of one document counts less than what
+    differs between documents.
 
     Args:
         sentences: public, document after document, `(n, dim)`.
@@ -115,7 +115,7 @@ def whitened(sentences: Floats, sizes: Sequence[int], *, shrinkage: float = 0.1)
     covariance = within.T @ within / max(len(within), 1)
     mean = np.trace(covariance) / len(covariance) or 1.0
     values, vectors = np.linalg.eigh((1 - shrinkage) * covariance + shrinkage * mean * np.eye(len(covariance)))
-    return Space(sentences.mean(axis=0), vectors / np.sqrt(np.maximum(values, 1e-12)) @ vectors.T)
+    return CosineSpace(sentences.mean(axis=0), vectors / np.sqrt(np.maximum(values, 1e-12)) @ vectors.T)
 
 
 def likeness_sums(
@@ -155,12 +155,12 @@ def likeness_sums(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """How much a sentence speaks for each class: clip((log p(class | sentence) + depth) / depth, 0, 1).
+    """How strongly a sentence indicates each class: clip((log p(class | sentence) + depth) / depth, 0, 1).
 
     Attributes:
         weights: of a linear classifier trained on public text, `(dim, n_classes)`.
         bias: `(n_classes,)`.
-        depth: of the log probability at which evidence ends, in nats.
+        depth: in nats; a log probability below minus this counts 0.
     """
 
     weights: Floats

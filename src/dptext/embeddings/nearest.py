@@ -1,8 +1,8 @@
 """Exact nearest words of a public vocabulary, in batches.
 
-``NearestWords.search`` is meant for vectors that already carry noise (Feyisetan et al. 2020, algorithm 1, line 3), so
-it is post-processing, and neither its result nor its running time tells more than the noisy vectors do. It is given
-the noisy vector alone, never the word behind it.
+``NearestWords.search`` is meant for vectors that already carry noise (Feyisetan et al. 2020, algorithm 1, line 3). It
+is given the noisy vector, never the word behind it. So it is post-processing: neither its result nor its running time
+tells more than the noisy vectors do.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptext import _validate
+from dptext.embeddings.shortlist import Shortlist
 from dptext.embeddings.vectors import WordVectors, relative_error
 from dptext.errors import ConfigError
 from dptext.types import Floats, Int32s, Positions, Singles
@@ -24,13 +25,13 @@ Real = TypeVar("Real", np.float32, np.float64)
 
 # A tile of scores is _TILE queries by _TILE words in float32: 4 MB a thread, read back by argmax from the cache.
 _TILE = 1024
-# Words of one small product inside a tile.
+# Words in one small product within a tile.
 _BLOCK = 128
 _BLOCKS = _TILE // _BLOCK  # in a tile
-# OpenBLAS runs a product of at most 2^18 multiplications in the calling thread. Tiles are stacks of such products, so
-# that our threads, which also do the argmax, do not queue for its threads: that costs a factor 1.5 to 4 (measured).
+# OpenBLAS computes a product of at most 2^18 multiplications in the calling thread. Tiles are stacks of such products.
+# Our threads also do the argmax, and would otherwise wait for those of OpenBLAS, 1.5 to 4 times as long (measured).
 _SMALL_PRODUCT = 1 << 18
-# Share of the principal axes that a first look may stop at; the rest is bounded by Cauchy-Schwarz.
+# A first look may stop after this share of the principal axes; Cauchy-Schwarz bounds the rest.
 _CUTS = (0.4, 0.6)
 _MIN_DIM_FOR_CUTS = 16
 _MIN_QUERIES_FOR_CUTS = 4096
@@ -38,10 +39,9 @@ _PROBES = 32
 _SAMPLED_WORDS = 4096
 # Work of looking again at one tile row, relative to a plain GEMM over it (measured; docs/results/nearest.md).
 _SECOND_LOOK = 4.0
-# Work besides the GEMM, in GEMM coordinates (argmax; measured).
+# Work of the argmax, in coordinates of the GEMM (measured).
 _OVERHEAD = 4
-_PAIRS = 1 << 16
-# Farther from the mean than this many vocabulary radii, float32 scores say nothing: float64 throughout.
+# Farther from the mean than this many vocabulary radii, float32 scores say nothing, and float64 is used throughout.
 _FAR = 1e4
 
 
@@ -49,11 +49,11 @@ _FAR = 1e4
 class NearestWords:
     """Exact nearest neighbour in Euclidean distance, for batches of queries.
 
-    With the mean taken off both sides, the nearest word e to q has the largest score q.e - |e|^2 / 2, a matrix product
-    when the norm is an additional coordinate. Scores are float32 and only shortlist: every word whose score could,
-    within the worst rounding, be the best is compared again in float64. In a large batch the product may stop after
-    the first p principal axes of the vocabulary, with |q_rest| |e_rest| as yet another coordinate (Cauchy-Schwarz), so
-    that scores are upper bounds; p is chosen for each batch from a few of its queries. Results do not depend on it.
+    With the mean subtracted on both sides, the word e nearest to q has the largest score q.e - |e|^2 / 2. This is a
+    matrix product, with the norm as an additional coordinate. Scores in float32 make a shortlist only: every word whose
+    score could be the best within the worst rounding is compared again in float64. In a large batch the product may
+    stop after the first p principal axes of the vocabulary. Then |q_rest| |e_rest| is another coordinate, and scores
+    are upper bounds (Cauchy-Schwarz). A few queries of the batch decide p; no result depends on it.
 
     Attributes:
         vectors: The vocabulary.
@@ -223,7 +223,7 @@ class NearestWords:
         # A word can be the nearest only if its (upper bound of a) score comes within rounding of one that is reached.
         needed = (reached - slack).astype(np.float32)
         again = tops >= needed
-        shortlist = _Shortlist(points, self.vectors.vectors)
+        shortlist = Shortlist(points, self.vectors.vectors)
         exact, right = self._bounds(rotated, len(self._cuts))
         for tile in np.flatnonzero(again.any(axis=1)).tolist():
             rows = np.flatnonzero(again[tile])
@@ -242,49 +242,6 @@ class NearestWords:
             gaps = (self.vectors.vectors[start : start + _TILE] - point) / unit
             squares[start : start + _TILE] = np.einsum("ij,ij->i", gaps, gaps)
         return int(squares.argmin())
-
-
-class _Shortlist:
-    """Candidate words of a tile of queries, compared in float64; pairs wait so that comparisons are vectorized."""
-
-    __slots__ = ("_best", "_chosen", "_points", "_rows", "_size", "_vectors", "_words")
-
-    def __init__(self, points: Floats, vectors: Singles) -> None:
-        self._points, self._vectors = points, vectors
-        self._best = np.full(len(points), np.inf)
-        self._chosen = np.zeros(len(points), np.intp)
-        self._rows: list[Positions] = []
-        self._words: list[Positions] = []
-        self._size = 0
-
-    def add(self, rows: Positions, words: Positions) -> None:
-        """Add pairs; for one row, words must come in increasing order over all calls."""
-        self._rows.append(rows)
-        self._words.append(words)
-        self._size += len(rows)
-        if self._size >= _PAIRS:
-            self._compare()
-
-    def nearest(self) -> Positions:
-        """Return the nearest candidate of each row, the first one among equals."""
-        self._compare()
-        return self._chosen
-
-    def _compare(self) -> None:
-        if not self._size:
-            return
-        all_rows, all_words = np.concatenate(self._rows), np.concatenate(self._words)
-        self._rows, self._words, self._size = [], [], 0
-        for start in range(0, len(all_rows), _PAIRS):  # a few slices only when many words are as good as equal
-            rows, words = all_rows[start : start + _PAIRS], all_words[start : start + _PAIRS]
-            gaps = self._vectors[words] - self._points[rows]
-            squares = np.einsum("ij,ij->i", gaps, gaps)
-            order = np.lexsort((words, squares, rows))
-            rows, words, squares = rows[order], words[order], squares[order]
-            first = np.flatnonzero(np.diff(rows, prepend=-1))
-            first = first[squares[first] < self._best[rows[first]]]
-            self._best[rows[first]] = squares[first]
-            self._chosen[rows[first]] = words[first]
 
 
 def _stack(left: NDArray[Real], width: int) -> NDArray[Real]:

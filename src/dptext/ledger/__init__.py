@@ -1,8 +1,10 @@
 """Privacy budgets that outlive the run: accounts with a limit, and charges that nothing takes back.
 
-* `entries`: what is written and read: requests, charges, accounts, balances. Plain data.
+* `requests`, `entries`: what is asked and what is kept: requests, charges, accounts, balances. Plain data.
+* `spending`: what events cost at the limit of an account.
 * `books`: the `Ledger`, which charges, shows and checks.
-* `database`: SQLite and PostgreSQL, their transactions and their faults in plain words; `migrations` beside it.
+* `opening`, `charging`, `statements`, `standings`, `verification`: what the ledger does inside its transactions.
+* `database`: SQLite and PostgreSQL and their transactions; `locations`, `faults` and `migrations` beside it.
 * `subjects`: keyed hashes, so that no name stands in the database.
 
 Needs the extra `[ledger]`. SQLAlchemy is loaded when `dptext.ledger.books` is, and not before.

@@ -3,7 +3,7 @@
     >>> from tempfile import TemporaryDirectory
     >>> from dptext.privacy.guarantee import Guarantee, Relation, Unit
     >>> from dptext.privacy.events import PureEvent
-    >>> from dptext.ledger.entries import Request
+    >>> from dptext.ledger.requests import Request
     >>> with TemporaryDirectory() as folder:
     ...     ledger = Ledger.create(f"{folder}/budget.db")
     ...     limit = Guarantee(20.0, 0.0, Unit.DOCUMENT, Relation.REPLACE_ONE)
@@ -12,9 +12,9 @@
     ...     ledger.balance("reviews").left
     12.0
 
-Composition: charges of one subject add up (sequential composition); charges of different subjects do not (parallel
-composition): changing one subject changes no run that the subject was not in. A charge to *everyone* counts for each
-subject of the account, whether it was seen before or not.
+Charges of one subject add up (sequential composition). Charges of different subjects do not (parallel composition),
+because changing one subject changes no run that the subject was not in. A charge to *everyone* counts for each subject
+of the account, whether it was seen before or not.
 """
 
 from __future__ import annotations
@@ -26,36 +26,21 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Self
 
-import sqlalchemy as sa
-
 from dptext import _validate
-from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
+from dptext.errors import ConfigError, PrivacyError
+from dptext.ledger import standings, verification
 from dptext.ledger import statements as rows
-from dptext.ledger import verification
+from dptext.ledger.charging import write_whole
 from dptext.ledger.database import WAIT_SECONDS, Database
-from dptext.ledger.entries import (
-    UNITS,
-    Account,
-    Balance,
-    Charge,
-    Request,
-    Terms,
-    canonical,
-    events_from_text,
-    in_order,
-    spent_epsilon,
-    spent_guarantee,
-    terms_from_text,
-)
-from dptext.ledger.schema import accounts, balances, charges, settlements, subject_balances, tallies
+from dptext.ledger.entries import Account, Balance, Charge
+from dptext.ledger.opening import require_name, require_openable, write_account
+from dptext.ledger.requests import Request, terms_from_text
+from dptext.ledger.spending import in_order, spent_epsilon, spent_guarantee
 from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDigest
+from dptext.ledger.texts import events_from_text
 from dptext.ledger.verification import Verification
-from dptext.privacy.events import MAX_MEANINGFUL_DELTA
-from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.privacy.names import COMPARED, normal_form
+from dptext.privacy.guarantee import Guarantee
 
-_ROWS_AT_ONCE = 1000
-_LONGEST_NAME = 200
 _SPOOLED_BYTES = 1 << 24
 _LARGEST_NUMBER = 2**63 - 1  # that the databases know
 
@@ -63,9 +48,12 @@ _LARGEST_NUMBER = 2**63 - 1  # that the databases know
 class Ledger:
     """The books of privacy budgets in one database.
 
+    Every method that takes an account raises ConfigError where there is none of this name. Every method raises
+    LedgerError where the database cannot be used.
+
     Args:
-        database: where they lie.
-        key: the secret of the subjects' hashes; needed only for charges to named subjects.
+        database: where the books lie.
+        key: the secret of the subjects' hashes; only charges to named subjects need it.
     """
 
     def __init__(self, database: Database, key: SubjectKey | None = None) -> None:
@@ -89,7 +77,7 @@ class Ledger:
 
     @classmethod
     def create(cls, location: str | Path, *, key: SubjectKey | None = None, wait: float = WAIT_SECONDS) -> Self:
-        """The same, made first where there is none yet; an existing ledger stays as it is.
+        """As `at`, but the ledger is made where there is none yet.
 
         Raises:
             LedgerError: the database cannot be written, or holds something else.
@@ -112,7 +100,7 @@ class Ledger:
         return self._database.path
 
     def upgrade(self) -> bool:
-        """Bring the books to the newest schema; says whether there was anything to do.
+        """Bring the books to the newest schema, and say whether there was anything to do.
 
         Raises:
             LedgerError: there is no ledger, or a newer one.
@@ -131,93 +119,51 @@ class Ledger:
         """Open an account. Its limit never changes: to raise it would take the promise back.
 
         Args:
-            name: unique in the ledger, also when it is compared in normal form.
+            name: unique in the ledger, compared in normal form.
             limit: epsilon, delta, unit (document or author) and relation.
-            dataset: whose texts; the name of the account by default. One account for each dataset, names of which are
-                compared likewise.
+            dataset: whose texts the account is for; by default its own name. No two accounts share a dataset, compared
+                in normal form.
             by_subject: allow charges to named subjects, under the key of this ledger object.
 
         Raises:
             ConfigError: name, limit or dataset cannot be used, or there is such an account.
-            LedgerError: the database cannot be used.
         """
         dataset = name if dataset is None else dataset
         require_openable(name, limit, dataset)
         key_check = self._subject_key().check(name) if by_subject else None
-        opened = _now()
-        with self._database.writing() as connection:
-            if not self._database.path:
-                # Two openings of one name at once: the second waits, and then sees the first.
-                connection.execute(sa.text("LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE"))
-            for there in connection.execute(sa.select(accounts)):
-                if normal_form(there.name) == normal_form(name):
-                    raise ConfigError(
-                        f"Expected the name of a new account, found {name!r}, which is there already"
-                        f"{'' if there.name == name else f' as {there.name!r}: names are {COMPARED}'}."
-                    )
-                if normal_form(there.dataset) == normal_form(dataset):
-                    raise ConfigError(
-                        f"Expected one account for a dataset: {there.name!r} is that of {there.dataset!r} already, per "
-                        f"{there.unit}. A second one would hide what the first has spent"
-                        f"{'' if there.dataset == dataset else f'; names are {COMPARED}'}."
-                    )
-            made = connection.execute(
-                sa.insert(accounts).values(
-                    name=name,
-                    dataset=dataset,
-                    unit=limit.unit.value,
-                    relation=limit.relation.value,
-                    epsilon=limit.epsilon,
-                    delta=limit.delta,
-                    key_check=key_check,
-                    opened=opened,
-                )
-            )
-            connection.execute(
-                sa.insert(balances).values(
-                    account_id=rows.inserted(made),
-                    events="[]",
-                    terms=canonical(Terms().to_dict()),
-                    charges=0,
-                    subjects=0,
-                )
-            )
         bare = Guarantee(limit.epsilon, limit.delta, limit.unit, limit.relation)
-        return Account(name, dataset, bare, by_subject, opened)
+        account = Account(name, dataset, bare, by_subject, _now())
+        with self._database.writing() as connection:
+            write_account(connection, account, key_check)
+        return account
 
     def account(self, name: str) -> Account:
-        """The account of this name.
-
-        Raises:
-            ConfigError: there is none.
-            LedgerError: the database cannot be used.
-        """
+        """The account of this name."""
         with self._database.reading() as connection:
             return rows.to_account(rows.account(connection, name))
 
     def accounts(self) -> list[Account]:
         """All accounts, by name."""
         with self._database.reading() as connection:
-            return [rows.to_account(row) for row in connection.execute(sa.select(accounts).order_by(accounts.c.name))]
+            return [rows.to_account(row) for row in rows.all_accounts(connection)]
 
     # ------------------------------------------------------------------------------------------------ charges
 
     def charge(
         self, account: str, request: Request, *, key: str | None = None, subjects: Iterable[str] | None = None
     ) -> Charge:
-        """Charge a run before it draws anything: whole, or not at all.
+        """Charge a run before it draws anything: in full, or not at all.
 
-        A charge pays for one release, however often the run is interrupted. With the same key and the same request
-        the charge that is there is given back.
+        A charge pays for one release, however often the run is interrupted. The same key with the same request returns
+        the charge that is there already.
 
         Args:
             account: name of the account.
             request: what the run does to one subject.
             key: idempotency key, unique in the account; a fresh one by default.
-            subjects: names of the subjects in the run, one for each unit (a name may come up to
-                `request.units_per_subject` times); None charges everyone in the account. Names that are equal in
-                normal form are one subject; see `Naming`. Read once, before the account is locked; memory does not
-                grow with them.
+            subjects: a name for each unit in the run; None charges everyone in the account. A name may come up to
+                `request.units_per_subject` times. Names that are equal in normal form are one subject; see `Naming`.
+                They are read once, before the account is locked, and memory does not grow with them.
 
         Raises:
             BudgetExceededError: the account cannot pay.
@@ -225,19 +171,18 @@ class Ledger:
             NoGuaranteeError: nothing bounds what the run gives away.
             PrivacyError: the key belongs to another request.
             DataError: a subject has more units in the run than the request says.
-            ConfigError: there is no such account, or it has no subject key or another one.
-            LedgerError: the database cannot be used.
+            ConfigError: the account has no subject key, or another one.
         """
         request.require_chargeable()
         if isinstance(subjects, str):
             raise ConfigError("Expected subjects as a list of names, found one text, whose letters would be charged.")
         key = secrets.token_hex(16) if key is None else key
-        _require_name(key=key)
+        require_name(key=key)
         if subjects is None:
             return self._charge(account, request, key, None, "")
         self.account(account).require_same_meaning(request)
         digest = self.subjects_digest(account)
-        # Hashes alone, in a file without a name: to read the input within the transaction would keep others waiting.
+        # Reading the input within the transaction would keep others waiting. This file holds hashes and has no name.
         with SpooledTemporaryFile(max_size=_SPOOLED_BYTES) as spool:
             for name in subjects:
                 spool.write(digest.add(name))
@@ -247,48 +192,13 @@ class Ledger:
 
     def _charge(self, account: str, request: Request, key: str, hashes: Iterator[bytes] | None, digest: str) -> Charge:
         with self._database.writing() as connection:
-            row = rows.locked_account(connection, account, key=key, digest=rows.request_digest(request))
-            found = rows.to_account(row)
-            found.require_same_meaning(request)
-            received = None
-            if hashes is not None:
-                received = digest, rows.receive(connection, hashes, request.units_per_subject)
-            number, at = None, _now()
-            if row.previous_id is None:
-                try:
-                    events, standings = row.events, []
-                    if received is None:
-                        events = rows.weigh_everyone(connection, row, found, request)
-                    else:
-                        standings = rows.weigh_subjects(connection, row, found, request)
-                except BudgetExceededError:
-                    if rows.charge(connection, row.id, key) is None:
-                        raise
-                else:
-                    number = rows.write_charge(
-                        connection,
-                        row,
-                        key=key,
-                        request_id=row.request_id or rows.request_id(connection, request),
-                        terms=request.terms,
-                        at=at,
-                        received=received,
-                        events=events,
-                        new_subjects=sum(each.subjects for each in standings if each.tally_id is None),
-                    )
-            if number is None:  # also where another has written it while this one waited for the lock
-                previous = rows.charge(connection, row.id, key)
-                return rows.same_charge(previous, found, request, received)
-            if standings:
-                rows.move_subjects(connection, row, number, standings)
-        return Charge(number, account, key, request, received and received[1], at, None, received and received[0])
+            return write_whole(connection, account, request, key=key, at=_now(), hashes=hashes, digest=digest)
 
     def subjects_digest(self, account: str) -> SubjectsDigest:
         """What a charge to named subjects is compared with: see `Charge.subjects_digest`.
 
         Raises:
-            ConfigError: there is no such account, or it has no subject key or another one.
-            LedgerError: the database cannot be used.
+            ConfigError: the account has no subject key, or another one.
         """
         return SubjectsDigest(self.naming(account))
 
@@ -296,14 +206,13 @@ class Ledger:
         """How the account knows its subjects.
 
         Raises:
-            ConfigError: there is no such account, or it has no subject key or another one.
-            LedgerError: the database cannot be used.
+            ConfigError: the account has no subject key, or another one.
         """
         with self._database.reading() as connection:
             return self._naming(rows.account(connection, account))
 
     def settle(self, account: str, key: str, release: str) -> None:
-        """Write down which release a charge paid for, just before that is published. Twice the same is once.
+        """Write down which release a charge paid for, just before that is published. Doing so again changes nothing.
 
         Args:
             account: name of the account.
@@ -312,47 +221,40 @@ class Ledger:
 
         Raises:
             PrivacyError: there is no such charge, or it paid for another release already.
-            LedgerError: the database cannot be used.
         """
-        _require_name(release=release)
+        require_name(release=release)
         with self._database.writing() as connection:
             row = rows.locked_account(connection, account)
             found = rows.charge(connection, row.id, key)
             if found is None:
-                raise PrivacyError(f"Expected a charge of account {account!r} for this run, found none: nothing is "
-                                   "released.")  # fmt: skip
+                raise PrivacyError(
+                    f"Expected a charge of account {account!r} for this run, found none: nothing is released."
+                )
             if found.release not in (None, release):
                 raise PrivacyError(
                     f"Expected charge {found.id} of account {account!r} to be unused: it paid for another release "
                     "already. Nothing is released; run again with another charge key, which charges anew."
                 )
             if found.release is None:
-                made = sa.insert(settlements).values(charge_id=found.id, release=release, at=_now())
-                connection.execute(made)
+                rows.settle(connection, found.id, release, _now())
 
     # ---------------------------------------------------------------------------------------------- the books
 
     def balance(self, account: str, *, subject: str | None = None) -> Balance:
-        """Where an account stands: for the subject of whom most was spent, or for a named one.
+        """Where an account stands, for the subject of whom most was spent or for a named one.
 
         Raises:
-            ConfigError: there is no such account; a subject is named and the key is missing or another one.
-            LedgerError: the database cannot be used.
+            ConfigError: a subject is named and the key is missing or another one.
         """
         with self._database.reading() as connection:
             row = rows.account(connection, account)
             found = rows.to_account(row)
             everyone = events_from_text(row.events)
             if subject is None:
-                candidates = [(), *rows.tallies_of(connection, row.id)]
+                candidates = [(), *standings.tallies_of(connection, row.id)]
             else:
                 hashed = self._naming(row).hash(subject)
-                own = connection.execute(
-                    sa.select(tallies.c.events)
-                    .join(subject_balances, subject_balances.c.tally_id == tallies.c.id)
-                    .where(subject_balances.c.account_id == row.id, subject_balances.c.subject == hashed)
-                ).scalar_one_or_none()
-                candidates = [events_from_text(own) if own else ()]
+                candidates = [standings.tally_of(connection, row.id, hashed)]
         worst = max(candidates, key=lambda own: spent_epsilon([*everyone, *own], found.limit))
         events, terms = (*everyone, *worst), terms_from_text(row.terms)
         return Balance(
@@ -364,62 +266,33 @@ class Ledger:
 
         Raises:
             ConfigError: there is none, or it was written by a newer dptext.
-            LedgerError: the database cannot be used.
         """
         if not 0 < number <= _LARGEST_NUMBER:
             raise ConfigError(f"There is no charge {number} in this ledger.")
         with self._database.reading() as connection:
-            row = connection.execute(
-                rows.CHARGES.add_columns(accounts.c.name)
-                .join(accounts, accounts.c.id == charges.c.account_id)
-                .where(charges.c.id == number)
-            ).one_or_none()
+            row = rows.charge_numbered(connection, number)
         if row is None:
             raise ConfigError(f"There is no charge {number} in this ledger.")
         return rows.to_charge(row, row.name)
 
     def log(self, account: str, *, last: int | None = None) -> Iterator[Charge]:
-        """The charges of an account, oldest first; `last` gives the newest so many.
+        """The charges of an account, oldest first; with `last`, the newest so many only.
 
         Raises:
-            ConfigError: there is no such account, or a charge was written by a newer dptext.
-            LedgerError: the database cannot be used.
+            ConfigError: a charge was written by a newer dptext.
         """
         if last is not None:
             _validate.count(last=last)
             last = min(last, _LARGEST_NUMBER)
         with self._database.reading() as connection:
-            account_id = rows.account(connection, account).id
-            chosen = rows.CHARGES.where(charges.c.account_id == account_id)
-            after = 0
-            if last is not None:
-                newest = connection.execute(
-                    sa.select(charges.c.id)
-                    .where(charges.c.account_id == account_id)
-                    .order_by(charges.c.id.desc())
-                    .offset(last)
-                    .limit(1)
-                ).scalar_one_or_none()
-                after = newest or 0
-            while page := connection.execute(
-                chosen.where(charges.c.id > after).order_by(charges.c.id).limit(_ROWS_AT_ONCE)
-            ).all():
-                after = page[-1].id
-                for row in page:
-                    yield rows.to_charge(row, account)
+            for row in rows.charges_of(connection, rows.account(connection, account).id, last=last):
+                yield rows.to_charge(row, account)
 
     def verify(self, account: str) -> Verification:
-        """Recompute the balance of an account from its charges, and hold it against what is kept.
-
-        Raises:
-            ConfigError: there is no such account.
-            LedgerError: the database cannot be used.
-        """
+        """Recompute the balance of an account from its charges, and compare it with the one that is kept."""
         with self._database.reading() as connection:
             row = rows.account(connection, account)
             return verification.verify(connection, row, rows.to_account(row))
-
-    # ----------------------------------------------------------------------------------------------- subjects
 
     def _subject_key(self) -> SubjectKey:
         if self._key is None:
@@ -432,41 +305,8 @@ class Ledger:
                 f"Expected account {row.name!r} to be opened for charges to named subjects: it was not. Charge "
                 "everyone, or open an account with a subject key."
             )
-        key, kept = self._subject_key(), bytes(row.key_check)
-        as_spelled = secrets.compare_digest(kept, key.check_as_spelled(row.name))
-        if not as_spelled and not secrets.compare_digest(kept, key.check(row.name)):
-            raise ConfigError(
-                f"Expected the subject key with which account {row.name!r} was opened, found another: under it every "
-                "subject would look new."
-            )
-        return Naming(key, row.name, as_spelled)
-
-
-def require_openable(name: str, limit: Guarantee, dataset: str) -> None:
-    """Refuse what cannot be an account, before anything is written.
-
-    Raises:
-        ConfigError: a name, the limit or its unit cannot be used.
-    """
-    _require_name(name=name)
-    _require_name(dataset=dataset)
-    if limit.unit not in UNITS or limit.metric is not None or limit.basis is Basis.NONE:
-        raise ConfigError(
-            f"Expected a limit per {' or '.join(UNITS)}, without metric, found {limit.unit.value}"
-            f"{', metric ' + limit.metric if limit.metric else ''}."
-        )
-    _validate.positive(epsilon=limit.epsilon)
-    if limit.delta > MAX_MEANINGFUL_DELTA:
-        raise ConfigError(
-            f"Expected delta={limit.delta!r} <= {MAX_MEANINGFUL_DELTA:g}: above, a limit protects nobody."
-        )
+        return self._subject_key().naming(row.name, bytes(row.key_check))
 
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _require_name(**named: str) -> None:
-    for what, value in named.items():
-        if not value or len(value) > _LONGEST_NAME or not value.isprintable():
-            raise ConfigError(f"Expected {what} to be 1 to {_LONGEST_NAME} printable characters.")

@@ -1,15 +1,9 @@
-"""SQLite and PostgreSQL as a ledger needs them: whole transactions, one schema, and faults said in plain words.
-
-A ledger is a file name, `sqlite:///PATH`, or `postgresql+psycopg://USER@HOST/DATABASE`. The password of a URL is never
-shown; better leave it out and let PGPASSWORD or ~/.pgpass hold it. Whatever is none of these is refused unseen: it may
-hold a password, too, and a file of that name would tell it.
-"""
+"""SQLite and PostgreSQL as a ledger needs them: whole transactions, one schema, and faults said in plain words."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,60 +18,20 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import event, exc
 from sqlalchemy.pool import QueuePool
 
-from dptext.errors import ConfigError, DPTextError, LedgerError
-from dptext.ledger.entries import UNREADABLE
+from dptext.errors import DPTextError, LedgerError
+from dptext.ledger.faults import SQLITE_FAULTS, fault_of
+from dptext.ledger.locations import parse_location, shown_url
+from dptext.ledger.texts import UNREADABLE
 
 #: How long a charge waits for others to end theirs.
 WAIT_SECONDS = 30.0
 _CONNECT_SECONDS = 10
-_QUERY = {"host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "target_session_attrs"}
-_NO_LOCATION = (
-    "Expected --ledger to be a file, sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE, found something else; "
-    "it may hold a password and is not shown. A file whose name holds one of : = @ is written ./NAME. "
-    "A password belongs into PGPASSWORD or ~/.pgpass."
-)
-#: In no path: user:password@, PASSWORD=...
-_CREDENTIALS = re.compile(r":.*@|(passw(or)?d|pwd|secret)\s*=", re.IGNORECASE | re.DOTALL)
-#: At the beginning of no file name, unless it is ./NAME: scheme:, user:password, KEY=VALUE, user/password@host, //host.
-_ADDRESS = re.compile(r"[^/]*[:=@]|//|(?!/|\.\.?/).*@", re.DOTALL)
 _OLDEST_SQLITE = (3, 35, 0)  # INSERT ... RETURNING
-_UPGRADE_LOCK = 0x6470_7465_7874  # any constant that others do not use: an advisory lock of PostgreSQL
-
-_SQLITE_FAULTS = {
-    sqlite3.SQLITE_BUSY: "is locked by another program; wait until that has ended and run the command again",
-    sqlite3.SQLITE_LOCKED: "is locked by another program; wait until that has ended and run the command again",
-    sqlite3.SQLITE_READONLY: "cannot be written: check the permissions of the file and of its folder",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check the path and the permissions of the file and of its folder",
-    sqlite3.SQLITE_PERM: "cannot be opened: check the permissions of the file and of its folder",
-    sqlite3.SQLITE_NOTADB: "is not a SQLite database",
-    sqlite3.SQLITE_CORRUPT: "is damaged: restore a copy of it",
-    sqlite3.SQLITE_FULL: "cannot be written: the disk is full",
-    sqlite3.SQLITE_IOERR: "cannot be read or written: the disk reports an error",
-}
-_POSTGRESQL_FAULTS = {  # SQLSTATE, or its class
-    "55P03": "is locked by another program; wait until that has ended and run the command again",
-    "25006": "cannot be written: the server is read-only",
-    "42501": "cannot be used: the user lacks the rights on its tables",
-    "53100": "cannot be written: the disk of the server is full",
-    "53300": "cannot be reached: the server has too many connections",
-    "3D000": "does not exist: create the database first",
-    "28": "refuses the user or the password",
-    "40": "was changed by another program at the same moment; run the command again",
-    "57": "was shut down by the server",
-    "08": "cannot be reached",
-}
-
-
-_SAID = (  # by a server that speaks English; in another language it is "cannot be reached"
-    ("authentication failed|no password supplied|not permitted to log in|role .* does not exist|no pg_hba", "28"),
-    ("permission denied for database|not currently accepting connections", "42501"),
-    ("too many (clients|connections)|connection slots are reserved|remaining connection slots", "53300"),
-    ("database .* does not exist", "3D000"),
-)
+_UPGRADE_LOCK = 0x6470_7465_7874  # names an advisory lock of PostgreSQL; any constant that others do not use
 
 
 class Database:
-    """Where the books lie. Opens nothing until it is used; not for two processes at once: make one in each.
+    """Where the books lie. It opens nothing until it is used. Each process needs one of its own.
 
     Args:
         location: a file, `sqlite:///PATH`, or a URL of PostgreSQL.
@@ -85,8 +39,8 @@ class Database:
     """
 
     def __init__(self, location: str | Path, *, wait: float = WAIT_SECONDS) -> None:
-        self.path, self._url = _parsed(location)
-        self.name = str(self.path) if self.path else _shown(self._url)
+        self.path, self._url = parse_location(location)
+        self.name = str(self.path) if self.path else shown_url(self._url)
         self._wait = wait
         self._checked = False
         self._engine = self._sqlite() if self.path else self._postgresql()
@@ -102,7 +56,7 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A transaction that alone may write (SQLite), or that locks what it says it will change (PostgreSQL).
+        """A transaction that writes: the only one in SQLite; in PostgreSQL it locks the rows that it will change.
 
         Raises:
             LedgerError: the database cannot be used, or has another schema.
@@ -131,18 +85,18 @@ class Database:
                 options["isolation_level"] = "REPEATABLE READ"  # type: ignore[assignment]  # names and flags
             with self._engine.connect().execution_options(**options) as connection, connection.begin():
                 yield connection
-                done = True  # what fails from here on fails while the transaction is made final
+                done = True  # a failure from here on happens while the transaction is made final
 
     @contextlib.contextmanager
     def _plainly(self, unsure: Callable[[], bool] = lambda: False) -> Iterator[None]:
-        """Faults of the driver as a LedgerError without its message, which may name what is nobody's business."""
+        """Turn a fault of the driver into a LedgerError without the driver's message, which may hold secrets."""
         problem = ""
         try:
             yield
         except (exc.DBAPIError, psycopg.Error, sqlite3.Error) as error:
-            problem = _fault(error.orig if isinstance(error, exc.DBAPIError) else error)
-        except UnicodeDecodeError:  # sqlite3 cannot even say it
-            problem = _SQLITE_FAULTS[sqlite3.SQLITE_CORRUPT]
+            problem = fault_of(error.orig if isinstance(error, exc.DBAPIError) else error)
+        except UnicodeDecodeError:  # of sqlite3, whose message is damaged like the file
+            problem = SQLITE_FAULTS[sqlite3.SQLITE_CORRUPT]
         if problem:
             raise LedgerError(f"The ledger {self.name} {problem}. Nothing is released.", unsure=unsure()) from None
 
@@ -176,15 +130,15 @@ class Database:
                     self._engine.connect() as connection,
                     contextlib.suppress(sqlite3.OperationalError),
                 ):
-                    # Stays with the file: readers and a writer do not wait for each other. It does not wait for
-                    # others who make the same ledger; the last of them sets it.
+                    # So that readers and a writer do not wait for each other; the file keeps it. Where several
+                    # processes make one ledger this fails for all but the last, which sets it.
                     connection.connection.cursor().execute("PRAGMA journal_mode=WAL")
         except LedgerError:
             self.close()
             raise
 
     def upgrade(self) -> bool:
-        """Bring an older ledger to the newest schema, in one transaction; says whether there was anything to do.
+        """Bring an older ledger to the newest schema in one transaction, and say whether there was anything to do.
 
         Raises:
             LedgerError: there is no ledger, or a newer one.
@@ -289,7 +243,7 @@ class Database:
             },
             poolclass=QueuePool,
             hide_parameters=True,
-            isolation_level="READ COMMITTED",  # whatever the server's default: `rows` relies on it
+            isolation_level="READ COMMITTED",  # whatever the server's default, because `statements` relies on it
         )
 
 
@@ -299,70 +253,6 @@ def _there(path: Path) -> bool:
     except OSError as error:
         reason = error.strerror
     raise LedgerError(f"The ledger cannot be opened: {reason}.")
-
-
-def _shown(url: sa.URL) -> str:
-    """The URL for reading: what cannot hold a password."""
-    user = f"{url.username}@" if url.username else ""
-    port = f":{url.port}" if url.port else ""
-    return f"{url.drivername}://{user}{url.host or ''}{port}/{url.database or ''}"
-
-
-def _parsed(location: str | Path) -> tuple[Path | None, sa.URL]:
-    """A path for SQLite, or None and the URL of PostgreSQL; nothing else, and nothing of it is shown."""
-    text = str(location)
-    if "://" not in text:
-        if isinstance(location, str) and _ADDRESS.match(text):
-            raise ConfigError(_NO_LOCATION)
-        return _file(text), sa.URL.create("sqlite")
-    scheme = text.partition("://")[0]
-    try:
-        url = sa.make_url(text)
-    except (exc.ArgumentError, ValueError):
-        url = None
-    if url is not None and scheme in ("sqlite", "sqlite+pysqlite"):
-        if url == sa.URL.create(url.drivername, database=url.database):  # neither user nor host, and no settings
-            return _file(url.database or ""), url
-    elif url is not None and scheme in ("postgresql", "postgresql+psycopg"):
-        if unknown := set(url.query) - _QUERY:
-            raise ConfigError(
-                f"Expected nothing behind the ? of the URL but {', '.join(sorted(_QUERY))}; found "
-                f"{len(unknown)} other settings. A password belongs into PGPASSWORD or ~/.pgpass."
-            )
-        named = (url.username or "", url.database or "", (url.host or "").replace(":", ""))  # ::1 is a host
-        if any(re.search(r"[@:=\s]", part) for part in named):
-            raise ConfigError(
-                "Expected user, host and database of the URL without : = @ and white space; an @ of the password is "
-                "written %40. The URL is not shown, as it may hold one."
-            )
-        return None, url.set(drivername="postgresql+psycopg")
-    raise ConfigError(_NO_LOCATION)
-
-
-def _file(text: str) -> Path:
-    path = Path(text)
-    if not text.strip() or text == ":memory:" or not path.name:
-        raise ConfigError("Expected a ledger that outlives the run: a file, or a URL of PostgreSQL.")
-    if _CREDENTIALS.search(text) or "\0" in text:
-        raise ConfigError(_NO_LOCATION)
-    return path
-
-
-def _fault(error: BaseException | None) -> str:
-    """What a fault of the driver means."""
-    if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", None)
-        known = None if code is None else _SQLITE_FAULTS.get(code & 0xFF)
-        return known or f"cannot be used: {getattr(error, 'sqlite_errorname', type(error).__name__)}"
-    state = getattr(error, "sqlstate", None)
-    if state is not None:
-        return _POSTGRESQL_FAULTS.get(state) or _POSTGRESQL_FAULTS.get(state[:2]) or f"reports SQLSTATE {state}"
-    # Before a connection stands there is no SQLSTATE; the server says it in words.
-    words = str(error)
-    for said, state in _SAID:
-        if re.search(said, words):
-            return _POSTGRESQL_FAULTS[state]
-    return "cannot be reached, or the connection was lost: check that the server runs, its host and port"
 
 
 def _alembic() -> Config:

@@ -39,7 +39,7 @@ class _Checked(TypeDecorator[Any]):
         return isinstance(value, self.kinds)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
-        """Looks at what the driver gives, before the type makes something else of it."""
+        """Check what the driver gives, before the type converts it."""
         read = super().result_processor(dialect, coltype)
 
         def checked(value: Any) -> Any:

@@ -22,7 +22,7 @@ _BYTES = 32
 HASH_BYTES = 32
 _DIGITS = re.compile(f"[0-9a-fA-F]{{{2 * _BYTES}}}")
 _LONGEST_FILE = 1024  # more than the digits with white space
-#: How the subjects of accounts are compared that were opened before names had a normal form.
+#: How names are compared in accounts that were opened before names had a normal form.
 AS_SPELLED: Final = "compared as they are spelled"
 
 
@@ -41,7 +41,7 @@ class SubjectKey:
             raise ConfigError(f"Expected a subject key of {_BYTES} bytes.")
 
     def check(self, account: str) -> bytes:
-        """What an account keeps: it tells its key from another, and that names are compared in normal form."""
+        """What an account keeps to tell its key from others; it also says that names are compared in normal form."""
         return self._keyed("check nfkc", account, "")
 
     def check_as_spelled(self, account: str) -> bytes:
@@ -51,10 +51,24 @@ class SubjectKey:
     def hashes(self, account: str, names: Iterable[str]) -> Iterator[bytes]:
         """The hash of each name as it is spelled, 32 bytes.
 
-        They are other ones in each account, so that accounts cannot be joined.
+        Each account has hashes of its own, so that accounts cannot be joined.
         """
         for name in names:
             yield self._keyed("subject", account, name)
+
+    def naming(self, account: str, kept: bytes) -> Naming:
+        """How an account knows its subjects, which keeps what `check` gave.
+
+        Raises:
+            ConfigError: it was opened with another key.
+        """
+        as_spelled = secrets.compare_digest(kept, self.check_as_spelled(account))
+        if not as_spelled and not secrets.compare_digest(kept, self.check(account)):
+            raise ConfigError(
+                f"Expected the subject key with which account {account!r} was opened, found another: under it every "
+                "subject would look new."
+            )
+        return Naming(self, account, as_spelled)
 
     def _keyed(self, purpose: str, account: str, name: str) -> bytes:
         # The length of the account's name keeps ("ab", "c") and ("a", "bc") apart.
@@ -69,8 +83,8 @@ class Naming:
     Attributes:
         key: of the hashes.
         account: name of the account.
-        as_spelled: whether names are compared as they are spelled. The account was charged so from the beginning:
-            under the normal form its subjects would look new.
+        as_spelled: whether names are compared as they are spelled. An account that was charged so from the beginning
+            stays so: under the normal form its subjects would look new.
     """
 
     key: SubjectKey
@@ -89,7 +103,7 @@ class Naming:
 
 
 class SubjectsDigest:
-    """The digest of subjects in their order, as a charge keeps it: tells whether the same ones come again."""
+    """The digest of subjects in their order. A charge keeps it to tell whether the same subjects come again."""
 
     def __init__(self, naming: Naming) -> None:
         self._naming = naming

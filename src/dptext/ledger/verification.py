@@ -1,4 +1,4 @@
-"""Books read again from their charges: whatever is kept beside them for speed must follow from them."""
+"""Balances recomputed from the charges: whatever the books keep for speed must follow from those."""
 
 from __future__ import annotations
 
@@ -9,18 +9,13 @@ from itertools import groupby
 import sqlalchemy as sa
 
 from dptext.errors import ConfigError, IncomparableError, LedgerError
-from dptext.ledger import statements as rows
-from dptext.ledger.entries import (
-    Account,
-    Request,
-    Terms,
-    canonical,
-    digest_of,
-    events_to_text,
-    is_within,
-    spent_epsilon,
-)
+from dptext.ledger import standings
+from dptext.ledger.entries import Account
+from dptext.ledger.requests import Request, Terms
 from dptext.ledger.schema import charged_subjects, charges, requests, subject_balances, tallies
+from dptext.ledger.spending import is_within, spent_epsilon
+from dptext.ledger.statements import AnyRow
+from dptext.ledger.texts import canonical, digest_of, events_to_text
 from dptext.privacy import accounting
 from dptext.privacy.events import Event
 from dptext.privacy.guarantee import format_epsilon
@@ -45,7 +40,7 @@ class Verification:
     problems: tuple[str, ...]
 
 
-def verify(connection: sa.Connection, row: rows.AnyRow, account: Account) -> Verification:
+def verify(connection: sa.Connection, row: AnyRow, account: Account) -> Verification:
     """Recompute the balance of an account from its charges.
 
     Args:
@@ -91,10 +86,10 @@ def verify(connection: sa.Connection, row: rows.AnyRow, account: Account) -> Ver
         problems.append(f"the balance speaks of {row.subjects} subjects, there are {n_subjects}")
     limit = account.limit
     try:
-        standings = rows.tallies_of(connection, row.id)
+        owned = standings.tallies_of(connection, row.id)
     except LedgerError:
-        standings = []  # that subjects' balances are wrong was said above
-    for own in [(), *standings]:
+        owned = []  # a problem above says already that balances of subjects are wrong
+    for own in [(), *owned]:
         spent = spent_epsilon([*everyone, *own], limit)
         if not is_within(spent, limit):
             problems.append(f"overdrawn: epsilon = {format_epsilon(spent)} is spent of {format_epsilon(limit.epsilon)}")
@@ -102,7 +97,7 @@ def verify(connection: sa.Connection, row: rows.AnyRow, account: Account) -> Ver
 
 
 def _charges_without_subjects(connection: sa.Connection, account_id: int) -> list[str]:
-    """Charges to named subjects that fell on another number of them than they say."""
+    """Problems of charges to named subjects whose number of subjects is not the one that they state."""
     counted = (
         sa.select(charged_subjects.c.charge_id, sa.func.count().label("n"))
         .group_by(charged_subjects.c.charge_id)
@@ -121,7 +116,7 @@ def _charges_without_subjects(connection: sa.Connection, account_id: int) -> lis
 
 
 def _compare_subjects(connection: sa.Connection, account_id: int, known: dict[int, Request]) -> tuple[int, int]:
-    """How many subjects there are, and how many balances of subjects are wrong, absent or too many."""
+    """How many subjects there are, and how many balances of subjects are wrong, missing or without charges."""
     reading = connection.execution_options(yield_per=_ROWS_AT_ONCE)
     charged = reading.execute(
         sa.select(charged_subjects.c.subject, charges.c.request_id, sa.func.count())
@@ -149,7 +144,7 @@ def _compare_subjects(connection: sa.Connection, account_id: int, known: dict[in
             yield subject, texts[counts]
 
     n_subjects = wrong = 0
-    # Under its digest the next charge finds a tally: a tally under another's digest would be charged too little.
+    # The next charge finds a tally by its digest, so a tally under another's digest would be charged too little.
     theirs = ((bytes(subject), events if digest_of(events) == digest else "") for subject, events, digest in kept)
     ours = recomputed()
     left, right = next(ours, None), next(theirs, None)

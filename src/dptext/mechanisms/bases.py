@@ -1,6 +1,12 @@
-"""Bases of specs and of fitted mechanisms: what most of them say in the same way.
+"""Bases that specs and fitted mechanisms can inherit from: each writes the methods that most of them have in common.
 
-A spec need not have one of these bases, and a mechanism of another package rarely does: the seam is `dptext.mechanism`.
+No mechanism has to use them; what it has to offer is said in `dptext.mechanism`.
+
+* `OneUnit`: a spec with a guarantee for one unit, which follows from its events.
+* `OneEpsilon`: a `OneUnit` with a setting `epsilon`, which it calibrates.
+* `NoGuarantee`: a spec that guarantees nothing.
+* `FittedMechanism`: a fitted mechanism, which holds its spec.
+* `OnWords`: a fitted mechanism that holds public word vectors, too.
 """
 
 from __future__ import annotations
@@ -11,7 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Generic, NoReturn, Self, TypeVar
 
-from dptext.embeddings.vectors import WordVectors, save_word_vectors
+from dptext.embeddings.saved_vectors import save_word_vectors
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
 from dptext.privacy import accounting
@@ -24,13 +31,18 @@ Spec_co = TypeVar("Spec_co", covariant=True)
 
 
 class OneUnit:
-    """A spec whose guarantee, replace one, speaks of one unit and follows from the events of one release."""
+    """A spec whose guarantee speaks of one unit. The relation is replace one.
+
+    A subclass says what one release does (`released`), and what must hold for the guarantee (`assumptions`).
+    """
 
     __slots__ = ()
 
-    #: The unit, and why nothing is known for another one.
+    #: The unit of the guarantee.
     unit: ClassVar[Unit] = Unit.DOCUMENT
+    #: The reason that errors give for refusing another unit.
     only: ClassVar[str] = WHOLE_RECORD
+    #: CONDITIONAL where there are assumptions, PROVEN where there are none.
     basis: ClassVar[Basis] = Basis.CONDITIONAL
 
     @property
@@ -41,33 +53,36 @@ class OneUnit:
     @property
     @abstractmethod
     def released(self) -> tuple[Event, ...]:
-        """What one release of one record does to a unit of it."""
+        """The events of one release of one record; accounting makes the epsilon of them."""
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What must hold for the guarantee."""
+        """What must hold for the guarantee, each in words that fit after "It holds as long as:"."""
         return ()
 
     @property
     def reveals(self) -> tuple[str, ...]:
-        """Public functions of the record whose value leaves as it is."""
+        """What each release tells exactly, such as the number of words; neighbours agree on it."""
         return ()
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """What one release of one record does to such a unit of it.
+        """The events of one release of one record: `released`.
 
         Raises:
-            IncomparableError: it is another unit.
+            IncomparableError: the unit is another one.
         """
         if unit is not self.unit:
             raise IncomparableError(f"Expected unit {self.unit.value}, found {unit.value}: {self.only}.")
         return self.released
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one record guarantees, at the larger of delta and the slack of float samplers.
+        """What one release of one record guarantees.
+
+        Samplers that compute in floats need a small delta of their own: the guarantee is stated at it where it is the
+        larger one.
 
         Raises:
-            IncomparableError: it is another unit.
+            IncomparableError: the unit is another one.
         """
         events = self.events(unit or self.unit)
         return accounting.guarantee(
@@ -82,15 +97,15 @@ class OneUnit:
 
 
 class OneEpsilon(OneUnit):
-    """A spec with a setting `epsilon`, which is what one release costs without a delta."""
+    """A `OneUnit` with a setting `epsilon`: what one release costs at delta = 0."""
 
     __slots__ = ()
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
-        """The spec whose guarantee costs at most epsilon at delta; with delta = 0 its setting is epsilon.
+        """The same spec with its setting chosen so that `guarantee(unit, delta)` costs at most epsilon.
 
         Raises:
-            IncomparableError: it is another unit.
+            IncomparableError: the unit is another one.
         """
         self.events(unit or self.unit)
         if delta == 0:
@@ -124,11 +139,11 @@ class NoGuarantee:
 
     @property
     def reveals(self) -> tuple[str, ...]:
-        """What leaves as it is."""
+        """What each release tells exactly."""
         return ()
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """Nothing that accounting could count, for any unit."""
+        """One event that has no epsilon, for any unit."""
         return (NoEvent(self.reason),)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
@@ -147,13 +162,16 @@ class NoGuarantee:
         """Refused.
 
         Raises:
-            ConfigError: always; no setting reaches any epsilon.
+            ConfigError: always, because no setting gives a guarantee.
         """
         raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {self.reason}.")
 
 
 class FittedMechanism(Frozen, Generic[Spec_co]):
-    """A spec with what was fitted. Frozen; nothing but the spec unless a subclass adds to it."""
+    """A fitted mechanism: frozen, so that what it holds is what was fitted.
+
+    It holds its spec. A subclass that fits more names it in `__slots__`, and overrides `digests` and `save`.
+    """
 
     __slots__ = ("spec",)
 
@@ -167,7 +185,7 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """sha256 digests of what was fitted, by name; none where nothing was."""
+        """sha256 digests of what was fitted, by name."""
         return {}
 
     def save(self, folder: Path) -> None:
@@ -179,7 +197,7 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
 
 
 class OnWords(FittedMechanism[Spec_co]):
-    """A spec with public word vectors, which are all that was fitted."""
+    """A fitted mechanism that holds its spec and public word vectors."""
 
     __slots__ = ("_vectors",)
 

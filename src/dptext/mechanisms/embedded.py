@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
+from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document
-from dptext.errors import ConfigError, MissingExtraError
+from dptext.errors import ConfigError
 from dptext.mechanism import (
     HasMetric,
     Mechanism,
@@ -29,9 +30,6 @@ from dptext.privacy.guarantee import Guarantee, Trust, Unit
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record, Release
 from dptext.text.tokens import sentences
-
-if TYPE_CHECKING:
-    from dptext.embeddings.sentence_encoder import SentenceEncoder, WordMean
 
 PUBLIC_ENCODER = "the encoder was not made from private text"
 _DOCUMENTS_AT_ONCE = 256
@@ -127,18 +125,8 @@ class Embedded:
         return (cls(WordMetric.tiny()[0], encoder="glove"),)
 
 
-def _load_encoder(spec: Embedded) -> SentenceEncoder | WordMean:
-    try:
-        from dptext.embeddings import sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"An embedding needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[sbert]'"
-        ) from error
-    if spec.encoder != "glove":
-        return sentence_encoder.load_sentence_encoder(spec.encoder, device=spec.device, precision=spec.precision)
-    from dptext.embeddings.vectors import load_glove  # noqa: PLC0415
-
-    return sentence_encoder.load_word_mean(load_glove())
+def _load_encoder(spec: Embedded) -> Encoder:
+    return load_encoder(spec.encoder, device=spec.device, precision=spec.precision)
 
 
 class EmbeddedMechanism(FittedMechanism[Embedded]):
@@ -146,7 +134,7 @@ class EmbeddedMechanism(FittedMechanism[Embedded]):
 
     __slots__ = ("_encoder", "inner")
 
-    def __init__(self, spec: Embedded, inner: Mechanism[str], encoder: SentenceEncoder | WordMean) -> None:
+    def __init__(self, spec: Embedded, inner: Mechanism[str], encoder: Encoder) -> None:
         super().__init__(spec)
         self.inner = inner
         self._encoder = encoder

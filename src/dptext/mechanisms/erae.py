@@ -22,22 +22,24 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import HIDDEN
-from dptext.errors import ConfigError, MissingExtraError
+from dptext.embeddings.embedder import HIDDEN
+from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, OnProgress, Remarks, Traits
 from dptext.mechanisms.bases import FittedMechanism, OneUnit
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
+from dptext.sampling.exponential import ClippedExponential
 from dptext.sampling.hub import LARGEST_EPSILON, Hub
 from dptext.sampling.randomness import Randomness
-from dptext.sampling.selection import ClippedExponential, TopKRandomizedResponse, TwoSet
-from dptext.text.records import Record, Release
+from dptext.sampling.top_k import TopKRandomizedResponse
+from dptext.sampling.two_set import TwoSet
+from dptext.text.batches import Batch, Releases
+from dptext.text.records import Record
 from dptext.types import Floats, Int32s, Integers
 
 if TYPE_CHECKING:
-    from dptext.neural.erae.model import ErAeModel, Settings
-    from dptext.neural.erae.network import Progress
+    from dptext.neural.erae import ErAeModel, ErAeSettings, StepProgress
 
 
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
@@ -227,8 +229,8 @@ class ErAe(OneUnit):
         return found
 
     @property
-    def _settings(self) -> Settings:
-        found: Settings = _neural().Settings(
+    def _settings(self) -> ErAeSettings:
+        found: ErAeSettings = _neural().ErAeSettings(
             max_tokens=self.max_tokens,
             max_words=self.max_words,
             latent=self.latent,
@@ -263,7 +265,7 @@ class ErAe(OneUnit):
         """
         seed = secrets.randbits(32) if seed is None else seed
 
-        def told(at: Progress) -> None:
+        def told(at: StepProgress) -> None:
             if on_progress is not None:
                 on_progress(FitProgress(at.step, at.steps, "steps", f"loss {at.loss:.3g}"))
 
@@ -303,13 +305,9 @@ class ErAe(OneUnit):
 
 
 def _neural() -> ModuleType:
-    try:
-        from dptext.neural.erae import model as erae_model  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"ER-AE needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural]'"
-        ) from error
-    return erae_model
+    with needing("ER-AE", "neural"):
+        from dptext.neural import erae  # noqa: PLC0415 (an extra, slow to load)
+    return erae
 
 
 class ErAeMechanism(FittedMechanism[ErAe]):
@@ -335,14 +333,13 @@ class ErAeMechanism(FittedMechanism[ErAe]):
         """Write the network into an existing folder."""
         self._model.save(folder)
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record, of `max_tokens` words less what follows the end."""
-        found: list[Release[str]] = []
-        for source, n in randomness.blocks([1] * len(records), self._model.rows):
-            block = records[len(found) : len(found) + n]
-            written = self._write(block, source)
-            found += [Release(r.id, text, kept=r.kept) for r, text in zip(block, written, strict=True)]
-        return found
+        batch = Batch.of(records)
+        found: list[str] = []
+        for source, n in randomness.blocks([1] * len(batch), self._model.rows):
+            found += self._write(batch[len(found) : len(found) + n], source)
+        return batch.released(found)
 
     def _write(self, block: Sequence[Record], source: Randomness) -> list[str]:
         spec, chooser = self.spec, self.spec.chooser

@@ -1,16 +1,18 @@
 """The list of mechanisms: ours, and those that installed packages bring.
 
-A package registers a mechanism of its own by an entry point, whose name is the kind and whose value is the spec::
+A package registers a mechanism of its own by an entry point. The name of the entry point is the kind, its value is the
+class of the spec::
 
     [project.entry-points."dptext.mechanisms"]
-    shuffle = "their_package:Shuffle"
+    headline = "headline:Headline"
 
-Nothing is imported before its kind is asked for, and nothing that data names is imported: a kind is looked up here.
+A mechanism is imported when its kind is first asked for. Data name kinds, never modules: no file that is read can have
+anything imported that is not installed as a mechanism.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -20,7 +22,7 @@ from dptext.mechanism import Spec
 
 GROUP = "dptext.mechanisms"
 
-#: A new mechanism is registered by one line here: its kind, and where its spec is.
+#: A new mechanism of ours is registered by one line here: its kind, and where its spec is.
 OURS = {
     "word_metric": "words.word_metric:WordMetric",
     "private_phrases": "words.private_phrases:PrivatePhrases",
@@ -43,7 +45,7 @@ OURS = {
 
 
 class Registry(Mapping[str, type[Spec]]):
-    """Specs by kind: ours first, then those of packages by their names.
+    """Specs by kind: ours first, then those of packages in the order of their kinds.
 
     Attributes:
         loaded: the specs that were asked for already, by kind.
@@ -57,55 +59,72 @@ class Registry(Mapping[str, type[Spec]]):
 
         Raises:
             KeyError: no mechanism of this kind is installed.
-            ConfigError: the package that brings it cannot be used; the message names it.
+            ConfigError: two packages bring this kind, or the one that does cannot be used; the message names them.
         """
         if kind not in self.loaded:
-            self.loaded[kind] = self._load(kind)
+            if kind in OURS:
+                self.loaded[kind] = EntryPoint(kind, f"{GROUP}.{OURS[kind]}", GROUP).load()
+            else:
+                self.loaded[kind] = _loaded(self._theirs[kind])
         return self.loaded[kind]
 
-    def _load(self, kind: str) -> type[Spec]:
-        if kind in OURS:
-            found: type[Spec] = EntryPoint(kind, f"{GROUP}.{OURS[kind]}", GROUP).load()
-            return found
-        points = self._theirs[kind]
-        packages = ", ".join(sorted({point.dist.name if point.dist else point.value for point in points}))
-        if len({point.value for point in points}) > 1:
-            raise ConfigError(f"Expected one package to bring the mechanism {kind!r}, found {packages}: remove one.")
-        return _loaded(points[0], packages)
-
     def __iter__(self) -> Iterator[str]:
-        """All kinds."""
-        return iter(dict.fromkeys([*OURS, *sorted(self._theirs), *self.loaded]))
+        """All kinds; nothing is imported."""
+        return iter([*OURS, *sorted(self._theirs)])
 
     def __len__(self) -> int:
-        """How many kinds there are."""
-        return len(list(iter(self)))
+        """How many kinds there are; nothing is imported."""
+        return len(OURS) + len(self._theirs)
 
     def __contains__(self, kind: object) -> bool:
-        """Whether there is such a kind; nothing is loaded."""
-        return kind in OURS or kind in self.loaded or kind in self._theirs
+        """Whether there is such a kind; nothing is imported."""
+        return kind in OURS or kind in self._theirs
+
+    def usable(self, say: Callable[[str], None] = lambda _: None) -> dict[str, type[Spec]]:
+        """All specs that can be used. One broken package is left out, and does not hide the mechanisms of others.
+
+        Args:
+            say: is told, for each kind that is left out, what is wrong with its package.
+        """
+        found = {}
+        for kind in self:
+            try:
+                found[kind] = self[kind]
+            except ConfigError as error:
+                say(str(error))
+        return found
 
     @cached_property
     def _theirs(self) -> dict[str, list[EntryPoint]]:
         found: dict[str, list[EntryPoint]] = {}
         for point in entry_points(group=GROUP):
-            if point.name not in OURS:  # what is ours is never another's
+            if point.name not in OURS:  # no package can take the place of one of ours
                 found.setdefault(point.name, []).append(point)
         return found
 
 
-def _loaded(point: EntryPoint, package: str) -> type[Spec]:
+def _loaded(points: list[EntryPoint]) -> type[Spec]:
+    """The spec of a package's entry point; two points of one name are refused, as neither is the right one."""
+    point, *others = points
+    packages = ", ".join(sorted(each.dist.name if each.dist else each.value for each in points))
+    if others:
+        raise ConfigError(f"Expected one package to bring the mechanism {point.name!r}, found {packages}: remove one.")
     try:
         found = point.load()
     except Exception as error:  # the package of somebody else may fail in any way
         raise ConfigError(
-            f"The mechanism {point.name!r} of {package} cannot be imported ({type(error).__name__}). Install {package} "
-            "again, or remove it."
+            f"The mechanism {point.name!r} of the package {packages} cannot be imported ({type(error).__name__}: "
+            f"{error}). Install {packages} again, or remove it."
         ) from error
     kinds = [each.default for each in fields(found) if each.name == "kind"] if is_dataclass(found) else []
     if not isinstance(found, type) or kinds != [point.name]:
         raise ConfigError(
-            f"Expected {point.value!r} of {package} to be a spec: a dataclass whose field `kind` is {point.name!r}."
+            f"Expected {point.value!r} of the package {packages} to be a spec: a dataclass whose field `kind` is "
+            f"{point.name!r}."
+        )
+    if missing := [name for name in vars(Spec) if not name.startswith("_") and not hasattr(found, name)]:
+        raise ConfigError(
+            f"Expected {point.value!r} of the package {packages} to be a spec: it has no {', '.join(missing)}."
         )
     return found
 

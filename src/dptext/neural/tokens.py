@@ -31,7 +31,7 @@ class Tokens:
     Attributes:
         words: most frequent first.
         labels: in the order of the settings.
-        max_tokens: words that are written at most, and that are read where tokens are.
+        max_tokens: the most words of a text, written or read.
     """
 
     words: tuple[str, ...]
@@ -57,7 +57,7 @@ class Tokens:
 
     @property
     def length(self) -> int:
-        """Positions of a written sequence: the label where there are labels, the words, the end."""
+        """Positions of a sequence: one for the label if there are labels, those of the words, one for the end."""
         return bool(self.labels) + self.max_tokens + 1
 
     def label_rows(self, labels: Sequence[str | None]) -> Integers:
@@ -66,9 +66,9 @@ class Tokens:
         return np.asarray([-1 if label is None else index.get(label, -1) for label in labels], np.int64)
 
     def sequences(self, records: Sequence[Record]) -> Integers:
-        """What a decoder is to write, `(n, length)`: label, words, end, padding.
+        """What a decoder is trained to write, `(n, length)`: label, words, end, padding.
 
-        A missing or unknown label and an unknown word have the same token, UNKNOWN.
+        A missing label, an unknown label and an unknown word all have the token UNKNOWN.
         """
         found = np.full((len(records), self.length), PAD, np.int64)
         offset = int(bool(self.labels))
@@ -82,7 +82,7 @@ class Tokens:
         return found
 
     def inputs(self, sequences: Integers) -> Integers:
-        """What an encoder reads, of the same shape: the padding is moved to the left, so that texts end together."""
+        """What an encoder reads: the same sequences, padded on the left, so that all end at the last position."""
         lengths = (sequences != PAD).sum(axis=1)
         positions = np.arange(sequences.shape[1])[None, :] - (sequences.shape[1] - lengths)[:, None]
         return np.where(positions < 0, PAD, np.take_along_axis(sequences, np.maximum(positions, 0), axis=1))
@@ -92,7 +92,7 @@ class Tokens:
         return range(_SPECIAL, _SPECIAL + len(self.labels))
 
     def read(self, ids: Sequence[int]) -> tuple[str | None, str]:
-        """Label and text of one written sequence; what follows the end is not read, special tokens are not written."""
+        """Label and text of one written sequence, up to its end. Special tokens are left out."""
         label: str | None = None
         words: list[str] = []
         for position, token in enumerate(ids):

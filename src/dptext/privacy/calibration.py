@@ -77,7 +77,7 @@ def calibrate(
         candidate = _with_strength(event, strength)
         return composition.epsilon(lifted(candidate) if lifted is not None else [candidate], delta, relation=relation)
 
-    # A numerical distribution costs a second an evaluation: fewer, and from a strength of 10^-4 on.
+    # A numerical distribution takes a second an evaluation. Then there are fewer, from a strength of 10^-4 on.
     costly = composition.is_numerical(lifted(event) if lifted is not None else [event], delta)
     low = 1e-4 if costly else 2.0**-60
     floor = cost(low)

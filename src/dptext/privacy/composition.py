@@ -7,16 +7,16 @@
     >>> accounting.epsilon([TopKEvent(epsilon=4, k=5, size=20_000, count=20)], delta=1e-5) < 16.1
     True
 
-Every number is rounded up. What is pure is summed exactly, as fractions; where delta > 0 several valid
-upper bounds are computed and the smallest is taken:
+Every number is rounded up. Pure epsilons are summed exactly, as fractions. Where delta > 0 several valid upper bounds
+are computed and the smallest is taken:
 
 * pure epsilons added up, Gaussian parts by their analytic curve (Balle and Wang 2018), sampled Gaussian
   parts by the pessimistic privacy loss distribution of dp-accounting;
-* the exact privacy loss distribution of equal runs of randomized response (MATHS 1.4): an epsilon-DP run loses no more
-  than binary randomized response at epsilon, and an (epsilon, delta)-DP run no more once its delta was taken off
+* the exact privacy loss distribution of equal runs of randomized response (MATHS 1.4). An epsilon-DP run loses no more
+  than binary randomized response at epsilon; so does an (epsilon, delta)-DP run after its delta is subtracted
   (Kairouz, Oh and Viswanath 2015);
 * zero-concentrated DP and Renyi DP, converted as in Canonne, Kamath and Steinke 2020, proposition 12;
-* numerical privacy loss distributions of runs of several kinds, which `quick_epsilon` leaves out.
+* numerical privacy loss distributions of runs of several kinds; `quick_epsilon` leaves these out.
 """
 
 from __future__ import annotations
@@ -65,9 +65,6 @@ from dptext.types import Floats
 _MAX_EXACT_RUNS = 16_384  # beyond, the exact distribution of top-k losses costs more than it gains
 _LARGEST_RHO = 1e15
 _ORDERS = 1 + np.logspace(-4, 3.5, 160)
-
-
-# ------------------------------------------------------------------------ composition
 
 
 def compose(events: Iterable[Event]) -> tuple[Event, ...]:
@@ -127,18 +124,15 @@ def _zcdp_rho(event: Event) -> float | None:
 
 
 def require_events(events: Iterable[Event]) -> tuple[Event, ...]:
-    """The events composed; refuses none, as an iterator that was read before has none."""
+    """The events composed; ConfigError where there is none, as in an iterator that was read before."""
     merged = compose(events)
     if not merged:
         raise ConfigError("Expected at least one event, found none: an iterator can be read once, a list again.")
     return merged
 
 
-# ------------------------------------------------------------------- epsilon at delta > 0
-
-
 def _without_delta(events: Iterable[Event], delta: float) -> tuple[tuple[Event, ...], float]:
-    """The events once the deltas of approximate ones were taken off delta, and what is left of it; below 0: none."""
+    """The events without their own deltas, and what is left of delta after these; below 0 nothing holds."""
     listed = list(events)
     approximate = [e for e in listed if isinstance(e, ApproximateEvent)]
     left = Fraction(delta) - approximate_delta(approximate)
@@ -149,7 +143,7 @@ def _without_delta(events: Iterable[Event], delta: float) -> tuple[tuple[Event, 
 
 
 def _as_choice(event: Event) -> Event:
-    """Randomized response that loses no less, for a run that is pure; any other event as it is."""
+    """For a pure run, randomized response that loses no less; any other event as it is."""
     match event:
         case PureEvent(epsilon=pure):
             return TopKEvent(pure, 1, 2, event.count)
@@ -160,7 +154,7 @@ def _as_choice(event: Event) -> Event:
 
 
 def _mixed(events: Iterable[Event]) -> tuple[Mixable, ...]:
-    """What a numerical loss distribution would bound more tightly; nothing where a formula or no distribution does."""
+    """The events that a numerical loss distribution bounds more tightly than any formula; empty where none does."""
     found = compose(map(_as_choice, events))
     mixable = tuple(e for e in found if isinstance(e, Mixable) and is_mixable(e))
     by_formula = all(isinstance(e, GaussianEvent) for e in mixable) or (
@@ -180,7 +174,7 @@ def _renyi_curve(event: Event) -> Floats | None:
 
 
 def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterator[float]:
-    """Valid bounds on epsilon at delta that are quick to compute, for events without metric and without deltas."""
+    """Bounds on epsilon at delta that are quick to compute, for events without a metric and without deltas."""
     pure = [(event, _pure_epsilon(event)) for event in events]
     noisy = [event for event, value in pure if value is None]
     terms = [(value, event.count) for event, value in pure if value is not None]
@@ -192,7 +186,7 @@ def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterat
     (first, *others) = compose(map(_as_choice, events))
     if isinstance(first, TopKEvent) and not others and first.count <= _MAX_EXACT_RUNS:
         yield top_k_epsilon(first, delta)
-        return  # which is exact
+        return  # that bound is exact
     rhos = [(_zcdp_rho(event), event.count) for event in events]
     rho = sum_up((rho, count) for rho, count in rhos if rho is not None)
     if all(each is not None for each, _ in rhos) and rho < _LARGEST_RHO:
@@ -220,7 +214,7 @@ def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> 
 
 
 def is_numerical(events: Iterable[Event], delta: float) -> bool:
-    """Whether `epsilon` of these events computes a numerical distribution: some tenths of a second."""
+    """Whether `epsilon` of these events computes a numerical distribution, which takes tenths of a second."""
     return delta > 0 and bool(_mixed(_without_delta(require_events(events), delta)[0]))
 
 
@@ -242,10 +236,10 @@ def epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation =
 
 
 def quick_epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Relation = Relation.REPLACE_ONE) -> float:
-    """A bound that is never below `epsilon`, in milliseconds but for trainings: what a ledger charges by.
+    """A bound that is never below `epsilon` and takes milliseconds. A ledger charges by it.
 
-    It takes the formulas alone, where there are any: a training has none. Runs of several kinds may cost less than it
-    says.
+    It takes formulas alone. A training has none, so its bound takes longer. Runs of several kinds may cost less than
+    it says.
 
     Raises:
         IncomparableError: an event has a metric.

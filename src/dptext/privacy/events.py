@@ -1,4 +1,10 @@
-"""What happened to a text: one event a release, with all its accounting needs."""
+"""What happened to a text: events, frozen data with the facts about a release that accounting needs.
+
+They are public: they can be printed, logged and stored, and they survive JSON exactly::
+
+    >>> event_from_dict(event_to_dict(PureEvent(0.1, count=3)))
+    PureEvent(epsilon=0.1, count=3)
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,11 @@
-"""What happened (events) and what it means (guarantees).
+"""What a release guarantees: the statement that `dptext.privacy.accounting` derives from events.
 
-An `Event` is frozen data: the facts about a release that accounting needs, nothing else.
-A `Guarantee` is the statement that `dptext.privacy.accounting` derives from events; it carries its
-meaning with it, so that two guarantees of different meaning are never mixed up.
+A guarantee carries its meaning with it, so that two guarantees of different meaning are never mixed up. It is public:
+it can be printed, logged and stored, and it survives JSON exactly::
 
-Both are public: they can be printed, logged and stored, and both survive JSON exactly::
-
-    >>> from dptext.privacy.guarantee import PureEvent, event_from_dict, event_to_dict
-    >>> event_from_dict(event_to_dict(PureEvent(0.1, count=3)))
-    PureEvent(epsilon=0.1, count=3)
+    >>> guarantee = Guarantee(0.1, 0.0, Unit.DOCUMENT, Relation.REPLACE_ONE)
+    >>> Guarantee.from_dict(guarantee.to_dict()) == guarantee
+    True
 """
 
 from __future__ import annotations
@@ -25,13 +22,16 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, is_name
 from dptext.types import Json
 
-#: What every file reveals, and what a guarantee per author cannot hide: one author may have more records than another.
+#: Every file reveals this, and no guarantee per author can hide it: one author may have more records than another.
 RECORD_COUNT = "the number of records"
 
-#: What a statement per document takes for granted: nothing tells two records of one text from records of two texts.
+#: A choice among candidates assumes this.
+PUBLIC_CANDIDATES = "the candidates, and all that ranks them, were made from public text only"
+
+#: A statement per document assumes this: nothing tells two records of one text from records of two texts.
 ONE_RECORD = "no document stands in more than one record of a run (not checked, as documents are not named)"
 
-#: What a statement per author takes for granted.
+#: A statement per author assumes this.
 ONE_SPELLING = "the name of an author is spelled alike in all of the author's records"
 
 
@@ -74,12 +74,6 @@ _BASIS_ORDER = tuple(Basis)
 def weakest(*bases: Basis) -> Basis:
     """The weakest of several bases: what a composition rests on."""
     return max(bases, key=_BASIS_ORDER.index)
-
-
-# --------------------------------------------------------------------------- events
-
-
-# ------------------------------------------------------------------------ guarantees
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +123,7 @@ class Guarantee:
 
     @property
     def meaning(self) -> tuple[Unit, Relation, str | None]:
-        """What must agree before two guarantees are compared or added."""
+        """What must be equal in two guarantees before they are compared or added."""
         return self.unit, self.relation, self.metric
 
     def require_comparable(self, other: Guarantee) -> None:
@@ -146,7 +140,7 @@ class Guarantee:
         return (self.effective_epsilon, self.delta) < (other.effective_epsilon, other.delta)
 
     def common_reveals(self, other: Guarantee) -> tuple[str, ...]:
-        """What neighbours must agree on for both guarantees to hold: the union of `reveals`."""
+        """The union of `reveals`: both guarantees hold for neighbours that agree on all of these."""
         return tuple(dict.fromkeys(self.reveals + other.reveals))
 
     def voided(self, reason: str) -> Guarantee:

@@ -10,10 +10,7 @@ from typing import assert_never
 from dptext import _validate
 from dptext.errors import IncomparableError
 from dptext.privacy.composition import repeat, require_events
-from dptext.privacy.curves import (
-    sum_up,
-    up,
-)
+from dptext.privacy.curves import sum_up, up
 from dptext.privacy.events import (
     ApproximateEvent,
     Event,
@@ -28,8 +25,8 @@ from dptext.privacy.events import (
     ZcdpEvent,
 )
 from dptext.privacy.guarantee import RECORD_COUNT, Basis, Guarantee, Trust, Unit
+from dptext.privacy.meaning import restated
 from dptext.privacy.names import COMPARED
-from dptext.privacy.statements import restated
 
 
 def bounded_metric(events: Iterable[Event], *, diameter: float) -> tuple[Event, ...]:
@@ -74,7 +71,7 @@ def for_author(document: Guarantee, *, max_per_author: int) -> Guarantee:
     """A document's guarantee read for everything by one author, when no author has more than so many documents.
 
     Each document is a run of its own, so epsilon and delta add up. The maximum must have been enforced. The number of
-    records is revealed: the guarantee says nothing of two inputs in which the author has more records in one.
+    records is revealed: the guarantee does not cover two inputs that differ in the author's number of records.
 
     Raises:
         IncomparableError: the guarantee is not per document, or it has a metric.
@@ -86,7 +83,7 @@ def for_author(document: Guarantee, *, max_per_author: int) -> Guarantee:
         return replace(document.revealing(RECORD_COUNT), unit=Unit.AUTHOR)
     if document.trust is Trust.CENTRAL:
         raise IncomparableError("Expected a local guarantee: one training sees all documents of an author at once.")
-    # Two authors may have different numbers of records, and nothing here hides how many all have together.
+    # Authors may have different numbers of records, and nothing here hides the total.
     enforced = f"no author has more than {max_per_author} records (enforced; names are {COMPARED})"
     author = replace(document.revealing(RECORD_COUNT), unit=Unit.AUTHOR, assumptions=(*document.assumptions, enforced))
     return restated(

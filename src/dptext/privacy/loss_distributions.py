@@ -1,10 +1,10 @@
 """Numerical privacy loss distributions: how (sampled) Gaussian noise and randomized response add up at a delta.
 
-The tightest bound there is for runs of several kinds, by the pessimistic distributions of dp-accounting. It takes from
-a tenth of a second to seconds, which is why `dptext.privacy.accounting` offers a quicker one beside it.
+This is the tightest bound for runs of several kinds, by the pessimistic distributions of dp-accounting. It takes from a
+tenth of a second to seconds, so `dptext.privacy.accounting` also has a quicker one.
 
-Losses are convolved by Fourier transforms, whose rounding is absolute: some 1e-16 of probability. So 1e-12 is taken off
-delta, and nothing is said at deltas below 1e-11.
+Losses are convolved by Fourier transforms, whose rounding error is absolute: some 1e-16 of probability. So 1e-12 is
+subtracted from delta, and deltas below 1e-11 get a formula only.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def is_mixable(event: object) -> bool:
     return isinstance(event, GaussianEvent | SampledGaussianEvent)
 
 
-@lru_cache(maxsize=256)  # who plans, calibrates and then states asks three times
+@lru_cache(maxsize=256)  # planning, calibrating and stating ask for the same
 def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation) -> float:
     """Epsilon at delta > 0 of (sampled) Gaussian and top-k events together, rounded up; infinite if none is known."""
     # dp-accounting takes most of a second to import, and few releases need it.
@@ -54,11 +54,12 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
 
     choices = _few([event for event in events if isinstance(event, TopKEvent)])
     sampled = [event for event in events if isinstance(event, SampledGaussianEvent)]
-    # Ours is relative to the sensitivity of the relation, theirs to a record's norm: REPLACE_ONE moves by two.
+    # Our multiplier is relative to the sensitivity, theirs to the norm of a record, which REPLACE_ONE moves by two.
     moved = 2.0 if relation is Relation.REPLACE_ONE else 1.0
     precision = sum_up((inverse_square(e.noise_multiplier), e.count) for e in events if isinstance(e, GaussianEvent))
-    # Sampling never harms: each output is a mixture, with public weights, of those with and without the record, and
-    # divergences are jointly convex. So very little noise is counted as if every step took every record.
+    # Sampling never harms: an output's distribution is a mixture, with public weights, of those with and without the
+    # record, and divergences are jointly convex. So where there is very little noise, steps are counted as if they took
+    # every record.
     bare = [e for e in sampled if e.noise_multiplier < _LEAST_MULTIPLIER or _spread(e, moved) > _MOST_SPREAD]
     every = sum_up([(precision, 1), *(_unsampled(event, moved) for event in sampled)])
     precision = sum_up([(precision, 1), *(_unsampled(event, moved) for event in bare)])
@@ -71,7 +72,7 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
         widths.append(_width(math.sqrt(precision)))
     interval = max(
         _FINEST if max(widths) <= _WIDE else max(widths) / 1e5,
-        # All runs together, which takes the memory.
+        # The grid holds the losses of all runs together, which takes the memory.
         sum(2 * event.epsilon * event.count for event in choices) / 5e6,
         sum(_spread(event, moved) for event in sampled) / _LARGEST_GRID,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-#: How names are compared, for certificates and terms.
+#: How names are compared, as certificates and terms say it.
 COMPARED: Final = "compared in Unicode's form NFKC, with case folded and without white space at the ends"
 
 

@@ -7,118 +7,40 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import hmac
 import itertools
-import json
 import os
 import secrets
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dptext import _validate
 from dptext.errors import (
     ConfigError,
     DataError,
     DPTextError,
     LedgerError,
-    PrivacyError,
 )
 from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import Guarantee, Unit
-from dptext.runs.certificate import Certificate, Charged, certificate_path
+from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.plan import Plan, run_digest
 from dptext.runs.resume import State, draft_path, fingerprint, state_path
-from dptext.runs.streaming import BATCH_SIZE, guarantees, limited, released, require_guarantee
+from dptext.runs.streaming import guarantees, limited, released, require_guarantee
 from dptext.sampling.randomness import Randomness, secure
+from dptext.text.columns import release_columns
 from dptext.text.files import create_private, open_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
 from dptext.text.formats import Format, file_format, is_compressed
-from dptext.text.records import Fields, OnError, Record, read_records
-from dptext.text.releases import APPENDABLE, blocks, open_writer, release_columns, require_csv
-from dptext.types import Json
+from dptext.text.reading import read_records
+from dptext.text.records import Record
+from dptext.text.releases import blocks
+from dptext.text.writers import APPENDABLE, open_writer, require_csv
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
-    from dptext.ledger.entries import Account, Charge, Request
+    from dptext.ledger.entries import Charge
     from dptext.ledger.subjects import SubjectsDigest
-    from dptext.runs.payment import Payment
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Public settings of a run from file to file.
-
-    Attributes:
-        fields: names of the input fields; the kept ones are listed in `reveals`.
-        input_format, output_format: None tells them by the extensions.
-        on_error: what to do with a record that cannot be read.
-        delta: at which guarantees are stated.
-        max_per_author: see `privatize`.
-        batch_size: records that are computed together, and at most in a block of the output (a row group of Parquet,
-            a member of gzip) and between two marks to resume from. A block is in memory whole.
-        without_guarantee: see `privatize`.
-        force: overwrite an output that is there, throw away an unfinished run.
-        resume: go on with an unfinished run.
-        safe_csv: put an apostrophe before every text of a CSV output that a spreadsheet would take for a formula.
-    """
-
-    fields: Fields = field(default_factory=Fields)
-    input_format: Format | None = None
-    output_format: Format | None = None
-    on_error: OnError = OnError.STOP
-    delta: float = 0.0
-    max_per_author: int | None = None
-    batch_size: int = BATCH_SIZE
-    without_guarantee: bool = False
-    force: bool = False
-    resume: bool = False
-    safe_csv: bool = False
-
-    def __post_init__(self) -> None:
-        _validate.count(batch_size=self.batch_size)
-        _validate.probability(delta=self.delta)
-        if self.max_per_author is not None:
-            _validate.count(max_per_author=self.max_per_author)
-            if self.fields.author is None:
-                raise ConfigError("Expected the name of the author field with max_per_author: --author-field NAME.")
-
-    @property
-    def reveals(self) -> tuple[str, ...]:
-        """What leaves besides the text."""
-        names = [f"the field {name!r}" for name in self.fields.keep]
-        if self.fields.id is not None:
-            names.insert(0, f"the ids (field {self.fields.id!r})")
-        if self.on_error is OnError.SKIP:
-            names.append("the number of skipped records")
-        return ("the number of records", *names)
-
-
-def _run_digest(
-    mechanism: Mechanism[str],
-    plan: Plan,
-    randomness: Randomness,
-    kind: Format,
-    payment: Payment | None,
-    *,
-    compressed: bool = False,
-) -> str:
-    fixed: dict[str, Json] = {
-        "spec": settings(mechanism.spec),
-        "digests": dict(mechanism.digests),
-        "fields": json.dumps(asdict(plan.fields)),
-        "formats": [str(plan.input_format), str(kind)],
-        "on_error": str(plan.on_error),
-        "delta": plan.delta,
-        "max_per_author": plan.max_per_author,
-        "randomness": randomness.fingerprint,
-        "account": None if payment is None else payment.account,
-    }
-    # Older versions cut these by private lengths: what they began, or have ready, is not gone on with.
-    if kind is Format.PARQUET or compressed:
-        fixed["blocks"] = "by releases"
-    if plan.safe_csv:  # only then, so that runs that an older version began can be resumed
-        fixed["safe_csv"] = True
-    return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
+    from dptext.runs.payment import Due, Payment
 
 
 def privatize_file(
@@ -186,7 +108,9 @@ def privatize_file(
     )
     due = None
     if payment is not None:
-        due = _Due(
+        from dptext.runs.payment import Due  # noqa: PLC0415 (loads the ledger, as whoever made the payment did)
+
+        due = Due(
             payment,
             *payment.request(
                 mechanism.spec,
@@ -207,39 +131,6 @@ def privatize_file(
 
 
 @dataclass(frozen=True, slots=True)
-class _Due:
-    """What a run has to pay."""
-
-    payment: Payment
-    account: Account
-    request: Request
-
-    def charge(self, key: str, subjects: Iterator[str] | None) -> Charge:
-        charge = self.payment.charge(self.request, key, subjects)
-        if charge.release is not None:
-            raise PrivacyError(
-                f"Expected charge key {key!r} of account {charge.account!r} to be unused: it paid for a release "
-                "already. Nothing is released; another key charges anew."
-            )
-        return charge
-
-    def charged(self, charge: Charge) -> Charged:
-        account = self.account
-        return Charged(
-            account.name, account.dataset, account.limit.unit, charge.number, charge.subjects_digest is not None
-        )
-
-    def settle(self, key: str, sha256: str) -> None:
-        try:
-            self.payment.ledger.settle(self.account.name, key, sha256)
-        except LedgerError as error:
-            problem = error
-        else:
-            return
-        raise LedgerError(f"{problem} The run is paid for and its output is whole: --resume publishes it.")
-
-
-@dataclass(frozen=True, slots=True)
 class _Run:
     source: Path
     target: Path
@@ -248,7 +139,7 @@ class _Run:
     plan: Plan
     randomness: Randomness
     promised: tuple[Guarantee, ...]
-    due: _Due | None
+    due: Due | None
 
     @property
     def _part(self) -> Path:
@@ -263,7 +154,7 @@ class _Run:
         records = self._records(on_skip)
         payment = None if self.due is None else self.due.payment
         compressed = is_compressed(self.target)
-        digest = _run_digest(self.mechanism, self.plan, self.randomness, self.kind, payment, compressed=compressed)
+        digest = run_digest(self.mechanism, self.plan, self.randomness, self.kind, payment, compressed=compressed)
         state = self._unfinished(digest) if self.plan.resume else self._begin(digest)
         if state.certificate:
             with self._opened() if self._part.exists() else contextlib.nullcontext():
@@ -499,7 +390,7 @@ def _limited(records: Generator[Record, None, None], most: int) -> Generator[Rec
 
 
 def _watched(records: Iterator[Record], digest: SubjectsDigest) -> Iterator[Record]:
-    """The records; whose subjects go into the digest, as those that are released must be those that were charged."""
+    """The records as they are; their subjects go into the digest. Who is released must be who was charged."""
     for record in records:
         digest.add(record.subject or "")
         yield record

@@ -19,7 +19,7 @@ from dptext.errors import ConfigError, DPTextError
 from dptext.mechanism import Mechanism, Spec, settings
 from dptext.runs.specs import on_device, spec_from_settings
 from dptext.text.files import create_private, sha256_of
-from dptext.text.formats import file_error, parse_json
+from dptext.text.inputs import file_error, parse_json
 from dptext.types import Json
 
 MODEL_FILE = "model.json"

@@ -10,16 +10,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dptext.errors import ConfigError, IncomparableError, NoGuaranteeError
+from dptext.errors import (
+    ConfigError,
+    IncomparableError,
+    LedgerError,
+    NoGuaranteeError,
+    PrivacyError,
+)
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import Account, Charge, Request, Terms
+from dptext.ledger.entries import Account, Charge
+from dptext.ledger.requests import Request, Terms
 from dptext.mechanism import Spec, settings
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Trust, Unit
 from dptext.privacy.names import COMPARED
+from dptext.runs.certificate import Charged
 from dptext.sampling.randomness import Randomness
 
 
@@ -134,3 +142,39 @@ def request_for(
         settings(spec),
         units,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a run has to pay."""
+
+    payment: Payment
+    account: Account
+    request: Request
+
+    def charge(self, key: str, subjects: Iterator[str] | None) -> Charge:
+        """Charge the account under this key; refused where the key paid for a release already."""
+        charge = self.payment.charge(self.request, key, subjects)
+        if charge.release is not None:
+            raise PrivacyError(
+                f"Expected charge key {key!r} of account {charge.account!r} to be unused: it paid for a release "
+                "already. Nothing is released; another key charges anew."
+            )
+        return charge
+
+    def charged(self, charge: Charge) -> Charged:
+        """What a certificate says of the charge."""
+        account = self.account
+        return Charged(
+            account.name, account.dataset, account.limit.unit, charge.number, charge.subjects_digest is not None
+        )
+
+    def settle(self, key: str, sha256: str) -> None:
+        """Write into the books what the charge paid for."""
+        try:
+            self.payment.ledger.settle(self.account.name, key, sha256)
+        except LedgerError as error:
+            problem = error
+        else:
+            return
+        raise LedgerError(f"{problem} The run is paid for and its output is whole: --resume publishes it.")

@@ -11,7 +11,7 @@ from typing import Final
 
 from dptext.errors import ConfigError
 from dptext.text.files import create_private
-from dptext.text.formats import file_error
+from dptext.text.inputs import file_error
 
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _LARGEST_NUMBER: Final = 2**63 - 1  # bytes of a file

@@ -1,4 +1,4 @@
-"""From text (TOML, JSON, KEY=VALUE) to a spec."""
+"""Specs from settings that were read: a TOML file, JSON in a certificate or a model, KEY=VALUE of the command line."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ def spec_from_settings(values: Mapping[str, Json]) -> Spec:
     """The spec with these settings, `kind` among them.
 
     Raises:
-        ConfigError: the kind or a key is unknown (the nearest known name is given), a key is missing, or a
-            value cannot be used.
+        ConfigError: no mechanism of this kind is installed, the package that brings it cannot be used, a key is unknown
+            or missing, or a value cannot be used. Of an unknown name the message gives the nearest known one.
     """
     given = dict(values)
     kind = given.pop("kind", None)
     if not isinstance(kind, str) or kind not in SPECS:
         hint = _nearest(str(kind), sorted(SPECS))
-        raise ConfigError(f"Expected kind={kind!r} to name a mechanism: {hint}Known: {', '.join(sorted(SPECS))}.")
+        raise ConfigError(
+            f"Expected kind={kind!r} to name a mechanism that is installed: {hint}Known: {', '.join(sorted(SPECS))}."
+        )
     cls = SPECS[kind]
     known = {field.name: field for field in setting_fields(cls)}
     settings: dict[str, object] = {}
@@ -43,7 +45,7 @@ def spec_from_settings(values: Mapping[str, Json]) -> Spec:
         if key not in known:
             hint = _nearest(key, list(known))
             raise ConfigError(f"Expected {key!r} to be a setting of {kind}: {hint}Known: {', '.join(known)}.")
-        if isinstance(value, bool):
+        if isinstance(value, bool) and _types(cls)[key] is not bool:  # pydantic would take it for a number
             raise ConfigError(f"Expected {key}={value!r} not to be a boolean.")
         settings[key] = _value(cls, kind, key, value)
     for key, field in known.items():
@@ -57,7 +59,7 @@ def _is_required(field: Field[Any]) -> bool:
 
 
 def _value(cls: type[Spec], kind: str, key: str, value: Json) -> object:
-    """The value of a setting as the type of its field asks for it."""
+    """The value of a setting, converted to the type of its field."""
     if _types(cls)[key] is Spec:
         if not isinstance(value, dict) or value.get("kind") == kind:
             raise ConfigError(f"Expected the mechanism of {kind} to be settings of another, with its kind among them.")
@@ -81,10 +83,10 @@ def _reader(cls: type[Spec], key: str) -> TypeAdapter[object]:
 
 
 def parse_setting(text: str) -> tuple[str, Json]:
-    """KEY=VALUE of the command line; VALUE is read as TOML where it can be, else as text.
+    """The key and the value of KEY=VALUE. A VALUE that is TOML is read as such; any other one is taken as text.
 
     Raises:
-        ConfigError: there is no "=", or VALUE is what `parse_toml` refuses.
+        ConfigError: there is no "=", or `parse_toml` refuses VALUE.
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
@@ -97,7 +99,11 @@ def parse_setting(text: str) -> tuple[str, Json]:
 
 
 def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> Spec:
-    """The spec of a TOML file whose keys are the spec's fields, with some of them changed.
+    """The spec of a TOML file, whose keys are `kind` and the settings.
+
+    Args:
+        path: of the file.
+        changes: settings that replace those of the file, or are added to them.
 
     Raises:
         ConfigError: the file cannot be read, is not TOML, or does not make a spec.
@@ -106,7 +112,7 @@ def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> Spec:
 
 
 def on_device(device: str, values: Mapping[str, Json]) -> dict[str, Json]:
-    """Settings with this device where they have one, those of a mechanism in them, too."""
+    """The settings with another device, where they have that setting; so, too, in a mechanism that is a setting."""
     found = {**values, "device": device} if "device" in values else {**values}
     inner = found.get("mechanism")
     return {**found, "mechanism": on_device(device, inner)} if isinstance(inner, dict) else found

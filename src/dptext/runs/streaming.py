@@ -22,6 +22,7 @@ from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.privacy.names import normal_form
 from dptext.sampling.randomness import Randomness, secure
+from dptext.text.batches import Batch
 from dptext.text.records import Record, Release, batches
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
@@ -101,14 +102,15 @@ def split(records: Iterable[Record], size: int) -> Iterator[list[Record]]:
     return batches(records, lambda record: len(record.text), size=size, characters=_BATCH_CHARACTERS)
 
 
-def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: Randomness) -> list[Release[Output]]:
+def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: Randomness) -> Sequence[Release[Output]]:
     """The releases of one batch, one a record, in order, with text and vector as the spec says.
 
     Raises:
         PrivacyError: the mechanism answered otherwise.
     """
-    released = list(mechanism.privatize(batch, randomness))
-    if [release.id for release in released] != [record.id for record in batch]:
+    batch = Batch.of(batch)
+    released = mechanism.privatize(batch, randomness)
+    if not isinstance(released, Sequence) or [release.id for release in released] != list(batch.ids):
         raise PrivacyError("The mechanism did not answer each record with one release, in order: nothing is released.")
     if (fault := output_fault(mechanism.spec, released)) is not None:
         raise PrivacyError(f"The mechanism did not keep its word, {fault}: nothing is released.")

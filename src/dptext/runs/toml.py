@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from dptext.errors import ConfigError
-from dptext.text.formats import read_whole
+from dptext.text.inputs import read_whole
 from dptext.types import Json
 
 _MAX_TOML_BYTES = 2**20

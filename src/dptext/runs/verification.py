@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dptext.embeddings.vectors import HIDDEN
+from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.mechanism import Spec
 from dptext.privacy import accounting
@@ -20,9 +20,10 @@ from dptext.runs.certificate import SCHEMA, Certificate
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.randomness import secure, seeded
-from dptext.sampling.selection import TruncatedExponential
-from dptext.text.formats import read_whole
-from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, read_records
+from dptext.sampling.truncated import TruncatedExponential
+from dptext.text.inputs import read_whole
+from dptext.text.reading import read_records
+from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields
 
 if TYPE_CHECKING:  # the ledger is an extra, loaded by those who use one
     from dptext.ledger.books import Ledger

@@ -13,7 +13,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 
 T = TypeVar("T", bound=np.generic)
 

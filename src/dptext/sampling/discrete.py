@@ -3,7 +3,7 @@
 Integer arithmetic alone, so that no float rounding makes an output impossible for one input and possible for its
 neighbour (Mironov 2012).
 
-    >>> from dptext.sampling.randomness import seeded
+    >>> from dptext.sampling.source import seeded
     >>> uniform_below(6, 3, seeded(7)).tolist()
     [4, 4, 3]
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.types import Booleans, Floats, Integers, UInt64s
 
 
@@ -63,11 +63,7 @@ def weighted_choice(weights: UInt64s, source: Randomness) -> Integers:
 
 
 LIMB_BITS = 40
-
-
 LIMBS = 3
-
-
 _LIMB_MASK = np.uint64((1 << LIMB_BITS) - 1)
 
 
@@ -191,7 +187,7 @@ def discrete_gaussian(sigma: int, size: int, source: Randomness) -> Integers:
 def bernoulli_exp_minus(exponent: float, size: int, source: Randomness) -> Booleans:
     """True with probability exp(-exponent), the exponent (>= 0, finite) rounded to a multiple of 2^-40.
 
-    Exact for that multiple however large it is: no probability is too small to be drawn.
+    It is exact for that multiple, however large: no probability is too small to be drawn.
     """
     _validate.not_negative(exponent=exponent)
     whole, rest = divmod(round(exponent * 2**40), 1 << 40)
@@ -204,8 +200,8 @@ def bernoulli_exp_minus(exponent: float, size: int, source: Randomness) -> Boole
 def uniform_open(size: int, source: Randomness) -> Floats:
     """`size` uniform floats in (0, 1) for the continuous samplers, precise to 2^-52 of their own size.
 
-    (r + 1/2) / 2^64 for r uniform below 2^64; where r is small more bits follow, so that no tail of a
-    distribution is out of reach: a tail that one input can never reach and another can would void any epsilon.
+    (r + 1/2) / 2^64 for r uniform below 2^64. Where r is small more bits follow, so that no tail of a distribution is
+    out of reach. A tail that one input can reach and another cannot would void any epsilon.
     """
     whole = source.uint64(size).astype(np.float64)
     values = whole + 0.5

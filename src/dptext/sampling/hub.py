@@ -1,4 +1,4 @@
-"""Choices near a public hub: probabilities a private text suggests, clipped around those that are known without it.
+"""Choices near a public hub: the probabilities that a private text suggests, clipped around public ones.
 
 MATHS 1.5 (relatives: PMixED, Flemings et al. 2024; InvisibleInk, Vinod et al. 2025). With h = epsilon / 2 every option
 v leaves with a probability between e^-h pub(v) and e^h pub(v), whatever the private text is. So any two texts give any
@@ -23,8 +23,8 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.randomness import Randomness
-from dptext.sampling.selection import require_finite
+from dptext.sampling.source import Randomness
+from dptext.sampling.weights import normalized, require_finite
 from dptext.types import Floats, Integers
 
 #: Probabilities are whole parts of this: sums of them are exact in float64.
@@ -44,8 +44,8 @@ class Hub:
 
     Guarantee:
         Exactly epsilon for any two private inputs, given the public probabilities, which must not depend on either.
-        All is held in whole parts of 2^-46: each option's parts lie between the least and the most that the public
-        probabilities allow, and all together are 2^46. Where the bisection ends matters for utility only.
+        Probabilities are whole parts of 2^-46. The parts of each option lie between the least and the most that the
+        public probabilities allow, and all together are 2^46. Where the bisection ends matters for utility only.
 
         In composition with delta: among distributions with a density in [e^-h, e^h] to one hub, no two are further
         apart than two that give the most to disjoint sets of hub mass a = 1 / (1 + e^h) and the least elsewhere. (The
@@ -86,13 +86,10 @@ class Hub:
     def _block(self, private: Floats, public: Floats) -> Floats:
         least, most = self._limits(public)
         require_finite(private)
-        wanted = private.clip(0.0, 1e30)
-        total = wanted.sum(axis=1, keepdims=True)
-        wanted = np.where(total > 0, wanted / np.where(total > 0, total, 1.0), 1.0 / self.size)
-        # What the private text says nothing of shares what is left as the public probabilities do: at each epsilon
-        # e^60 lifts 1e-9 of the least to the most.
-        wanted = np.maximum(wanted * PARTS, 1e-9 * least)
-        # As many rounds for every text: time says nothing.
+        # Options that the private text says nothing of share what is left in proportion to their public probabilities:
+        # at each epsilon e^60 lifts 1e-9 of the least to the most.
+        wanted = np.maximum(normalized(private.clip(0.0, 1e30)) * PARTS, 1e-9 * least)
+        # Every text takes as many rounds, so that time says nothing.
         low, high = np.full((len(wanted), 1), -60.0), np.full((len(wanted), 1), 60.0)
         found = np.empty_like(wanted)
         for _ in range(_BISECTIONS):
@@ -100,7 +97,7 @@ class Hub:
             fits = self._between(wanted, middle, least, most, found).sum(axis=1, keepdims=True) <= PARTS
             low, high = np.where(fits, middle, low), np.where(fits, high, middle)
         found = np.floor(self._between(wanted, low, least, most, found))
-        # A start that is too large already (nothing but rounding) is given up for the least.
+        # Where rounding alone makes the start too large, the least is taken.
         found = np.where(found.sum(axis=1, keepdims=True) <= PARTS, found, least)
         room = most - found
         before = np.cumsum(room, axis=1) - room
@@ -115,10 +112,7 @@ class Hub:
     def _limits(self, public: Floats) -> tuple[Floats, Floats]:
         """The least and the most parts of each option: functions of the public probabilities alone."""
         require_finite(public)
-        known = public.clip(0.0, 1.0)
-        total = known.sum(axis=1, keepdims=True)
-        known = np.where(total > 0, known / np.where(total > 0, total, 1.0), 1.0 / self.size)
-        hub = ((1 - _UNIFORM) * known + _UNIFORM / self.size) * PARTS
+        hub = ((1 - _UNIFORM) * normalized(public.clip(0.0, 1.0)) + _UNIFORM / self.size) * PARTS
         half = self.epsilon / 2 * (1 - 1e-12) - 2.0**-50  # what rounding of the next two lines could add
         least = np.ceil(hub * math.exp(-half))
         most = np.minimum(np.floor(hub * math.exp(half)), PARTS)

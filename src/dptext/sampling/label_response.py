@@ -15,8 +15,8 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.randomness import Randomness
-from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.sampling.source import Randomness
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.types import Floats, Integers
 
 

@@ -1,4 +1,4 @@
-"""Noise as published, with claims that are false; for audits and for published systems; event is NoEvent.
+"""Noise as published, whose claims are false, for audits and for published systems. The event is NoEvent.
 
 The sound counterparts are in `noise`: `GridLaplace` and `Gaussian`. `claimed` is what the authors state,
 `true_epsilon` the least epsilon that their noise has for any two vectors::
@@ -21,19 +21,10 @@ import numpy as np
 from dptext import _validate
 from dptext.privacy.curves import gaussian_epsilon
 from dptext.privacy.events import ApproximateEvent, NoEvent, PureEvent
-from dptext.sampling.noise import (
-    Norm,
-    Vectors,
-    clip,
-    coordinate_laplace,
-    finite,
-    gaussian_log_density,
-    normals,
-    paired,
-    rounded,
-    sensitivity,
-)
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.clipping import Norm, Vectors, clip, finite, paired, rounded, sensitivity
+from dptext.sampling.float_draws import gaussian_log_density, normals
+from dptext.sampling.grid_noise import coordinate_laplace
+from dptext.sampling.source import Randomness
 from dptext.types import Floats
 
 _LARGEST_EPSILON = 1e6
@@ -104,8 +95,8 @@ class PublishedLaplace:
 class ClassicalGaussian:
     """L2 clipping, then Gaussian noise of sigma = 2C sqrt(2 ln(1.25 / delta)) / epsilon, at any epsilon.
 
-    The formula is proven for epsilon <= 1 (Dwork and Roth 2014, theorem A.1) and false for large ones: above some
-    8.4 at delta = 1e-5 (MATHS 2.3), which systems that use it at epsilon 10 to 500 overlook.
+    The formula is proven for epsilon <= 1 (Dwork and Roth 2014, theorem A.1). At delta = 1e-5 it is false above some
+    8.4 (MATHS 2.3). Systems that use it at epsilon 10 to 500 overlook that.
 
     Guarantee:
         None. `claimed` says (epsilon, delta); the noise has `true_epsilon` at delta.

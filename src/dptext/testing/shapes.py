@@ -1,4 +1,4 @@
-"""Checks of the contract that run a mechanism from file to file: what lies on the disk, then and afterwards."""
+"""Checks of the contract that run a mechanism from file to file: what lies on the disk during and after the run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from pathlib import Path
 
 from dptext.mechanism import Mechanism, Spec
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import Plan, privatize_file
+from dptext.runs.files import privatize_file
+from dptext.runs.plan import Plan
 from dptext.runs.resume import State, state_path
 from dptext.sampling.randomness import Randomness, secure
+from dptext.text.columns import TEXTS_ONLY, WITHOUT_VECTORS
 from dptext.text.formats import Format
-from dptext.text.records import MAX_CHARACTERS, Record, Release
-from dptext.text.releases import TEXTS_ONLY, WITHOUT_VECTORS
+from dptext.text.reading import MAX_CHARACTERS
+from dptext.text.records import Record, Release
 
 _LARGEST_LEFT_FILE = 50_000_000
 _EXTENSIONS: Mapping[Format, tuple[str, ...]] = {
@@ -28,16 +30,16 @@ _EXTENSIONS: Mapping[Format, tuple[str, ...]] = {
     Format.PARQUET: ("parquet",),
 }
 _BLOCK = 3
-#: Characters of neighbouring inputs, record by record: as many records, of which some are as long as texts may be.
+#: Lengths in characters of the records of two inputs; some are as long as texts may be.
 _LENGTHS = ((1, 1, 1, 1, 1, 1, 1), (MAX_CHARACTERS, 0, 70_000, 1, 300_000, 1, 0))
 
 
 def left_behind(mechanism: Mechanism[str], texts: Sequence[str], leaks: Callable[[str], bool]) -> str | None:
-    """What is broken where private text, or a file that nobody wants, is left behind by a run; else None.
+    """Which part of the contract a run breaks by leaving private text or an unexpected file behind, or None.
 
     Args:
-        mechanism: on trial.
-        texts: that it is to privatize.
+        mechanism: the mechanism on trial.
+        texts: the texts that it is to privatize.
         leaks: whether private text shows in a text.
     """
     before = _files_around()
@@ -81,12 +83,9 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-# ------------------------------------------------------------------------------------------------- shapes
-
-
 @dataclass(frozen=True, slots=True)
 class _Forced:
-    """Answers the n-th record with the n-th of releases that were drawn before, whatever its text."""
+    """Answers the n-th record with the n-th of the releases that were drawn before, whatever its text."""
 
     mechanism: Mechanism[str] = field(repr=False)
     drawn: tuple[Release[str], ...]
@@ -115,11 +114,11 @@ class _Seen:
 
 
 def told_by_shapes(mechanism: Mechanism[str], word: str) -> str | None:
-    """What is broken where files tell how long private texts are; else None.
+    """Which part of the contract is broken because files tell how long private texts are; None if they do not.
 
-    Two inputs with as many records of very different lengths get the same releases. Then outputs and certificates have
-    the same bytes in every format that can hold what the mechanism releases, and at each mark a run has done as many
-    records and bytes, in files of the same sizes.
+    Two inputs have as many records, of very different lengths, and get the same releases. Outputs and certificates must
+    then have the same bytes in every format that can hold what the mechanism releases. At each mark both runs must have
+    done as many records and bytes, in files of the same sizes.
     """
     drawn = mechanism.privatize([Record(str(i), word) for i in range(len(_LENGTHS[0]))], secure())
     forced = _Forced(mechanism, tuple(drawn))

@@ -1,7 +1,7 @@
 """The one door for every file that the program writes.
 
-A file appears under its name when it is whole. It replaces nothing unless that is said to be meant, and never what it
-was made from; where it holds numbers computed from originals, only its owner can read it.
+A file appears under its name when it is whole. It replaces another file only where `force` says so, and never one that
+it was made from. Only its owner can read a file that holds numbers computed from private texts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dptext.errors import ConfigError
-from dptext.text.formats import file_error
+from dptext.text.inputs import file_error
 
 _PRIVATE = 0o600
 _PUBLIC = 0o644
@@ -31,9 +31,9 @@ class Target:
     Attributes:
         path: of the file.
         force: whether a file that is there may be replaced.
-        inputs: what it is made from: files, and folders with every file in them. They are never replaced, `force` or
-            not, also where `path` is another name of one of them (a symbolic or a hard link).
-        private: whether it holds numbers computed from originals: then only its owner can read it (mode 0600).
+        inputs: what it is made from: files, and folders with every file in them. They are never replaced, whatever
+            `force` says, not even where `path` is another name of one of them (a symbolic or a hard link).
+        private: whether it holds numbers computed from private texts. Only its owner can read it then (mode 0600).
     """
 
     path: Path
@@ -43,11 +43,11 @@ class Target:
 
     @staticmethod
     def at(path: str | os.PathLike[str] | Target) -> Target:
-        """The target of that path; one that is a target already stays as it is."""
+        """The target of a path; a target stays as it is."""
         return path if isinstance(path, Target) else Target(Path(path))
 
     def check(self) -> None:
-        """Refuse what `write` would refuse: worth knowing before the work of an hour.
+        """Refuse now what `write` would refuse after the work of an hour.
 
         Raises:
             ConfigError: the path is an input, something is there and `force` is not set, or there is no folder for it.
@@ -87,7 +87,7 @@ class Target:
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say of the file at `path` what the system refuses in the block.
+    """Turn an OSError of the block into an error that names the file at `path`.
 
     Raises:
         ConfigError: an OSError came out of the block.
@@ -142,7 +142,7 @@ def _require_folder(path: Path) -> None:
 
 
 def refuse_existing(path: str | os.PathLike[str], *, force: bool = False) -> None:
-    """Raise ConfigError if there is something at the path and nobody said that it may go; only a file may."""
+    """Raise ConfigError if there is something at the path, unless it is a file and `force` is set."""
     if not os.path.lexists(path):
         return
     if not force:
@@ -211,7 +211,7 @@ def publish(
 
 
 def _sync_folder(folder: Path) -> None:
-    # Some file systems cannot sync a folder. The file itself is safe by then.
+    # Some file systems cannot sync a folder. The file itself is on the disk by then.
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

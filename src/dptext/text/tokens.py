@@ -50,14 +50,14 @@ _TOKEN = re.compile(
     r"|\S"
 )
 
-# nupunkt takes quadratic time on a long run of marks without a space and cubic time on a long run of blank lines, so
-# it sees the text with those two made short; no offset changes.
+# nupunkt takes quadratic time on a long run of marks without a space and cubic time on a long run of blank lines. It
+# sees the text with both replaced by harmless characters, so that no offset changes.
 _BLANK_RUN = re.compile(r"\s{20,}")
 _MARKS_OF_A_LONG_WORD = re.compile(r"[.!?\u2026](?=\S{50})(?<=\S{50})")
 _LINE_END = re.compile(r"\r\n|\r|\n")
-# It keeps objects for every possible end until it is done, among which Python looks for garbage again and again: from
-# some thousand ends on, each cost more than twice as much (measured). So it is shown a text in pieces of one public
-# length, each with so many characters before and after those that it decides on.
+# nupunkt keeps objects for every possible end until it is done, and Python's garbage collector visits them again and
+# again. From some thousand ends on, each cost more than twice as much (measured). So nupunkt sees a text in pieces of
+# one public length, each with so many characters before and after those that it decides on.
 _AT_ONCE, _AROUND = 5_000, 500
 
 
@@ -70,8 +70,8 @@ def sentences(text: str) -> list[str]:
     - One line end is whitespace. A blank line ends a sentence, unless the line before it has no end mark and the text
       goes on with a small letter (or that line ends with a hyphen).
     - The same text always gives the same sentences, and the time is linear in the length of any text.
-    - nupunkt is shown 5,000 characters at once, with the 500 on either side of those that it decides on. What decides
-      stands nearer, so that this changes nothing but at words, or runs of whitespace, as long as that in longer texts.
+    - nupunkt sees 5,000 characters at once, with 500 on either side of those that it decides on. What decides stands
+      nearer. Only a word, or a run of whitespace, as long as that can change a result, in texts longer than 5,000.
 
     nupunkt reads its own model from disk and writes nothing. It keeps words that stood before or after a possible end,
     at most some 120,000, in the memory of the process.
@@ -101,7 +101,10 @@ def sentences(text: str) -> list[str]:
 
 
 def _windows(length: int) -> Iterator[tuple[int, int, int]]:
-    """Where the splitter is shown a text from, and between which places its starts count: all of them, once each."""
+    """Windows of a text: where each begins, and between which places the sentence starts found in it count.
+
+    Those places cover the text, and no two windows share one.
+    """
     begin = 0
     while begin < length:
         first = max(0, begin - _AROUND)
@@ -118,7 +121,7 @@ def _learnt() -> PunktParameters:
 
 
 def _short_blank(run: re.Match[str]) -> str:
-    """As many characters, with at most two line ends, at the start."""
+    """The run in as many characters: at most two line ends, then spaces."""
     length = len(run[0])
     return ("\n" * min(len(_LINE_END.findall(run[0])), 2)).ljust(length)
 

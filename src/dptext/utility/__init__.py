@@ -1,25 +1,20 @@
-"""What private outputs are still good for, always beside rows that keep nothing: no number without its baselines.
+"""What private outputs are still good for. No number is shown without its baselines, which are rows that keep nothing.
 
 * `fidelity`: how much of each record came through.
 * `stylometry`: how far the style of each output is from its original's.
 * `classification`: what a classifier that is trained on the outputs knows.
-* `balance`: the class balance of the private records, recovered from the outputs, where it is not the public one.
+* `balance`: the class balance of the private records, recovered from the outputs.
+* `shifted`: a task in which that balance is not the public one.
 * `tables`: all of it in one table, with the rows that nothing may be shown without.
 
-Everything here looks at private originals: these are experiments on public corpora in the place of private ones, and
-what they print is not covered by any guarantee. Classifiers need the extra `[audit]`, the neural one `[neural]`.
+Everything here looks at private originals. These are experiments on public corpora in the place of private ones, and no
+guarantee covers what they print. Classifiers need the extra `[audit]`, the neural one `[neural]`.
 """
 
-from dptext.utility.balance import (
-    balance_behind,
-    balance_error,
-    confusion_matrix,
-    debiased_balance,
-    observed_balance,
-    shifted_split,
-)
+from dptext.utility.balance import balance_behind, balance_error, confusion_matrix, debiased_balance, observed_balance
 from dptext.utility.classification import Accuracy, Classifier, Trainer, evaluate, macro_f1, train_named, train_tfidf
 from dptext.utility.fidelity import Fidelity, fidelity
+from dptext.utility.shifted import shifted_split
 from dptext.utility.stylometry import StyleSpace
 from dptext.utility.tables import UtilityRow, UtilityTable, baselines, required_rows, utility_table
 

@@ -1,7 +1,6 @@
-"""The shifted task: a class balance that public data does not have, to be recovered from private outputs.
+"""The class balance of private records, recovered from the labels of private outputs.
 
-Where private records look like public ones, a mechanism that regenerates public knowledge seems to be perfect. Here
-the private part has another class balance, and one class has few public texts: public data alone must be seen to fail.
+`shifted` makes the task: private records whose balance public data does not have.
 
     >>> import numpy as np
     >>> counts = np.array([600, 250, 150])  # labels after 3-ary randomized response at epsilon 1
@@ -12,7 +11,7 @@ the private part has another class balance, and one class has few public texts: 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.optimize import nnls
@@ -22,99 +21,15 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import seeded
-from dptext.text.records import Record
 from dptext.types import Floats, Integers
-
-_ROUNDING = 1e-6
-
-
-# ---------------------------------------------------------------------------------------------------- the task
-
-
-def shifted_split(
-    records: Sequence[Record],
-    *,
-    shares: Mapping[str, float],
-    scarce: str,
-    scarce_public: int,
-    private_size: int | None = None,
-    seed: int = 0,
-) -> tuple[list[Record], list[Record]]:
-    """A public and a private part, disjoint, both in random order; what fits into neither is left out.
-
-    The private part has the balance `shares` (rounded to whole records by largest remainders). The public part has all
-    the rest, but no more than `scarce_public` texts of the label `scarce`.
-
-    Args:
-        records: with labels; those with others than the keys of `shares` are left out.
-        shares: the private share of each label; they sum to 1.
-        scarce: the label that has few public texts.
-        scarce_public: how many, at least 1.
-        private_size: number of private records; by default as many as possible, half of the records at most. One
-            public text of every other label must be left.
-        seed: of the drawing.
-
-    Returns:
-        The public records, and the private ones.
-
-    Raises:
-        ConfigError: shares that are no balance, a scarce label that is not among them, or too few records of a label.
-    """
-    _validate.count(scarce_public=scarce_public)
-    _validate.probability(**{f"shares[{label!r}]": share for label, share in shares.items()})
-    if not math.isclose(math.fsum(shares.values()), 1.0, abs_tol=_ROUNDING):
-        raise ConfigError(f"Expected shares={dict(shares)!r} to sum to 1.")
-    if scarce not in shares:
-        raise ConfigError(f"Expected scarce={scarce!r} to be one of the labels in shares.")
-    by_label: dict[str, list[Record]] = {label: [] for label in shares}
-    rng = np.random.default_rng(seed)
-    for i in rng.permutation(len(records)).tolist():
-        if records[i].label in by_label:
-            by_label[str(records[i].label)].append(records[i])
-    spare = {label: len(found) - (scarce_public if label == scarce else 1) for label, found in by_label.items()}
-    if private_size is None:
-        private_size = sum(map(len, by_label.values())) // 2
-        while private_size > 0 and _too_many(_whole(shares, private_size), spare):
-            private_size -= 1
-    _validate.count(private_size=private_size)
-    counts = _whole(shares, private_size)
-    if lacking := _too_many(counts, spare):
-        raise ConfigError(
-            f"Expected at least {counts[lacking]} private and {len(by_label[lacking]) - spare[lacking]} public records "
-            f"of label {lacking!r}, found {len(by_label[lacking])}. Choose a smaller private_size or share."
-        )
-    private = [record for label, found in by_label.items() for record in found[: counts[label]]]
-    public = [
-        record
-        for label, found in by_label.items()
-        for record in found[counts[label] : counts[label] + scarce_public if label == scarce else None]
-    ]
-    return [public[i] for i in rng.permutation(len(public))], [private[i] for i in rng.permutation(len(private))]
-
-
-def _whole(shares: Mapping[str, float], size: int) -> dict[str, int]:
-    """Whole numbers that sum to `size`, as near to the shares of it as can be: by largest remainders."""
-    exact = {label: share * size for label, share in shares.items()}
-    counts = {label: math.floor(value) for label, value in exact.items()}
-    order = sorted(shares, key=lambda label: counts[label] - exact[label])
-    for label in order[: size - sum(counts.values())]:
-        counts[label] += 1
-    return counts
-
-
-def _too_many(counts: Mapping[str, int], spare: Mapping[str, int]) -> str | None:
-    """A label of which more is asked than is there."""
-    return next((label for label, count in counts.items() if count > spare[label]), None)
-
-
-# ----------------------------------------------------------------------------------------------- the estimates
+from dptext.utility.shifted import _ROUNDING
 
 
 def observed_balance(given: Sequence[str | None], labels: Sequence[str]) -> Floats:
-    """The share of each label `(n_labels,)` among those of `given` that are labels; others are left out.
+    """The share of each label among the given ones, `(n_labels,)`. What is not one of the labels is left out.
 
     Raises:
-        ConfigError: none of them is.
+        ConfigError: nothing that is given is one of the labels.
     """
     return _shares(np.bincount(_positions(given, labels), minlength=len(labels) + 1)[: len(labels)])
 
@@ -122,10 +37,10 @@ def observed_balance(given: Sequence[str | None], labels: Sequence[str]) -> Floa
 def debiased_balance(counts: Integers | Floats, epsilon: float) -> Floats:
     """The class balance behind labels that went through k-ary randomized response.
 
-    A label leaves as itself with probability p = e^epsilon / (e^epsilon + L - 1), as each other one with q =
+    A label leaves as itself with probability p = e^epsilon / (e^epsilon + L - 1), and as each other one with q =
     1 / (e^epsilon + L - 1). So (share - q) / (p - q) is unbiased for the true share (Kairouz, Bonawitz and Ramage
-    2016) and sums to 1, but may be negative; so the point of the simplex that is nearest to it in Euclidean distance
-    is taken. In that distance it is never farther from the true balance; it is no longer unbiased.
+    2016). These numbers sum to 1 but may be negative, so the nearest point of the simplex in Euclidean distance is
+    taken. It is never farther from the true balance in that distance, but no longer unbiased.
 
     Args:
         counts: how often each label was given `(n_labels,)`, zeros included.
@@ -149,7 +64,7 @@ def debiased_balance(counts: Integers | Floats, epsilon: float) -> Floats:
 def balance_behind(counts: Integers | Floats, matrix: Floats) -> Floats:
     """The class balance behind labels that went through any mechanism, by non-negative least squares.
 
-    The shares x >= 0 with the smallest |matrix^T x - given shares|, scaled to sum 1.
+    It is the x >= 0 with the smallest |matrix^T x - given shares|, scaled to sum 1.
 
     Args:
         counts: how often each label was given `(n_given,)`.
@@ -157,7 +72,7 @@ def balance_behind(counts: Integers | Floats, matrix: Floats) -> Floats:
             public texts (`confusion_matrix`), or known.
 
     Returns:
-        Shares `(n_labels,)`; all equal in the case that nothing fits better than zero.
+        Shares `(n_labels,)`. They are all equal where nothing fits better than zero.
 
     Raises:
         ConfigError: no counts, or a matrix of another size or whose rows are no distributions.
@@ -185,10 +100,10 @@ def simplex_projection(values: Floats) -> Floats:
 
 
 def confusion_matrix(true_labels: Sequence[str | None], given: Sequence[str | None], labels: Sequence[str]) -> Floats:
-    """How often a true label was given as each label `(n_labels, n_labels)`, rows sum to 1; for `balance_behind`.
+    """How often a true label was given as each label, `(n_labels, n_labels)`, for `balance_behind`. Rows sum to 1.
 
-    To be measured on public texts that the mechanism was not fitted on. Run the mechanism on them many times over:
-    noise on public texts costs no privacy. Pairs with something else than one of the labels are left out.
+    Measure it on public texts that the mechanism was not fitted on. Run the mechanism on them many times over: noise on
+    public texts costs no privacy. A pair is left out if one of the two is not among the labels.
 
     Raises:
         ConfigError: two sequences of different length, or a label for which nothing was measured.
@@ -215,13 +130,13 @@ def balance_error(
 ) -> Estimate:
     """L1 distance, in [0, 2], of the true class balance and the one recovered from the given labels, at 95%.
 
-    With `epsilon` the given labels are those of randomized response, with `matrix` those of a mechanism whose
-    confusion is known; with neither they are taken as they are, as for public-only outputs. The interval is by
-    bootstrap over records; drawing records again adds noise of its own, so it leans upwards where the error is small.
+    With `epsilon` the given labels are those of randomized response. With `matrix` they are those of a mechanism whose
+    confusion is known. With neither they are taken as they are, as for public-only outputs. The interval is by
+    bootstrap over records. Drawing records again adds noise of its own, so it leans upwards where the error is small.
 
     Args:
         true_labels: of the private records.
-        given: the label of each record's output; what is not one of `labels` is left out of the recovery.
+        given: the label of the output of each record. What is not one of `labels` is left out of the recovery.
         labels: all of them.
         epsilon: see `debiased_balance`.
         matrix: see `balance_behind`.
@@ -251,7 +166,7 @@ def balance_error(
 
 
 def _recovery(counts: Integers, epsilon: float | None, matrix: Floats | None) -> Callable[[Integers], Floats]:
-    """The function from counts to shares, tried once on counts `(n_labels,)` so that faults show at the door."""
+    """The function from counts to shares. It is tried once on these counts `(n_labels,)`, so that faults show early."""
     if epsilon is not None and matrix is not None:
         raise ConfigError("Expected an epsilon or a matrix, not both.")
     if epsilon is not None:
@@ -266,7 +181,7 @@ def _recovery(counts: Integers, epsilon: float | None, matrix: Floats | None) ->
 
 
 def _positions(given: Sequence[str | None], labels: Sequence[str]) -> Integers:
-    """The place of each among the labels, the number of labels for anything else."""
+    """The place of each among the labels, and the number of labels for anything else."""
     place = {label: i for i, label in enumerate(labels)}
     return np.array([len(labels) if label is None else place.get(label, len(labels)) for label in given], np.int64)
 

@@ -1,20 +1,19 @@
 """Classifiers that are trained on private outputs and tested on real texts.
 
-A high accuracy here says little by itself: outputs that have nothing to do with their originals can train a good
-classifier, so `dptext.utility.tables` shows it beside `dptext.utility.fidelity` only.
+A high accuracy says little by itself: outputs that have nothing to do with their originals can train a good classifier.
+So `dptext.utility.tables` shows it only beside `dptext.utility.fidelity`.
 """
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, assert_never
 
 import numpy as np
 
-from dptext.errors import ConfigError, MissingExtraError
+from dptext.embeddings.tfidf import fitted, has_word, load_sklearn, words_tfidf
+from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import seeded
@@ -23,7 +22,6 @@ from dptext.types import Floats, Integers, Json
 
 _CONFIDENCE = 0.95
 _MOST_FEATURES = 200_000
-_WORD = re.compile(r"\b\w+\b")
 
 
 class Classifier(Protocol):
@@ -31,7 +29,7 @@ class Classifier(Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of its training, in the order of the columns; none where there were none."""
+        """The labels of its training, in the order of the columns of scores. There may be none."""
         ...
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
@@ -70,7 +68,8 @@ class TfidfClassifier:
 
     Attributes:
         labels: those of the training texts, sorted.
-        prior: share of each label in the training, `(n_labels,)`: all it knows where there is nothing to learn from.
+        prior: share of each label in the training, `(n_labels,)`. The classifier knows no more where there was nothing
+            to learn from.
     """
 
     labels: tuple[str, ...]
@@ -85,9 +84,9 @@ class TfidfClassifier:
 
 
 def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -> TfidfClassifier:
-    """A linear classifier. Its fit is convex, so that another seed gives the same one but for rounding.
+    """A linear classifier. Its fit is convex, so another seed gives the same one but for rounding.
 
-    Where the texts have a single label, or none, or hold no word at all, the classifier is constant.
+    The classifier is constant where the texts have a single label or none, or hold no word.
 
     Args:
         texts: to learn from.
@@ -104,23 +103,13 @@ def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -
     position = {label: i for i, label in enumerate(known)}
     codes = np.array([position[label] for label in labels], np.int64)
     prior = np.bincount(codes, minlength=len(known)) / max(1, len(labels))
-    if len(known) < 2 or not any(map(_WORD.search, texts)):
+    if len(known) < 2 or not has_word(texts):
         return TfidfClassifier(known, prior)
-    try:
-        from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 (an extra)
-        from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415
-        from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Classifiers need scikit-learn. Install it: pip install 'dptext[audit]'") from error
-    vectorizer = TfidfVectorizer(
-        token_pattern=_WORD.pattern, ngram_range=(1, 2), sublinear_tf=True, max_features=_MOST_FEATURES
-    )
-    model = LogisticRegression(C=10.0, max_iter=300, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # almost converged is as good
-        model.fit(vectorizer.fit_transform(texts), codes)
+    counter = words_tfidf(ngram_range=(1, 2), max_features=_MOST_FEATURES)
+    model = load_sklearn().linear_model.LogisticRegression(C=10.0, max_iter=300, random_state=seed)
+    fitted(model, counter.fit_transform(texts), codes)
     return TfidfClassifier(
-        known, prior, lambda found: np.asarray(model.predict_proba(vectorizer.transform(found)), np.float64)
+        known, prior, lambda found: np.asarray(model.predict_proba(counter.transform(found)), np.float64)
     )
 
 
@@ -130,8 +119,8 @@ class Accuracy:
 
     Attributes:
         accuracy: share of the texts whose label has the largest probability, the first of equals; Clopper-Pearson.
-        macro_f1: mean over labels of F1 = 2 TP / (2 TP + FP + FN), where a label counts that is the true or the given
-            one of some text; bootstrap over texts. A resample may lack a rare label, which its mean then lacks.
+        macro_f1: mean of F1 = 2 TP / (2 TP + FP + FN) over the labels that some text has or was given; bootstrap over
+            texts. A resample may lack a rare label, and then its mean does.
         texts: how many there are.
     """
 
@@ -154,7 +143,7 @@ def evaluate(classifier: Classifier, test: Sequence[Record], *, seed: int = 0) -
     A classifier without labels is wrong on every text.
 
     Args:
-        classifier: to be tested.
+        classifier: the one to test.
         test: real records.
         seed: of the bootstrap.
 
@@ -168,7 +157,7 @@ def evaluate(classifier: Classifier, test: Sequence[Record], *, seed: int = 0) -
     names = sorted({*truth, *classifier.labels})
     position = {name: i for i, name in enumerate(names)}
     true = np.array([position[name] for name in truth], np.int64)
-    given = np.full(len(true), len(names), np.int64)  # no label of all
+    given = np.full(len(true), len(names), np.int64)  # stands for no label
     if classifier.labels:
         columns = np.array([position[name] for name in classifier.labels], np.int64)
         given = columns[np.argmax(classifier.probabilities(list(texts)), axis=1)]
@@ -185,7 +174,7 @@ def evaluate(classifier: Classifier, test: Sequence[Record], *, seed: int = 0) -
 
 
 def macro_f1(true: Integers, given: Integers, n_labels: int) -> float:
-    """Mean F1 over the labels that occur in `true` or `given`, `(n,)` each; a given `n_labels` stands for no label."""
+    """Mean F1 over the labels that occur in `true` or `given`, `(n,)` each. `n_labels` stands for no label given."""
     size = n_labels + 1
     counts = np.bincount(true * size + given, minlength=size * size).reshape(size, size)
     right = np.diag(counts)[:n_labels]

@@ -1,7 +1,7 @@
 """How much of each record came through: label, meaning, words; and how varied the outputs are.
 
-A classifier that is trained on the outputs may be as good as ever although no output has anything to do with its
-original, because a decoder regenerates public knowledge. These numbers compare each output with its own original.
+A classifier that is trained on the outputs may be good although no output has anything to do with its original: a
+decoder regenerates public knowledge. These numbers compare each output with its own original.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from itertools import pairwise
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import Embedder
+from dptext.embeddings.distinct import EmbeddedTexts, embed_distinct
+from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 from dptext.text.tokens import tokenize
-from dptext.types import Floats, Integers, Json, Singles
+from dptext.types import Floats, Integers, Json
 
-#: Among so many originals an output's own one is searched, where there are as many.
-CANDIDATES = 100
+#: Among so many originals the own one of an output is searched, or among all where there are fewer.
+ORIGINALS_COMPARED = 100
 #: Cosines closer than this are ties: the order in which a product is summed must not rank equal texts.
 TIE = 1e-9
 _CONFIDENCE = 0.95
@@ -37,22 +38,22 @@ class Fidelity:
     """How much of the records came through.
 
     Attributes:
-        label_kept: share of the records with a label whose release has the same one, Clopper-Pearson; a release
+        label_kept: share of the records with a label whose release has the same one, Clopper-Pearson. A release
             without a label keeps none. None where no record, or no release, has a label.
-        cosine: mean cosine of an output and its own original in the embedder's space, bootstrap over records. A text
-            whose vector is zero has cosine 0 to every other.
+        cosine: mean cosine of an output and its own original in the space of the embedder, bootstrap over records. A
+            text whose vector is zero has cosine 0 to every other.
         own_first: share of the records whose own original has the largest cosine to the output among `candidates`
-            originals. Where t of them tie for the first place and it is one of them, the record counts 1/t, as it
-            would on average if ties were broken at random. Clopper-Pearson; a sum that is no integer is rounded
-            outwards, down for the lower end and up for the upper one. Chance is 1/candidates.
-        candidates: the own original and distinct other records, drawn for each record by the seed: 100 in all, or all
-            records where there are fewer.
+            originals, Clopper-Pearson. A record whose original ties with others for the first place, t in all, counts
+            1/t, as it would on average if ties were broken at random. A sum that is no integer is rounded down for the
+            lower end and up for the upper one. Chance is 1/candidates.
+        candidates: how many originals are compared for each record: its own, and distinct others drawn by the seed.
+            They are 100 in all, or all records where there are fewer.
         tokens_kept: mean share of the tokens of the original, case-folded and counted as often as they occur, that
             the output has too; bootstrap over the originals with tokens. None where there are none.
         distinct_texts: distinct outputs / outputs.
         distinct_1, distinct_2: distinct words (pairs of neighbouring words) / all of them, over all outputs,
-            case-folded; 0 where there are none. Like `distinct_texts` they shrink as outputs are added: to be compared
-            for equal numbers of records, and without an interval, since drawing records again repeats some.
+            case-folded; 0 where there are none. Like `distinct_texts` they shrink as outputs are added, so compare them
+            for equal numbers of records. They have no interval, since drawing records again repeats some.
         repetition: share of the outputs in which some three neighbouring tokens occur again, Clopper-Pearson.
         records: how many there are.
     """
@@ -78,37 +79,6 @@ def as_json(value: Estimate | float | None) -> Json:
     return {**value.to_dict()} if isinstance(value, Estimate) else value
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Embedded:
-    """Texts as vectors, each distinct text embedded once. Its `repr` shows nothing.
-
-    Attributes:
-        rows: the row of each text.
-        vectors: float32 `(n_distinct, dim)`, rows of norm 1, or 0 where the embedder gave zero.
-    """
-
-    rows: dict[str, int]
-    vectors: Singles
-
-    def at(self, texts: Iterable[str]) -> Integers:
-        """The rows of texts `(n_texts,)`."""
-        return np.array([self.rows[text] for text in texts], np.int64)
-
-
-def embed_distinct(texts: Iterable[str], embedder: Embedder) -> Embedded:
-    """Each distinct text as a vector of norm 1.
-
-    Raises:
-        ConfigError: the embedder gave no finite vectors, or not one a text.
-    """
-    rows = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-    vectors = np.asarray(embedder.embed(list(rows)), np.float64)
-    if vectors.ndim != 2 or len(vectors) != len(rows) or not np.isfinite(vectors).all():
-        raise ConfigError(f"Expected embedder={embedder.name!r} to give one finite vector for each text.")
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return Embedded(rows, (vectors / np.where(norms > 0, norms, 1.0)).astype(np.float32))
-
-
 def check_pairs(originals: Sequence[Record], outputs: Sequence[Release[str]]) -> None:
     """Raise ConfigError unless each output belongs to the original in the same place, and there is one."""
     if not originals or [record.id for record in originals] != [release.id for release in outputs]:
@@ -123,7 +93,7 @@ def fidelity(
     outputs: Sequence[Release[str]],
     *,
     embedder: Embedder,
-    embedded: Embedded | None = None,
+    embedded: EmbeddedTexts | None = None,
     seed: int = 0,
 ) -> Fidelity:
     """Compare each output with its own original; intervals at 95%.
@@ -132,7 +102,7 @@ def fidelity(
         originals: the private records.
         outputs: one release a record, in the same order.
         embedder: public, for the cosines.
-        embedded: vectors of all these texts, where they are known; the embedder is then not asked.
+        embedded: vectors of all these texts. With them the embedder is not asked.
         seed: of the candidates and the bootstrap.
 
     Raises:
@@ -140,8 +110,8 @@ def fidelity(
     """
     check_pairs(originals, outputs)
     texts, written = [record.text for record in originals], [release.output for release in outputs]
-    space = embedded or embed_distinct([*texts, *written], embedder)
-    own, ranked = _cosines(space, space.at(texts), space.at(written), seed)
+    space = embedded or embed_distinct([*texts, *written], embedder, single=True)
+    own, ranked = _cosines(space, space.positions(texts), space.positions(written), seed)
     tokens, tokens_out = _tokens(texts), _tokens(written)
     shares = [_share(before, after) for before, after in zip(tokens, tokens_out, strict=True) if before]
     repeated = sum(map(_repeats, tokens_out))
@@ -149,7 +119,7 @@ def fidelity(
         label_kept=_label_kept(originals, outputs),
         cosine=_mean(own, seed),
         own_first=_share_of_ones(ranked),
-        candidates=min(CANDIDATES, len(originals)),
+        candidates=min(ORIGINALS_COMPARED, len(originals)),
         tokens_kept=_mean(np.array(shares), seed) if shares else None,
         distinct_texts=len(set(written)) / len(written),
         distinct_1=_distinct(tuple(line) for tokens in tokens_out for line in zip(tokens, strict=True)),
@@ -166,12 +136,12 @@ def _label_kept(originals: Sequence[Record], outputs: Sequence[Release[str]]) ->
     return clopper_pearson(sum(a == b for a, b in pairs), len(pairs), confidence=_CONFIDENCE)
 
 
-def _cosines(space: Embedded, originals: Integers, outputs: Integers, seed: int) -> tuple[Floats, Floats]:
-    """The cosine of each output and its original, and 1/t where that one is among the t best, else 0."""
+def _cosines(space: EmbeddedTexts, originals: Integers, outputs: Integers, seed: int) -> tuple[Floats, Floats]:
+    """The cosine of each output and its own original; and 1/t where that is one of the t best, else 0."""
     n, dim = len(originals), space.vectors.shape[1]
-    others = draw_others(n, min(CANDIDATES, n) - 1, seed)
+    others = draw_others(n, min(ORIGINALS_COMPARED, n) - 1, seed)
     own, first = np.empty(n), np.empty(n)
-    step = max(1, _VALUES_AT_ONCE // (CANDIDATES * dim))
+    step = max(1, _VALUES_AT_ONCE // (ORIGINALS_COMPARED * dim))
     for start in range(0, n, step):
         here = slice(start, min(start + step, n))
         output = space.vectors[outputs[here]].astype(np.float64)
@@ -184,9 +154,10 @@ def _cosines(space: Embedded, originals: Integers, outputs: Integers, seed: int)
 
 
 def draw_others(n: int, k: int, seed: int) -> Integers:
-    """For each of n records k distinct other ones, `(n, k)`: uniform subsets, by Floyd's algorithm on all rows at once.
+    """For each of n records k distinct other ones, `(n, k)`: uniform subsets, drawn for all rows at once.
 
-    Bentley and Floyd 1987: for j = n-1-k, ..., n-2 draw t in [0, j]; take t, or j where t was taken already.
+    By Floyd's algorithm (Bentley and Floyd 1987): for j = n-1-k, ..., n-2 draw t in [0, j] and take t, or j where t is
+    taken already.
     """
     _validate.count(n=n)
     rng = np.random.default_rng(seed)
@@ -195,7 +166,7 @@ def draw_others(n: int, k: int, seed: int) -> Integers:
         drawn = rng.integers(0, j + 1, n)
         taken = (chosen[:, :column] == drawn[:, None]).any(axis=1)
         chosen[:, column] = np.where(taken, j, drawn)
-    return chosen + (chosen >= np.arange(n)[:, None])  # places among the others: step over the own one
+    return chosen + (chosen >= np.arange(n)[:, None])  # from places among the others to places among all
 
 
 def _mean(values: Floats, seed: int) -> Estimate:

@@ -1,13 +1,15 @@
-"""Utility as a table that cannot be shown without its baselines: accuracy stands beside fidelity, or nowhere.
+"""Utility as a table that cannot be shown without its baselines. Accuracy stands beside fidelity, or nowhere.
 
-Rows come as releases by name; `baselines` makes the three that need no mechanism. Every table must have
+Rows are releases by name. `baselines` makes the three that need no mechanism. Every table must have
 
 * `original`: the private records as they are;
-* `public-only`: public records drawn at random: no private data at all;
-* `random`: random labels, random words;
+* `public-only`: public records drawn at random, so no private data at all;
+* `random`: random labels, random words.
 
-and where there are labels, `label_only (random)` and `label_only (medoid)`, the whole budget spent on the label, and
-`candidates`, the public text most like the private one at the same epsilon: what a simple mechanism keeps.
+Where there are labels it must also have what simple mechanisms keep at the same epsilon:
+
+* `label_only (random)` and `label_only (medoid)`: the whole budget is spent on the label;
+* `candidates`: the public text that is most like the private one.
 """
 
 from __future__ import annotations
@@ -17,14 +19,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptext.embeddings.vectors import Embedder
+from dptext.embeddings.distinct import embed_distinct
+from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text import tokens as text
 from dptext.text.records import Record, Release
 from dptext.types import Json
 from dptext.utility.classification import Accuracy, ClassifierName, Trainer, evaluate, train_named
-from dptext.utility.fidelity import Fidelity, check_pairs, embed_distinct, fidelity
+from dptext.utility.fidelity import Fidelity, check_pairs, fidelity
 
 ORIGINAL = "original"
 PUBLIC_ONLY = "public-only"
@@ -41,8 +44,8 @@ class UtilityRow:
 
     Attributes:
         name: of the row.
-        accuracy: of a classifier that is trained on the outputs and their labels, on real test records; None where the
-            outputs, or the test records, have no labels.
+        accuracy: of a classifier that is trained on the outputs and their labels, on real test records. None where the
+            outputs or the test records have no labels.
         fidelity: of the outputs to their own originals.
     """
 
@@ -72,7 +75,7 @@ class UtilityTable:
     """Rows of one table, with the settings that made the numbers.
 
     Attributes:
-        rows: one a way to release the records, baselines among them.
+        rows: one for each way to release the records, baselines among them.
         classifier: name of the classifier.
         embedder: name of the embedder behind the cosines.
         private, test: numbers of records.
@@ -137,14 +140,14 @@ def utility_table(
     classifier: ClassifierName | Trainer = "tfidf",
     seed: int = 0,
 ) -> UtilityTable:
-    """Train and compare: for each row a classifier on its outputs, and the fidelity of its outputs.
+    """The table: for each row the accuracy of a classifier that learned from its outputs, and their fidelity.
 
     Args:
         rows: the releases of the private records, in their order, by name.
         private: the private records.
-        test: real records that neither public nor private parts hold, for the accuracy.
+        test: other real records, neither public nor private ones, for the accuracy.
         embedder: public, for the cosines.
-        classifier: the name of one, or what trains one.
+        classifier: the name of a classifier, or what trains one.
         seed: of candidates, bootstrap and training.
 
     Raises:
@@ -160,7 +163,7 @@ def utility_table(
         check_pairs(private, releases)
     train = train_named(classifier) if isinstance(classifier, str) else classifier
     written = (release.output for releases in rows.values() for release in releases)
-    embedded = embed_distinct([*(record.text for record in private), *written], embedder)
+    embedded = embed_distinct([*(record.text for record in private), *written], embedder, single=True)
     return UtilityTable(
         tuple(
             UtilityRow(
@@ -197,9 +200,10 @@ def baselines(
 ) -> dict[str, list[Release[str]]]:
     """The rows that need no mechanism, each with one release a private record.
 
-    `original` is the record itself, with its label. `public-only` is an independent, uniformly drawn public record
-    with its label. `random` has a uniform label, as many words as a uniformly drawn public record has tokens, and each
-    word is drawn uniformly from the distinct tokens of the public texts. The last two look at nothing private.
+    `original` is the record itself, with its label. `public-only` is a public record with its label, drawn uniformly
+    and independently. `random` has a uniform label and as many words as a uniformly drawn public record has tokens.
+    Each of its words is drawn uniformly from the distinct tokens of the public texts. The last two look at nothing
+    private.
 
     Args:
         private: the private records.

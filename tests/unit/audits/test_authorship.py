@@ -16,17 +16,12 @@ from scipy.stats import binom
 from sklearn.metrics import f1_score
 
 from dptext.audits.bounds import reconstruction_bound
-from dptext.audits.inference import attribution
-from dptext.audits.inference.attribution import Judge, bundles, epsilon_from_attribution, mean_chance
-from dptext.audits.inference.authors import train_ngrams
-from dptext.audits.inference.authorship import (
-    AuthorshipReport,
-    AuthorSplit,
-    attribute,
-    attribute_releases,
-    release_split,
-    split_authors,
-)
+from dptext.audits.inference import author_judge
+from dptext.audits.inference.attribution import epsilon_from_attribution, mean_chance
+from dptext.audits.inference.author_judge import AuthorJudge, bundles
+from dptext.audits.inference.authors import AuthorSplit, split_authors, train_ngrams
+from dptext.audits.inference.authorship import attribute, attribute_releases, release_split
+from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson_lower
 from dptext.mechanisms.candidates.label_only import LabelOnly
@@ -201,7 +196,7 @@ def test_controls_and_chance(mechanism: Toy) -> None:
 
 
 def test_a_control_that_is_not_permuted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Judge, "control", Judge.row)
+    monkeypatch.setattr(AuthorJudge, "control", AuthorJudge.row)
     found = attribute(IDENTITY, split(), embedder=HashedWords(), seed=2)
     assert not found.control_holds
     assert "do not rely" in found.to_markdown()
@@ -251,7 +246,7 @@ def test_training_texts_that_are_attacked_are_named() -> None:
 def test_macro_f1_is_that_of_sklearn() -> None:
     rng = np.random.default_rng(0)
     true, given = rng.integers(0, 7, 200), rng.integers(0, 5, 200)
-    assert attribution._macro_f1(true, given, 9) == pytest.approx(f1_score(true, given, average="macro"))
+    assert author_judge._macro_f1(true, given, 9) == pytest.approx(f1_score(true, given, average="macro"))
 
 
 def test_equal_scores_are_no_hits_in_the_order_of_the_authors() -> None:
@@ -260,7 +255,7 @@ def test_equal_scores_are_no_hits_in_the_order_of_the_authors() -> None:
     firsts = set()
     for seed in range(12):
         rng = np.random.default_rng(seed)
-        judge = Judge(4, true, bundles(true, 1), rng.permutation(4), rng.permutation, 0, 0.95)
+        judge = AuthorJudge(4, true, bundles(true, 1), rng.permutation(4), rng.permutation, 0, 0.95)
         row = judge.row("none", np.zeros((20, 4)), Estimate(0, 0, 0, 0.95))
         assert row.accuracy.value == 0.25
         firsts.add(int(judge.priority[0]))
@@ -275,7 +270,7 @@ def test_the_first_and_the_first_five_are_counted() -> None:
     scores = np.array(
         [np.roll(row, own - place) for place, (own, row) in enumerate(zip(range(8), scores, strict=True))]
     )
-    judge = Judge(
+    judge = AuthorJudge(
         8, np.arange(8), bundles(np.arange(8), 1), np.arange(8)[::-1], np.random.default_rng(0).permutation, 0, 0.95
     )
     assert [int((row > row[own]).sum()) for own, row in enumerate(scores)] == list(range(8))

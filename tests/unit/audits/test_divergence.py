@@ -10,11 +10,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dptext.audits.divergence import density_ratio, divergence
-from dptext.audits.divergence.divergence import DivergenceReport, DivergenceSettings, measure, measure_vectors
+from dptext.audits.divergence import density_ratio, estimators, intervals, ratio_models
+from dptext.audits.divergence.divergence import measure, measure_vectors
+from dptext.audits.divergence.findings import (
+    CHEAPEST,
+    DEFAULT,
+    DIRECT,
+    GAUSSIAN,
+    MLP_RATIO,
+    NEAREST,
+    PAPER_WHOLE,
+    PUBLISHED,
+    DivergenceReport,
+)
 from dptext.audits.divergence.renyi import gaussian
-from dptext.audits.divergence.report import CHEAPEST, DEFAULT, DIRECT, GAUSSIAN, MLP, NEAREST, PAPER_WHOLE, PUBLISHED
-from dptext.audits.divergence.space import apart, fit_projection, fit_tfidf_svd
+from dptext.audits.divergence.settings import DivergenceSettings
+from dptext.audits.divergence.space import apart, fit_projection
+from dptext.audits.divergence.tfidf_svd import fit_tfidf_svd
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.records import Record
@@ -26,8 +38,8 @@ WORDS = [f"word{i}" for i in range(60)]
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 6)
-    monkeypatch.setattr(divergence, "_NEAREST_HALVES", 10)
+    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 6)
+    monkeypatch.setattr(intervals, "_NEAREST_HALVES", 10)
 
 
 def drawn(squared: float, *, size: int = 150, dim: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -53,8 +65,8 @@ def test_without_the_null_an_interval_misses_zero() -> None:
     """A planted fault: the estimate at a large order is above 0 on every half, so halves alone would not do."""
     halves, nulls = np.full(39, 0.3), np.full(19, 0.4)
     asked = {"confidence": 0.95, "is_open": False, "is_epsilon": True}
-    assert divergence._judge(0.3, halves, nulls, **asked).estimate.low == 0
-    assert divergence._judge(0.3, halves, nulls - 0.2, **asked).estimate.low == pytest.approx(0.3)
+    assert intervals.judge_number(0.3, halves, nulls, **asked).estimate.low == 0
+    assert intervals.judge_number(0.3, halves, nulls - 0.2, **asked).estimate.low == pytest.approx(0.3)
 
 
 def test_a_shift_is_found_in_both_directions() -> None:
@@ -65,7 +77,7 @@ def test_a_shift_is_found_in_both_directions() -> None:
     assert row.larger[at_two].p_value == 0.05
     assert row.larger[at_two].estimate.value == max(row.forward[at_two], row.backward[at_two])
     for way in ("forward", "backward"):
-        both = [getattr(found.curve(name), way)[at_two] for name in (GAUSSIAN, MLP)]
+        both = [getattr(found.curve(name), way)[at_two] for name in (GAUSSIAN, MLP_RATIO)]
         assert getattr(row, way)[at_two] == max(both)
     assert found.epsilon.low > 0
     assert found.certified.epsilon > 0
@@ -77,7 +89,7 @@ def test_a_shift_is_found_in_both_directions() -> None:
 
 
 def test_sets_that_share_nothing_are_never_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 80)
+    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 80)
     found = measure_vectors(*drawn(1e4), settings=QUICK)
     assert found.is_separated
     assert found.curve(PUBLISHED).forward == (0.0, 0.0, 0.0)  # the published collapse
@@ -120,14 +132,14 @@ def test_a_report_says_what_it_is_and_is_repeatable() -> None:
 
 
 def test_a_curve_that_falls_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(divergence, "gaussian", lambda p, q, alphas: gaussian(p, q, alphas)[::-1])  # planted
+    monkeypatch.setattr(estimators, "gaussian", lambda p, q, alphas: gaussian(p, q, alphas)[::-1])  # planted
     found = measure_vectors(*drawn(4.0), settings=QUICK)
     assert not found.curve(GAUSSIAN).rises
     assert any("Defect: Gaussian" in note for note in found.notes)
 
 
 def test_a_blind_estimate_below_the_certified_bound_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(divergence, "gaussian", lambda p, q, alphas: np.zeros(len(alphas)))
+    monkeypatch.setattr(estimators, "gaussian", lambda p, q, alphas: np.zeros(len(alphas)))
     monkeypatch.setattr(density_ratio.LogRatios, "divergence", lambda self, alphas: np.zeros(len(alphas)))
     found = measure_vectors(*drawn(4.0, size=300), settings=QUICK)
     assert any("default curve is below the certified bound" in note for note in found.notes)

@@ -15,17 +15,13 @@ from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 from dptext.audits.bounds import epsilon_ceiling
-from dptext.audits.membership.attacks import Measure, from_scores, shokri, top_scores
+from dptext.audits.membership.attacks import from_scores, shokri, top_scores
 from dptext.audits.membership.lira import lira, offline_scores, online_scores
-from dptext.audits.membership.members import (
-    MemberSplit,
-    blind_scores,
-    logit_confidence,
-    shared_texts,
-    split_members,
-    verbatim_share,
-)
-from dptext.audits.roc import GRID, area, area_interval, curve, epsilon_measured, true_positives_at
+from dptext.audits.membership.members import MemberSplit, split_members, verbatim_share
+from dptext.audits.membership.results import Measure
+from dptext.audits.membership.scorers import blind_scores, logit_confidence
+from dptext.audits.roc import FPR_GRID, area, area_interval, curve, epsilon_measured, true_positives_at
+from dptext.audits.texts import shared_texts
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Relation
 from dptext.text.records import Record, Release
@@ -161,8 +157,8 @@ def test_the_curve_holds_the_reported_rates() -> None:
     rng = np.random.default_rng(3)
     members, others = rng.normal(1, 1, 500), rng.normal(0, 1, 2000)
     found = curve(members, others)
-    assert found.fpr == GRID
-    assert found.tpr == tuple(true_positives_at(members, others, rate).tpr.value for rate in GRID)
+    assert found.fpr == FPR_GRID
+    assert found.tpr == tuple(true_positives_at(members, others, rate).tpr.value for rate in FPR_GRID)
     assert list(found.tpr) == sorted(found.tpr)
     assert found.tpr[-1] == 1.0
 

@@ -12,10 +12,20 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import gamma
 
-from dptext.audits.divergence import density_ratio
-from dptext.audits.divergence.density_ratio import LogRatios, Model, certify, cross_fit
-from dptext.audits.divergence.epsilon import cheapest_line, direct, find_knee, is_inconsistent, line_epsilon, paper_line
-from dptext.audits.divergence.renyi import falls, gaussian, knn_count_ratio, knn_poczos_schneider
+from dptext.audits.divergence import ratio_models
+from dptext.audits.divergence.certified import certify
+from dptext.audits.divergence.conversion import (
+    cheapest_line,
+    direct,
+    find_knee,
+    is_inconsistent,
+    line_epsilon,
+    paper_line,
+)
+from dptext.audits.divergence.density_ratio import LogRatios, cross_fit
+from dptext.audits.divergence.knn import knn_count_ratio, knn_poczos_schneider
+from dptext.audits.divergence.ratio_models import RatioModel
+from dptext.audits.divergence.renyi import falls, gaussian
 from dptext.errors import ConfigError
 
 ALPHAS = (1.1, 2.0, 5.0)
@@ -146,10 +156,10 @@ SEPARATED = {
 ESTIMATORS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "poczos": lambda p, q: knn_poczos_schneider(p, q, ALPHAS),
     "gaussian": lambda p, q: gaussian(p, q, ALPHAS),
-    "logistic": lambda p, q: cross_fit(p, q, model=Model.LOGISTIC, folds=3, seed=0).divergence(ALPHAS),
-    "mlp": lambda p, q: cross_fit(p, q, model=Model.MLP, folds=3, seed=0).divergence(ALPHAS),
+    "logistic": lambda p, q: cross_fit(p, q, model=RatioModel.LOGISTIC, folds=3, seed=0).divergence(ALPHAS),
+    "mlp": lambda p, q: cross_fit(p, q, model=RatioModel.MLP, folds=3, seed=0).divergence(ALPHAS),
     "certified": lambda p, q: np.array(
-        certify(p, q, ALPHAS, models=(Model.LOGISTIC,), delta=1e-5, confidence=0.95, seed=0).forward
+        certify(p, q, ALPHAS, models=(RatioModel.LOGISTIC,), delta=1e-5, confidence=0.95, seed=0).forward
     ),
 }
 
@@ -180,7 +190,7 @@ def test_ratios_average_to_the_divergence() -> None:
     exact = LogRatios(first[:, 0] - 0.5, second[:, 0] - 0.5)  # ln(p/q) of the shift
     assert exact.divergence((2.0, 3.0)) == pytest.approx([1.0, 1.5], rel=0.15)
     assert exact.reversed.divergence((2.0,)) == pytest.approx([1.0], rel=0.15)
-    learned = cross_fit(first, second, model=Model.LOGISTIC, folds=5, seed=0)
+    learned = cross_fit(first, second, model=RatioModel.LOGISTIC, folds=5, seed=0)
     assert learned.divergence((2.0,)) == pytest.approx([1.0], rel=0.2)
     accuracy = learned.accuracy(0.95)
     assert accuracy.low < 0.6915 < accuracy.high  # Phi(1/2)
@@ -188,15 +198,15 @@ def test_ratios_average_to_the_divergence() -> None:
 
 def test_unequal_sizes_do_not_shift_the_ratios() -> None:
     first, second = shifted(2, 2000, 0.0)
-    found = cross_fit(first, second[:250], model=Model.LOGISTIC, folds=5, seed=0)
+    found = cross_fit(first, second[:250], model=RatioModel.LOGISTIC, folds=5, seed=0)
     assert abs(found.divergence((2.0,))[0]) < 0.1
 
 
 def test_what_a_row_gets_does_not_depend_on_its_own_label() -> None:
     """A planted fault would be a model that saw the row: then random labels look learned in many dimensions."""
     first, second = shifted(60, 60, 0.0)
-    honest = cross_fit(first, second, model=Model.LOGISTIC, folds=3, seed=0)
-    peeking = density_ratio._logistic(np.concatenate([first, second]), np.repeat([1, 0], 60), 0)
+    honest = cross_fit(first, second, model=RatioModel.LOGISTIC, folds=3, seed=0)
+    peeking = ratio_models._logistic(np.concatenate([first, second]), np.repeat([1, 0], 60), 0)
     assert honest.accuracy(0.95).low < 0.5
     assert LogRatios(peeking(first), peeking(second)).accuracy(0.95).low > 0.7
 
@@ -208,7 +218,7 @@ def exceeding(trials: int, squared: float) -> int:
         bound = certify(
             *shifted(16, 120, squared, seed),
             ALPHAS,
-            models=(Model.LOGISTIC,),
+            models=(RatioModel.LOGISTIC,),
             delta=0.0,
             confidence=0.95,
             seed=seed,
@@ -231,7 +241,7 @@ def test_the_certified_bound_holds(squared: float) -> None:
 
 
 def test_the_certified_bound_shows_something() -> None:
-    bound = certify(*shifted(4, 3000, 4.0), (2.0,), models=(Model.LOGISTIC,), delta=1e-5, confidence=0.95, seed=0)
+    bound = certify(*shifted(4, 3000, 4.0), (2.0,), models=(RatioModel.LOGISTIC,), delta=1e-5, confidence=0.95, seed=0)
     assert 1.2 < bound.forward[0] < 4
     assert 1.2 < bound.backward[0] < 4
     assert 1.5 < bound.epsilon < 13
@@ -243,7 +253,7 @@ def test_the_certified_bound_shows_something() -> None:
 @pytest.mark.parametrize("squared", [1.0, 4.0])
 def test_the_default_is_near_the_truth(draw: Callable[..., Pair], dim: int, squared: float) -> None:
     first, second = draw(dim, 10_000, squared)
-    learned = cross_fit(first, second, model=Model.MLP, folds=5, seed=0)
+    learned = cross_fit(first, second, model=RatioModel.MLP, folds=5, seed=0)
     for ratios, pair in ((learned, (first, second)), (learned.reversed, (second, first))):
         found = max(float(gaussian(*pair, (2.0,))[0]), float(ratios.divergence((2.0,))[0]))
         assert found == pytest.approx(squared, rel=0.25)
@@ -255,8 +265,8 @@ def test_the_default_sees_what_has_equal_means() -> None:
     truth = bimodal_truth()
     assert truth == pytest.approx(0.61, abs=0.01)  # MATHS 3.4
     assert gaussian(first, second, (2.0,))[0] < 0.1
-    assert cross_fit(first, second, model=Model.LOGISTIC, folds=5, seed=0).divergence((2.0,))[0] < 0.1
-    assert cross_fit(first, second, model=Model.MLP, folds=5, seed=0).divergence((2.0,))[0] == pytest.approx(
+    assert cross_fit(first, second, model=RatioModel.LOGISTIC, folds=5, seed=0).divergence((2.0,))[0] < 0.1
+    assert cross_fit(first, second, model=RatioModel.MLP, folds=5, seed=0).divergence((2.0,))[0] == pytest.approx(
         truth, rel=0.35
     )
 
@@ -338,7 +348,7 @@ def test_a_falling_curve_is_seen() -> None:
         lambda p, q: gaussian(p, q * math.nan, ALPHAS),
         lambda p, q: gaussian(p[:2], q[:2], ALPHAS),
         lambda p, q: knn_poczos_schneider(p, q[:4], ALPHAS),
-        lambda p, q: cross_fit(p[:20], q, model=Model.MLP, folds=2, seed=0),
+        lambda p, q: cross_fit(p[:20], q, model=RatioModel.MLP, folds=2, seed=0),
         lambda p, q: certify(p, q, ALPHAS, models=(), delta=0.0, confidence=0.95, seed=0),
         lambda p, q: direct((2.0,), (1.0,), delta=0.0),
         lambda p, q: direct((2.0,), (math.nan,), delta=0.1),

@@ -7,19 +7,13 @@ import mpmath
 import numpy as np
 import pytest
 
-from dptext.audits.sensitivity import claims as sensitivity
+from dptext.audits.sensitivity import latents as latents_room
 from dptext.audits.sensitivity import scales as calibrations
-from dptext.audits.sensitivity.claims import (
-    PUBLISHED_LAWS,
-    Claim,
-    Normal,
-    Uniform,
-    counterexample,
-    replay,
-    simulate,
-    violating_pairs,
-)
+from dptext.audits.sensitivity import simulation
+from dptext.audits.sensitivity.claims import Claim, counterexample
+from dptext.audits.sensitivity.latents import violating_pairs
 from dptext.audits.sensitivity.scales import classical_limit, classical_sigma, true_gaussian_epsilon, variance_table
+from dptext.audits.sensitivity.simulation import PUBLISHED_LAWS, Normal, Uniform, replay, simulate
 from dptext.cli.audit import sensitivity as audit_sensitivity
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta
@@ -96,12 +90,12 @@ def test_the_generator_is_shared_by_all_dims(published) -> None:
     # A replay that begins with n = 2 gives something else: the numbers would show it.
     generator = np.random.default_rng(123456)
     claim = Claim(dim=2, clip_norm=10.0)
-    begun_at_2 = sensitivity._violations(claim, UNIFORM, pairs=10_000, generator=generator, confidence=0.95)
+    begun_at_2 = simulation._violations(claim, UNIFORM, pairs=10_000, generator=generator, confidence=0.95)
     assert begun_at_2.share.value != published[2, UNIFORM].share.value
 
 
 def test_the_order_of_the_draws_matters(published, monkeypatch) -> None:
-    monkeypatch.setattr(sensitivity, "PUBLISHED_LAWS", (PAPER, UNIFORM, TIGHT))
+    monkeypatch.setattr(simulation, "PUBLISHED_LAWS", (PAPER, UNIFORM, TIGHT))
     swapped = {(row.claim.dim, row.law): row.share.value for row in replay(range(1, 9))}
     assert any(swapped[dim, UNIFORM] != published[dim, UNIFORM].share.value for dim in (2, 3, 4, 8))
 
@@ -387,9 +381,9 @@ def test_blocks_count_each_pair_once(monkeypatch) -> None:
     latents = np.random.default_rng(8).normal(0, 0.35, (61, 6))
     claim = Claim(dim=6, multiple=1.3)
     whole = violating_pairs(latents, claim)
-    monkeypatch.setattr(sensitivity, "_BLOCK", 61 * 7)
+    monkeypatch.setattr(latents_room, "_BLOCK", 61 * 7)
     assert violating_pairs(latents, claim) == whole
-    monkeypatch.setattr(sensitivity, "_BLOCK", 1)
+    monkeypatch.setattr(latents_room, "_BLOCK", 1)
     assert violating_pairs(latents, claim) == whole
 
 

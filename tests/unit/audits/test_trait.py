@@ -15,15 +15,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from dptext.audits.inference.sets import LINEAR, MLP, TFIDF, SetSplit, TextVectors, split_sets, standard_attackers
-from dptext.audits.inference.trait import (
-    TraitReport,
-    _Judge,
-    epsilon_from_accuracy,
-    infer_trait,
-    infer_trait_from_releases,
-    release_sets,
-)
+from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, standard_attackers
+from dptext.audits.inference.set_judge import SetJudge
+from dptext.audits.inference.sets import SetSplit, split_sets
+from dptext.audits.inference.trait import infer_trait, infer_trait_from_releases, release_sets
+from dptext.audits.inference.trait_report import TraitReport, epsilon_from_accuracy
+from dptext.embeddings.distinct import TextVectors
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.discrete import uniform_below
@@ -195,7 +192,7 @@ def test_numbers_are_those_of_naive_counting() -> None:
     rng = np.random.default_rng(3)
     true = np.repeat([True, False], 40)
     scores = np.round(rng.normal(size=80) + 0.8 * true, 1)  # with ties, some of them at the threshold
-    judge = _Judge(true, rng.permutation(true), 0, 0.95, 0.05)
+    judge = SetJudge(true, rng.permutation(true), 0, 0.95, 0.05)
     similar = Estimate(1, 1, 1, 0.95)
     row = judge.row("x", scores, similar)
     right = sum(int((score > 0) == is_first) for score, is_first in zip(scores, true, strict=True))
@@ -229,7 +226,7 @@ def test_randomized_response_on_the_set_is_not_refuted_at_its_epsilon() -> None:
     refuted = [0, 0]
     for _ in range(30):
         told = np.where(rng.random(4000) < math.exp(epsilon) / (1 + math.exp(epsilon)), true, ~true)
-        judge = _Judge(true, rng.permutation(true), 0, 0.95, 0.0)
+        judge = SetJudge(true, rng.permutation(true), 0, 0.95, 0.0)
         bound = judge.bound(judge.hits(np.where(told, 1.0, -1.0)), tests=1)
         report = replace(attacked(IDENTITY), bound=bound)
         refuted[0] += report.refutes(epsilon)

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from dptext import audits
-from dptext.audits.subjects import sample
+from dptext.audits.running import sample
 from dptext.audits.trials.density import _lower_mean
-from dptext.audits.trials.distinguishing import separation
-from dptext.audits.trials.pairs import UNKNOWN, check_neighbours
+from dptext.audits.trials.neighbours import check_neighbours
+from dptext.audits.trials.pairs import UNKNOWN
 from dptext.audits.trials.sampler_fit import density_p_value, distribution_p_value
+from dptext.audits.trials.thresholds import separation
 from dptext.errors import ConfigError, IncomparableError, PrivacyError
 from dptext.estimates import Estimate
 from dptext.mechanisms.words.word_metric import WordMetric
@@ -28,6 +29,15 @@ from dptext.sampling.selection import Exponential, PermuteAndFlip, TopKRandomize
 from dptext.text.records import Record
 from dptext.text.tokens import LINE_STRUCTURE, TOKEN_COUNT
 from vectors import WORDS
+
+#: A quarter of the trials; all of them in make test-all.
+SHARES = pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.slow)])
+
+
+def test_every_public_name_is_loaded_when_it_is_used() -> None:
+    assert [name for name in audits.__all__ if getattr(audits, name) is None] == []
+    assert {"Report", "claim_of", "distinguish", "measure", "records_digest", "shokri"} <= set(audits.__all__)
+
 
 PURE = accounting.guarantee([PureEvent(1.0)], unit=Unit.DOCUMENT, basis=Basis.PROVEN)
 
@@ -196,15 +206,16 @@ class Miscounting:
 
 
 class TestDistinguish:
-    def test_the_bound_holds_for_sound_mechanisms(self) -> None:
-        """200 trials of a choice that attains its epsilon: the bound may exceed it in 5% of them, on average."""
+    @pytest.mark.parametrize(("audited", "most"), [(50, 6), pytest.param(200, 14, marks=pytest.mark.slow)])
+    def test_the_bound_holds_for_sound_mechanisms(self, audited: int, most: int) -> None:
+        """Audits of a choice that attains its epsilon: the bound may exceed it in 5% of them, on average."""
         choice, claim = TopKRandomizedResponse(1.0, 1, 3), PURE
         one, other = np.array([1.0, 0, 0]), np.array([0, 1.0, 0])
         wrong = sum(
             audits.distinguish(choice, one, other, claim=claim, trials=1000, randomness=seeded(i)).refutes(claim)
-            for i in range(200)
+            for i in range(audited)
         )
-        assert wrong <= 14
+        assert wrong <= most
 
     def test_the_bound_is_near_the_truth(self) -> None:
         choice = TopKRandomizedResponse(2.0, 1, 3)
@@ -322,9 +333,10 @@ SOUND = [
 
 class TestWhitebox:
     @pytest.mark.parametrize("noise", SOUND, ids=lambda noise: type(noise).__name__)
-    def test_sound_noise_survives(self, noise) -> None:
+    @SHARES
+    def test_sound_noise_survives(self, noise, share: int) -> None:
         claim = accounting.guarantee(noise.events, 1e-5, unit=Unit.DOCUMENT, basis=Basis.PROVEN)
-        report = audits.whitebox(noise, claim=claim, trials=20_000, confidence=0.999, randomness=seeded(5))
+        report = audits.whitebox(noise, claim=claim, trials=20_000 // share, confidence=0.999, randomness=seeded(5))
         assert not report.refutes(claim)
         assert report.control.value > 1e-5
 
@@ -357,7 +369,8 @@ class TestWhitebox:
 
     @pytest.mark.parametrize("noise", [noise for noise in SOUND if not isinstance(noise, PrivUnit | PrivUnitSphere)])
     @pytest.mark.parametrize("factor", [2 / 3, 1.0, 3 / 2])
-    def test_a_wrong_scale_is_no_fit(self, noise, factor: float) -> None:
+    @SHARES
+    def test_a_wrong_scale_is_no_fit(self, noise, factor: float, share: int) -> None:
         class Scaled:
             def release(self, vectors, source):
                 return vectors + factor * (noise.release(vectors, source) - vectors)
@@ -366,7 +379,7 @@ class TestWhitebox:
                 return noise.log_density(released, vectors)
 
         point = np.full(8, 0.1)
-        p = density_p_value(Scaled(), point, -point, runs=20_000, randomness=seeded(3))
+        p = density_p_value(Scaled(), point, -point, runs=20_000 // share, randomness=seeded(3))
         assert (p > 1e-4) if factor == 1 else (p < 1e-5)
 
     def test_one_coordinate_without_noise_is_no_fit(self) -> None:

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from compared import LABELS, experiment, replacement, words, write_texts
-from dptext.compare.cells import plan_cells, signature
+from dptext.compare import cells as grid_cells
+from dptext.compare.cells import signature
 from dptext.compare.corpora import load_corpus
-from dptext.compare.experiment import expanded, parse_experiment, read_experiment
+from dptext.compare.corpus_plans import expanded
+from dptext.compare.experiment import parse_experiment, read_experiment
+from dptext.compare.grid import plan_cells
 from dptext.errors import ConfigError, DataError
 
 
@@ -36,33 +39,33 @@ def broken(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     ("path", "value", "said"),
     [
         ("utilitys", [], "did you mean 'utilities'"),
-        ("name", None, "'name' of the experiment to be a text"),
-        ("seed", -1, "'seed'"),
-        ("trials", 0, "'trials'"),
-        ("seeded", 1, "true or false"),
+        ("name", None, "name: expected a value, found nothing"),
+        ("seed", -1, "seed: it should be greater than or equal to 0, found -1"),
+        ("trials", True, "trials: it should be a valid integer, found True"),
+        ("seeded", 1, "seeded: it should be a valid boolean, found 1"),
         ("utilities", ["fidelty"], "did you mean 'fidelity'"),
-        ("audits", ["authors"], "'authors'"),
-        ("settings/classifier", "svm", "tfidf, bilstm"),
+        ("audits", ["authors"], "audits number 1: .*found 'authors'"),
+        ("settings/classifier", "svm", "'tfidf' or 'bilstm', found 'svm'"),
         ("settings/embedder", "no/such/file", "word vectors that exists"),
         ("settings/authorship", {"training": 2, "attacked": 1, "bundle": 2}, "bundle=2 <= attacked=1"),
-        ("settings/distinguish", {"trials": 5}, "at least 200"),
+        ("settings/distinguish", {"trials": 5}, "settings.distinguish.trials: .*equal to 200, found 5"),
         ("corpora/made/path", "no/such.jsonl", "DPTEXT_DATA"),
         ("corpora/made/pth", "x", "did you mean 'path'"),
         ("corpora/made/shares", {"public": 0.5, "private": 0.5}, "'test'"),
         ("corpora/made/shares", {"public": 0.9, "private": 0.5, "test": 0.1}, "sum to 1"),
         ("corpora/made/sample", 10, "one of the two"),
         ("corpora/made/labels", ["a", "b"], "label = FIELD"),
-        ("corpora/made/pieces", "words", "documents, sentences"),
-        ("corpora/made/on_error", "warn", "stop, skip"),
+        ("corpora/made/pieces", "words", "'documents' or 'sentences'"),
+        ("corpora/made/on_error", "warn", "'stop' or 'skip'"),
         ("corpora", {}, r"\[corpora.NAME\]"),
         ("mechanisms/0/kind", "random_replacment", "did you mean 'random_replacement'"),
         ("mechanisms/0/name", "original", "in every table"),
         ("mechanisms/0/set/rat", 0.5, "rat"),
-        ("mechanisms/0/sweep", {"rate": 0.5}, "list of different values"),
+        ("mechanisms/0/sweep", {"rate": 0.5}, "mechanisms number 1.sweep.rate: it should be a valid list, found 0.5"),
         ("mechanisms/0/sweep", {"rate": [0.5]}, "not in both"),
-        ("mechanisms/0/sweep", {"n_words": []}, "at least one value"),
+        ("mechanisms/0/sweep", {"n_words": []}, "sweep.n_words: .*at least 1 item"),
         ("mechanisms/0/document_epsilon", [-1], "document_epsilon"),
-        ("mechanisms/0/document_epsilon", [1, 1], "different numbers"),
+        ("mechanisms/0/document_epsilon", [1, 1], "different values"),
         ("mechanisms/0/corpora", ["other"], "'other'"),
         ("mechanisms/0/trains_on", "private", "public text alone"),
         ("mechanisms/0/name", "label_only of mine", "in every table"),
@@ -86,7 +89,7 @@ def test_two_mechanisms_of_one_name_or_row_are_refused(texts: Path, vectors: Pat
 def test_a_file_is_read_and_a_broken_one_refused(tmp_path: Path) -> None:
     path = tmp_path / "e.toml"
     path.write_text('name = "x"\n[corpora.s]\nsample = 30\nlabel = "label"\n', "utf-8")
-    assert read_experiment(path).corpus("s").labels == ()
+    assert read_experiment(path).corpora["s"].labels == ()
     path.write_text("name =", "utf-8")
     with pytest.raises(ConfigError, match="not a TOML file"):
         read_experiment(path)
@@ -157,7 +160,7 @@ def test_a_signature_changes_with_everything_that_makes_a_cell(texts: Path, vect
     def signed(**changes: Any) -> str:
         data = experiment(texts, vectors, **changes)
         found = parse_experiment(data)
-        corpus = load_corpus(found.corpora[0], seed=found.seed)
+        corpus = load_corpus("made", found.corpora["made"], seed=found.seed)
         return signature(plan_cells(found, {"made": ()})[-1], found, corpus.described())
 
     base = signed()
@@ -188,8 +191,8 @@ def test_a_signature_changes_with_everything_that_makes_a_cell(texts: Path, vect
 
 def test_parts_are_disjoint_the_same_again_and_as_large_as_asked(texts: Path, vectors: Path) -> None:
     def loaded(**corpus: Any) -> Any:
-        plan = parse_experiment(experiment(texts, vectors, corpus=LABELLED | corpus)).corpora[0]
-        return load_corpus(plan, seed=1)
+        plan = parse_experiment(experiment(texts, vectors, corpus=LABELLED | corpus)).corpora["made"]
+        return load_corpus("made", plan, seed=1)
 
     found = loaded()
     parts = [[record.text for record in part] for part in found.parts().values()]
@@ -213,11 +216,11 @@ def test_a_part_with_a_file_of_its_own_holds_no_text_of_an_earlier_part(texts: P
     own = {part: {"path": str(texts), "where": {"split": "a"}} for part in ("public", "private")}
     test = {"path": str(texts), "where": {"split": "b"}, "limit": 7}
     data["corpora"]["made"] = {"text": "body", **own, "test": test}
-    plan = parse_experiment(data).corpora[0]
+    plan = parse_experiment(data).corpora["made"]
     with pytest.raises(ConfigError, match="'private'"):  # all of it is public
-        load_corpus(plan, seed=1)
+        load_corpus("made", plan, seed=1)
     data["corpora"]["made"]["private"] = {"path": str(texts), "limit": 10}
-    found = load_corpus(parse_experiment(data).corpora[0], seed=1)
+    found = load_corpus("made", parse_experiment(data).corpora["made"], seed=1)
     assert [len(part) for part in found.parts().values()] == [90, 10, 7]
 
 
@@ -225,14 +228,58 @@ def test_a_record_that_cannot_be_read_ends_the_reading_or_is_left_out(texts: Pat
     with texts.open("a", encoding="utf-8") as file:
         file.write('{"body": "one \\u0000 two", "class": "red"}\n')
     with pytest.raises(DataError, match=r"NUL.*on_error = \"skip\" in \[corpora\."):
-        load_corpus(parse_experiment(experiment(texts, vectors)).corpus("made"), seed=1)
-    told = parse_experiment(experiment(texts, vectors, corpus={"on_error": "skip"})).corpus("made")
-    assert sum(map(len, load_corpus(told, seed=1).parts().values())) == 120
+        load_corpus("made", parse_experiment(experiment(texts, vectors)).corpora["made"], seed=1)
+    told = parse_experiment(experiment(texts, vectors, corpus={"on_error": "skip"})).corpora["made"]
+    assert sum(map(len, load_corpus("made", told, seed=1).parts().values())) == 120
 
 
 def test_sentences_can_be_the_records(tmp_path: Path, vectors: Path) -> None:
     path = tmp_path / "two.jsonl"
     path.write_text("".join(f'{{"body": "First {i}. Then {i} more."}}\n' for i in range(10)), "utf-8")
     data = experiment(path, vectors, corpus={"pieces": "sentences"})
-    found = load_corpus(parse_experiment(data).corpora[0], seed=1)
+    found = load_corpus("made", parse_experiment(data).corpora["made"], seed=1)
     assert [len(part) for part in found.parts().values()] == [8, 8, 4]
+
+
+#: Of cells that the version before pydantic read the experiment had finished: they must be found again.
+FINISHED_BEFORE = {
+    "original": "c3ca8982ec0d77f883a6346be3f28775eff1f2253b9a25041272dd0aa0185e51",
+    "label_only (medoid)": "08231af4be7e5fe8bf1fe2730f2571bc31d3940bec05298495cacf3e3cf95485",
+    "near label_weight=0 epsilon=2": "3c138036f8d6ac154ef06d8635f2dadd1d9f4ceb3449989d5c9f91fbe7045878",
+    "near label_weight=1.5 epsilon=5": "3b636e1220811b80ae68e48a3c980012bd805461b270b637c12b7901f5a9e7fb",
+    "swap": "2cbd57a18f3d8c375f4966260bfd22805f3abafe5f5ee34916d2d1022eeec78c",
+}
+
+
+def test_cells_of_an_earlier_version_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    near = {
+        "name": "near",
+        "kind": "candidates",
+        "set": {"ranker": "tfidf"},
+        "sweep": {"label_weight": [0, 1.5]},
+        "document_epsilon": [2, 5],
+    }
+    swap = {"name": "swap", "kind": "random_replacement", "set": {"rate": 1}, "delta": 1e-6}
+    data = {
+        "name": "kept",
+        "seed": 7,
+        "trials": 2,
+        "utilities": ["classification", "fidelity"],
+        "audits": ["authorship", "distinguish"],
+        "settings": {"embedder": "sentence", "authorship": {"training": 6}, "distinguish": {"trials": 300}},
+        "corpora": {"made": {"sample": 60, "label": "label"}},
+        "mechanisms": [near, swap],
+    }
+    monkeypatch.setattr(grid_cells, "version", lambda _: "0.1.0")
+    found = parse_experiment(data)
+    corpus = {"public": {"records": 3, "digest": "d"}}
+    planned = [cell for cell in plan_cells(found, {"made": ("a", "b")}) if cell.trial == 0]
+    signed = {cell.row: signature(cell, found, corpus) for cell in planned}
+    assert {row: signed[row] for row in FINISHED_BEFORE} == FINISHED_BEFORE
+
+
+def test_an_error_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text('name = "x"\n[corpora.s]\nsampl = 30\n', "utf-8")
+    with pytest.raises(ConfigError, match=r"e\.toml, corpora\.s: 'sampl' is no key .* did you mean 'sample'"):
+        read_experiment(path)

@@ -14,10 +14,10 @@ import pytest
 from compared import CANARY, as_toml, experiment, plant, replacement, words, write_texts
 from dptext.compare.experiment import parse_experiment
 from dptext.compare.folder import Folder
-from dptext.compare.rows import COLUMNS
 from dptext.compare.runner import Options, run_experiment
+from dptext.compare.stored import COLUMNS
 from dptext.errors import ConfigError
-from dptext.text.formats import load_pyarrow
+from dptext.text.parquet_rows import load_pyarrow
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_what_fails_or_dies_is_recorded_and_the_rest_goes_on(texts: Path, vector
     ]
     from dptext.compare.corpora import load_corpus
 
-    corpus = load_corpus(parse_experiment(data).corpora[0], seed=1)
+    corpus = load_corpus("made", parse_experiment(data).corpora["made"], seed=1)
     assert {r.text for r in corpus.public[:4]} == set(samples)
     secret = {record.text.split()[-1] for record in (*corpus.private, *corpus.test)}
     assert secret < private

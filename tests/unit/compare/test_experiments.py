@@ -2,13 +2,14 @@
 
 import re
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dptext.compare.cells import ANY_LABELS, Cell, plan_cells
-from dptext.compare.experiment import DATA, Experiment, read_experiment
+from dptext.compare.cells import Cell
+from dptext.compare.corpus_plans import DATA
+from dptext.compare.experiment import Experiment, read_experiment
+from dptext.compare.grid import ANY_LABELS, plan_cells
 from dptext.errors import ConfigError
 from dptext.mechanisms.registry import SPECS
 
@@ -58,7 +59,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def planned(experiment: Experiment) -> list[Cell]:
     """All cells; the labels of the corpora play no part."""
-    return plan_cells(experiment, {plan.name: ANY_LABELS if plan.label else () for plan in experiment.corpora})
+    return plan_cells(experiment, {name: ANY_LABELS if plan.label else () for name, plan in experiment.corpora.items()})
 
 
 def sound(experiment: Experiment) -> list[Cell]:
@@ -75,7 +76,7 @@ def sound(experiment: Experiment) -> list[Cell]:
 def test_every_experiment_can_be_planned(path: Path) -> None:
     found = read_experiment(path)
     quick = tuple(plan for plan in found.mechanisms if plan.kind != "adept_dpsgd")
-    sound(replace(found, mechanisms=quick))
+    sound(found.model_copy(update={"mechanisms": quick}))
 
 
 @pytest.mark.slow  # the calibration of training and release together takes half a minute
@@ -124,5 +125,5 @@ def test_all_names_every_kind_of_mechanism_at_the_four_epsilons() -> None:
     assert named.isdisjoint(LEFT_OUT)
     assert named | {kind for kind in LEFT_OUT if kind in SPECS} == SPECS.keys()
     experiment = read_experiment(path)
-    assert {plan.name for plan in experiment.corpora} == {"snips", "blogs", "imdb", "20newsgroups"}
+    assert experiment.corpora.keys() == {"snips", "blogs", "imdb", "20newsgroups"}
     assert {plan.document_epsilon for plan in experiment.mechanisms} == {(), (2.0, 5.0, 10.0, 20.0)}

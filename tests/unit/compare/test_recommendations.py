@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from dptext.compare.recommend import TASKS, Asked, Recommendation, read_measured, recommend, reduced, unfinished
+from dptext.compare.measured_table import read_measured, reduced, unfinished
+from dptext.compare.recommend import TASKS, Asked, Recommendation, recommend
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
 

@@ -9,7 +9,7 @@ from ledger_tools import KEY, Raw, fresh, limit, opened, request
 
 from dptext.errors import ConfigError, DataError
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import Request
+from dptext.ledger.requests import Request
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
 from dptext.privacy.names import COMPARED
@@ -109,7 +109,7 @@ def test_look_alikes_that_are_there_already_still_work(ledger: Ledger) -> None:
     number = fresh()
     names = [f"Old {number}", f"old {number}", f"old {number} "]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dptext.ledger.books.normal_form", str)
+        patch.setattr("dptext.ledger.opening.normal_form", str)
         for name in names:
             ledger.open_account(name, limit(), by_subject=True)
     for n, name in enumerate(names):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ledger_tools import Raw, charged_epsilon, exact, opened, request
 
@@ -17,7 +17,8 @@ from dptext.errors import (
     PrivacyError,
 )
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import PLANNED, TOLERANCE, Request, Terms
+from dptext.ledger.requests import Request, Terms
+from dptext.ledger.spending import PLANNED, TOLERANCE
 from dptext.privacy import accounting
 from dptext.privacy.events import (
     ApproximateEvent,
@@ -156,7 +157,6 @@ sequences = st.one_of(
 
 
 @given(sequences)
-@settings(max_examples=40)
 def test_charges_add_up_as_accounting_says(ledger: Ledger, sequence: tuple[float, list[list[Event]]]) -> None:
     delta, asked = sequence
     name = opened(ledger, 4.0, delta)
@@ -185,7 +185,6 @@ def test_charges_add_up_as_accounting_says(ledger: Ledger, sequence: tuple[float
 
 
 @given(st.lists(st.floats(0, 1.0), max_size=12))
-@settings(max_examples=40)
 def test_pure_epsilons_add_up_exactly(ledger: Ledger, epsilons: list[float]) -> None:
     name = opened(ledger, 3.0)
     paid: list[float] = []

@@ -10,7 +10,7 @@ from ledger_tools import Raw, fresh, opened, request
 from dptext.errors import BudgetExceededError, ConfigError, PrivacyError
 from dptext.ledger import statements as rows
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import Request, Terms
+from dptext.ledger.requests import Request, Terms
 from dptext.privacy.events import GaussianEvent, TopKEvent
 from dptext.privacy.guarantee import Basis, Trust
 

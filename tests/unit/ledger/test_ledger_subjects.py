@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from ledger_tools import KEY, OTHER_KEY, Raw, charged_epsilon, opened, request
 
 from dptext.errors import BudgetExceededError, ConfigError, DataError, PrivacyError
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import TOLERANCE
+from dptext.ledger.spending import TOLERANCE
 from dptext.ledger.subjects import AS_SPELLED, Naming, SubjectKey, create_subject_key, read_subject_key
 from dptext.privacy import accounting
 from dptext.privacy.events import (
@@ -159,7 +159,6 @@ steps = st.lists(
 
 
 @given(steps, st.sampled_from([0.0, 1e-5]))
-@settings(max_examples=40)
 @example([([PureEvent(0.5)], NAMES[:n], 1) for n in range(1, 6)] * 2, 0.0)
 @example([([PureEvent(1.0)], ["anna", "anna"], 2), ([PureEvent(1.0)], None, 1), ([PureEvent(0.5)], ["anna"], 1)], 0.0)
 def test_the_books_are_those_of_a_naive_person(ledger: Ledger, sequence, delta: float) -> None:

@@ -16,7 +16,7 @@ from ledger_tools import DERIVED, KEY, WRITTEN_ONCE, Raw, limit, opened, request
 
 from dptext.errors import BudgetExceededError, DPTextError
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import digest_of, events_to_text
+from dptext.ledger.texts import digest_of, events_to_text
 from dptext.ledger.verification import Verification
 from dptext.privacy.events import PureEvent
 

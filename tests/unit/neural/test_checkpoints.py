@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +24,10 @@ from dptext.errors import ConfigError, MissingExtraError  # noqa: E402
 from dptext.mechanisms.adept.published import PublishedAdept  # noqa: E402
 from dptext.mechanisms.adept.sound import Adept, AdeptCodebook  # noqa: E402
 from dptext.mechanisms.candidates.rankers import latents_ranker  # noqa: E402
-from dptext.neural.adept import model as annotated  # noqa: E402
-from dptext.neural.adept.model import load_autoencoder, load_fitted  # noqa: E402
-from dptext.neural.adept.network import Decoding  # noqa: E402
-from dptext.runs import models as config  # noqa: E402
+from dptext.neural.adept import Decoding, files, load_autoencoder, load_fitted  # noqa: E402
+from dptext.neural.adept.model import PUBLIC as ON_PUBLIC  # noqa: E402
+from dptext.neural.adept.model import model_digest  # noqa: E402
+from dptext.runs import specs as config  # noqa: E402
 from dptext.runs.models import load_model, save_model  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
@@ -99,7 +100,7 @@ def seal(folder: Path) -> None:
     """Write the checksum that fits the files, as somebody who means an edit would."""
     described = json.loads((folder / SIZES).read_bytes())
     described.pop("checksum", None)
-    described["checksum"] = annotated._checksum(described, (folder / WEIGHTS).read_bytes())
+    described["checksum"] = files.checksum(described, (folder / WEIGHTS).read_bytes())
     (folder / SIZES).write_text(json.dumps(described), "utf-8")
 
 
@@ -150,7 +151,7 @@ def test_a_saved_mechanism_comes_back_bit_by_bit(fitted, i: int, tmp_path: Path)
 def test_the_files_are_safetensors_json_and_plain_numbers(saved: Path) -> None:
     assert sorted(path.name for path in saved.iterdir()) == sorted([WEIGHTS, SIZES, BOOK, POINTS])
     described = json.loads((saved / SIZES).read_bytes())
-    assert (described["format"], described["version"]) == (annotated.FORMAT, annotated.VERSION)
+    assert (described["format"], described["version"]) == (files.FORMAT, files.VERSION)
     assert set(described) == {"format", "version", "trained_on", "training", "sizes", "tokens", "distilled", "checksum"}
     assert all(value.dtype == torch.float32 for value in load_file(saved / WEIGHTS).values())
     assert np.load(saved / POINTS, allow_pickle=False).dtype == np.float64
@@ -167,7 +168,7 @@ def test_digests_tell_models_apart(fitted) -> None:
     # one word, one weight or the k alone changes them
     model = fitted[0]._model
     words = replace(model.tokens, words=("zebra", *model.tokens.words[1:]))
-    assert annotated._digest(model.model, words) != model.digest
+    assert model_digest(model.model, words) != model.digest
     k = AdeptCodebook(SMALL, model, fitted[0].codebook, fitted[0].k + 1)
     assert (k.digests["model"], k.digests["codebook"] == fitted[0].digests["codebook"]) == (model.digest, False)
 
@@ -267,7 +268,7 @@ def test_weights_that_are_no_numbers_are_refused(folder: Path, name: str, value:
     state = load_file(folder / WEIGHTS)
     state[name].view(-1)[-1] = value
     edit_weights(folder, state)
-    refused(folder, match="holds weights that are no numbers")
+    refused(folder, match="does not hold the weights of this model")
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.float16, torch.int64])
@@ -292,7 +293,7 @@ def test_other_weights_of_the_same_shapes_are_refused(folder: Path) -> None:
 def test_a_privately_trained_model_is_not_made_public_by_one_word(tmp_path: Path) -> None:
     SPECS[2].fit(private=PUBLIC, seed=0).save(tmp_path)
     described = json.loads((tmp_path / SIZES).read_bytes())
-    assert described["training"] != annotated.PUBLIC
+    assert described["training"] != ON_PUBLIC
     texts = [record.text for record in RECORDS[:4]]
     readers = (
         lambda path: load_autoencoder(path, device="cpu"),
@@ -301,7 +302,7 @@ def test_a_privately_trained_model_is_not_made_public_by_one_word(tmp_path: Path
     )
     for load in readers:
         refused(tmp_path, match="trained in another way", load=load)
-    (tmp_path / SIZES).write_text(json.dumps({**described, "training": annotated.PUBLIC}), "utf-8")
+    (tmp_path / SIZES).write_text(json.dumps({**described, "training": ON_PUBLIC}), "utf-8")
     for load in readers:
         refused(tmp_path, match="was cut short or edited", load=load)
 
@@ -338,7 +339,7 @@ def test_what_is_not_a_model_is_refused(folder: Path, content: bytes) -> None:
 
 
 def test_files_that_are_no_text_or_deeply_nested_are_refused(folder: Path) -> None:
-    for content in (b"\xff\xfe", pickle.dumps({"format": annotated.FORMAT}), b"[" * 100_000):
+    for content in (b"\xff\xfe", pickle.dumps({"format": files.FORMAT}), b"[" * 100_000):
         (folder / SIZES).write_bytes(content)
         refused(folder, match="is not a JSON file")
     (folder / SIZES).unlink()
@@ -498,12 +499,15 @@ def test_points_that_look_like_an_archive_are_refused(folder: Path, content: byt
 # ------------------------------------------------------------------ without the package
 
 
-def test_without_safetensors_saving_and_loading_say_what_to_install(
-    fitted, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_safetensors_nothing_is_fitted_and_the_error_says_what_to_install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in [name for name in sys.modules if name.startswith(("dptext.neural.adept", "dptext.neural.weights"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("dptext.neural.adept")
     for name in ("safetensors", "safetensors.torch"):
-        monkeypatch.setitem(__import__("sys").modules, name, None)
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtraError, match="pip install"):
-        fitted[1].save(tmp_path)
+        SMALL.fit(public=PUBLIC, seed=0)
     with pytest.raises(MissingExtraError, match="pip install"):
         SMALL.load(folder)

@@ -11,10 +11,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dptext.errors import ConfigError  # noqa: E402
-from dptext.neural.adept.codebook import Codebook, agreement, best_k, scores, write_codebook  # noqa: E402
-from dptext.neural.adept.model import AnnotatedModel, Settings, fit_model  # noqa: E402
+from dptext.neural.adept import AnnotatedModel, NetworkSettings, fit_model  # noqa: E402
+from dptext.neural.adept.codebook import TextCodebook, best_k, scores, write_codebook  # noqa: E402
 from dptext.neural.adept.training import Schedule  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
+from dptext.sampling.pools import agreement  # noqa: E402
 from dptext.sampling.selection import TopKRandomizedResponse  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 
@@ -23,7 +24,7 @@ VERBS, NAMES = ("play", "find", "send", "book", "show"), ("abba", "oslo", "bach"
 PUBLIC = [
     Record(str(i), f"{VERBS[i % 5]} {NAMES[i // 5 % 4]}{' now' * (i % 2)}", label=LABELS[i // 20]) for i in range(80)
 ]
-SETTINGS = Settings(
+SETTINGS = NetworkSettings(
     LABELS,
     "lstm",
     latent_dim=8,
@@ -47,7 +48,7 @@ def model() -> AnnotatedModel:
 
 
 @pytest.fixture(scope="module")
-def book(model: AnnotatedModel) -> Codebook:
+def book(model: AnnotatedModel) -> TextCodebook:
     return write_codebook(model, PUBLIC, size=40, seed=0)
 
 
@@ -76,7 +77,7 @@ class Writer:
 # ------------------------------------------------------------------ what is kept
 
 
-def test_the_sentences_are_distinct_whole_and_of_their_label(model: AnnotatedModel, book: Codebook) -> None:
+def test_the_sentences_are_distinct_whole_and_of_their_label(model: AnnotatedModel, book: TextCodebook) -> None:
     assert 20 < len(book) <= 40
     assert len(set(zip(book.labels, book.texts, strict=True))) == len(book)
     for text, label, source in zip(book.texts, book.labels, book.sources, strict=True):
@@ -92,7 +93,7 @@ def test_the_sentences_are_distinct_whole_and_of_their_label(model: AnnotatedMod
     assert (own == book.points[3]).all()  # points and texts belong together
 
 
-def test_a_seed_repeats_the_codebook_and_the_size_bounds_it(model: AnnotatedModel, book: Codebook) -> None:
+def test_a_seed_repeats_the_codebook_and_the_size_bounds_it(model: AnnotatedModel, book: TextCodebook) -> None:
     again = write_codebook(model, PUBLIC, size=40, seed=0)
     assert (again.texts, again.labels, again.sources) == (book.texts, book.labels, book.sources)
     assert (again.points == book.points).all()
@@ -166,21 +167,21 @@ def test_fewer_than_two_good_sentences_are_refused(written: list[tuple[str, str]
 
 def test_scores_are_cosine_and_label() -> None:
     points = np.array([[1.0, 0], [0, 1.0], [-1.0, 0]])
-    small = Codebook(("a", "b", "c"), ("x", "y", "x"), points, (0, 1, 2))
+    small = TextCodebook(("a", "b", "c"), ("x", "y", "x"), points, (0, 1, 2))
     asked = np.array([[0.6, 0.8], [0.6, 0.8], [0.6, 0.8]])
     found = scores(small, asked, ["x", None, "z"], label_weight=3.0)
     assert np.allclose(found / 4096, [[3.6, 0.8, 2.4], [0.6, 0.8, -0.6], [0.6, 0.8, -0.6]], atol=2.0**-13)
-    assert agreement(small, ["x", None, "z"]).tolist() == [[True, False, True], [False] * 3, [False] * 3]
+    assert agreement(small.labels, ["x", None, "z"]).tolist() == [[True, False, True], [False] * 3, [False] * 3]
     assert np.allclose(scores(small, asked, ["x"] * 3, label_weight=0.0) / 4096, [[0.6, 0.8, -0.6]] * 3, atol=2.0**-13)
     # where the codebook has no labels nothing agrees, a missing label with a missing one included
-    bare = Codebook(("a", "b", "c"), (None,) * 3, points, (0, 1, 2))
-    assert not agreement(bare, ["x", None, "z"]).any()
+    bare = TextCodebook(("a", "b", "c"), (None,) * 3, points, (0, 1, 2))
+    assert not agreement(bare.labels, ["x", None, "z"]).any()
     assert scores(small, asked[:0], [], label_weight=3.0).shape == (0, 3)
 
 
-def test_weight_three_puts_labels_first_and_a_small_one_does_not(model: AnnotatedModel, book: Codebook) -> None:
+def test_weight_three_puts_labels_first_and_a_small_one_does_not(model: AnnotatedModel, book: TextCodebook) -> None:
     meanings, labels = model.meanings(PUBLIC), [record.label for record in PUBLIC]
-    agree = agreement(book, labels)
+    agree = agreement(book.labels, labels)
 
     def labels_first(weight: float) -> bool:
         found = scores(book, meanings, labels, label_weight=weight)
@@ -196,7 +197,7 @@ def test_weight_three_puts_labels_first_and_a_small_one_does_not(model: Annotate
 # ------------------------------------------------------------------ the k
 
 
-def gain_of(book: Codebook, model: AnnotatedModel, public: Sequence[Record], k: int, epsilon: float) -> float:
+def gain_of(book: TextCodebook, model: AnnotatedModel, public: Sequence[Record], k: int, epsilon: float) -> float:
     """Expected cosine plus share of labels kept, record by record and sentence by sentence.
 
     What a record's own sentences give does not count, and they rank last.
@@ -215,10 +216,10 @@ def gain_of(book: Codebook, model: AnnotatedModel, public: Sequence[Record], k: 
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0, 12.0])
-def test_the_k_maximises_the_expected_gain(model: AnnotatedModel, book: Codebook, epsilon: float) -> None:
+def test_the_k_maximises_the_expected_gain(model: AnnotatedModel, book: TextCodebook, epsilon: float) -> None:
     public = PUBLIC[::4]
     sources = [source // 4 if source % 4 == 0 else -1 for source in book.sources]
-    book = Codebook(book.texts, book.labels, book.points, tuple(sources))
+    book = TextCodebook(book.texts, book.labels, book.points, tuple(sources))
     found = best_k(book, model, public, epsilon=epsilon, label_weight=3.0, seed=0)
     gains = {k: gain_of(book, model, public, k, epsilon) for k in range(1, len(book))}
     listed = {min(len(book) - 1, round(1.25**i)) for i in range(60)}
@@ -227,7 +228,7 @@ def test_the_k_maximises_the_expected_gain(model: AnnotatedModel, book: Codebook
     assert gains[found] - min(gains.values()) > 0.02
 
 
-def test_less_epsilon_calls_for_more_candidates(model: AnnotatedModel, book: Codebook) -> None:
+def test_less_epsilon_calls_for_more_candidates(model: AnnotatedModel, book: TextCodebook) -> None:
     found = [best_k(book, model, PUBLIC, epsilon=e, label_weight=3.0, seed=0) for e in (1.0, 4.0, 20.0)]
     assert found == sorted(found, reverse=True)
     assert 1 <= found[-1] < found[0] < len(book)
@@ -245,8 +246,8 @@ def test_a_records_own_offspring_does_not_count() -> None:
         def meanings(self, records: Sequence[Record]) -> np.ndarray:
             return points[[int(record.id) for record in records]]
 
-    own = Codebook(tuple(map(str, range(n))), ("money",) * n, points, tuple(range(n)))
-    others = Codebook(own.texts, own.labels, points, (-1,) * n)
+    own = TextCodebook(tuple(map(str, range(n))), ("money",) * n, points, tuple(range(n)))
+    others = TextCodebook(own.texts, own.labels, points, (-1,) * n)
     assert best_k(others, Model(), public, epsilon=6.0, label_weight=3.0, seed=0) == 1
     assert best_k(own, Model(), public, epsilon=6.0, label_weight=3.0, seed=0) > 1
     assert best_k(own, Model(), public, epsilon=6.0, label_weight=3.0, seed=0) < n

@@ -22,8 +22,7 @@ from dptext.mechanisms.adept.published import PublishedAdept  # noqa: E402
 from dptext.mechanisms.adept.sound import Adept  # noqa: E402
 from dptext.mechanisms.candidates.label_only import LabelOnly  # noqa: E402
 from dptext.mechanisms.embedded import Embedded  # noqa: E402
-from dptext.neural.adept import model as annotated  # noqa: E402
-from dptext.neural.adept.model import load_autoencoder  # noqa: E402
+from dptext.neural.adept import files, fitting, load_autoencoder  # noqa: E402
 from dptext.runs import models as config  # noqa: E402
 from dptext.runs.models import MODEL_FILE, load_model, save_model  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
@@ -63,7 +62,7 @@ def test_the_cpu_is_here() -> None:
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind)
 def test_nothing_is_fitted_for_an_absent_device(spec, monkeypatch: pytest.MonkeyPatch) -> None:
     worked: list[object] = []
-    monkeypatch.setattr(annotated.Tokens, "from_public", lambda *given, **_: worked.append(given))
+    monkeypatch.setattr(fitting.Tokens, "from_public", lambda *given, **_: worked.append(given))
     with pytest.raises(ConfigError, match="to be available here"):
         replace(spec, device="meta").fit(public=RECORDS)
     assert not worked
@@ -115,7 +114,7 @@ def test_what_was_saved_is_still_compared(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="digest 'model'"):
         load_model(tmp_path / "model", device="cpu")
     path.write_text(good, "utf-8")
-    weights = tmp_path / "model" / annotated.WEIGHTS_FILE
+    weights = tmp_path / "model" / files.WEIGHTS_FILE
     weights.write_bytes(weights.read_bytes()[:-1])
     with pytest.raises(ConfigError, match="not the one that was saved"):
         load_model(tmp_path / "model", device="cpu")

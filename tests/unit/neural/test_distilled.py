@@ -13,11 +13,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
+from dptext.embeddings import sentence_encoder  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd  # noqa: E402
 from dptext.mechanisms.adept.sound import Adept  # noqa: E402
-from dptext.neural.adept import distilled  # noqa: E402
-from dptext.neural.adept import model as annotated  # noqa: E402
+from dptext.neural.adept import distilled, files, load_autoencoder  # noqa: E402
 from dptext.neural.adept.distilled import distil  # noqa: E402
 from dptext.neural.tokens import words_of  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
@@ -50,7 +50,7 @@ class Teacher:
 @pytest.fixture
 def teacher(monkeypatch: pytest.MonkeyPatch) -> Teacher:
     found = Teacher()
-    monkeypatch.setattr(annotated, "load_sentence_encoder", lambda **_: found)
+    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: found)
     return found
 
 
@@ -130,7 +130,7 @@ def test_a_saved_pupil_needs_its_teacher_no_more(teacher: Teacher, tmp_path: Pat
     assert [(r.label, r.output) for r in one] == [(r.label, r.output) for r in two]
     assert loaded.digests == mechanism.digests
     assert loaded.model.sentence_digest == mechanism.model.sentence_digest != teacher.digest
-    assert annotated.load_autoencoder(tmp_path, device="cpu").digests == loaded.model.digests
+    assert load_autoencoder(tmp_path, device="cpu").digests == loaded.model.digests
     assert teacher.asked == asked
     for other in ("sentence", "lstm"):
         with pytest.raises(ConfigError, match="another encoder"):
@@ -146,7 +146,7 @@ def test_a_pupil_that_was_edited_is_refused(teacher: Teacher, saved: Path, tmp_p
     described = json.loads((folder / "autoencoder.json").read_text("utf-8"))
     described["distilled"] = edited
     del described["checksum"]  # as one would who knows that there is one
-    described["checksum"] = annotated._checksum(described, (folder / "weights.safetensors").read_bytes())
+    described["checksum"] = files.checksum(described, (folder / "weights.safetensors").read_bytes())
     (folder / "autoencoder.json").write_text(json.dumps(described), "utf-8")
     with pytest.raises(ConfigError, match="lacks its distilled encoder"):
         SMALL.load(folder)
@@ -156,7 +156,7 @@ def test_a_pupil_that_was_edited_is_refused(teacher: Teacher, saved: Path, tmp_p
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(annotated, "load_sentence_encoder", lambda **_: Teacher())
+        patched.setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: Teacher())
         SMALL.fit(public=RECORDS, seed=0).save(folder)
     return folder
 

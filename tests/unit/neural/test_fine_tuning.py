@@ -17,9 +17,10 @@ import torch
 
 from dptext.audits.inference.sets import split_sets
 from dptext.audits.inference.trait import infer_trait_from_releases
-from dptext.embeddings.sentence_encoder import load_sentence_encoder
+from dptext.embeddings.sentence_encoder import load_sentence_encoder, save_encoder
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.neural.classifiers.fine_tuned import FineTuned, FineTuning, fine_tune, save_encoder, train_transformer
+from dptext.neural.classifiers.fine_tuned import FineTuned, FineTuning
+from dptext.neural.classifiers.fine_tuning import fine_tune, train_transformer
 from dptext.text.records import Record, Release
 
 CANARY = "zq9canaryxv"
@@ -131,18 +132,18 @@ def test_scores_do_not_hang_on_the_company(model: FineTuned) -> None:
 
 
 def test_only_the_top_layers_learn(folder: Path, model: FineTuned) -> None:
-    known = load_sentence_encoder(str(folder))._model.state_dict()
-    changed = {name for name, weights in model._model.state_dict().items() if not torch.equal(weights, known[name])}
+    known = load_sentence_encoder(str(folder)).model.state_dict()
+    changed = {name for name, weights in model.model.state_dict().items() if not torch.equal(weights, known[name])}
     assert changed
     assert all(".layer.1." in name for name in changed)
     all_of_it = fine_tune(
         TRAINING[::10], LABELS[::10], schedule=FineTuning(batch_size=8, top_layers=None), seed=0, name=str(folder)
     )
-    changed = {name for name, w in all_of_it._model.state_dict().items() if not torch.equal(w, known[name])}
+    changed = {name for name, w in all_of_it.model.state_dict().items() if not torch.equal(w, known[name])}
     assert any("embeddings" in name for name in changed)
     assert any(".layer.0." in name for name in changed)
     # The one that others load stays as it was.
-    assert torch.equal(next(iter(load_sentence_encoder(str(folder))._model.parameters())), next(iter(known.values())))
+    assert torch.equal(next(iter(load_sentence_encoder(str(folder)).model.parameters())), next(iter(known.values())))
 
 
 def test_as_an_embedder_it_sets_the_topics_apart_and_comes_back_from_a_folder(

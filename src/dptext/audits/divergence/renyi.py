@@ -1,6 +1,6 @@
-"""Renyi divergence between two samples of vectors, by nearest neighbours and by a Gaussian with one covariance.
+"""Renyi divergence between two samples of vectors, as if both were normal with one covariance.
 
-D_alpha(P || Q) = ln E_P[(p/q)^(alpha - 1)] / (alpha - 1), in nats; each function takes rows of P and of Q and gives one
+D_alpha(P || Q) = ln E_P[(p/q)^(alpha - 1)] / (alpha - 1), in nats. A function takes rows of P and of Q and gives one
 number for each order alpha::
 
     >>> import numpy as np
@@ -10,8 +10,8 @@ number for each order alpha::
     >>> gaussian(first, second, (2.0, 5.0)).round(1).tolist()  # true: 4 and 10
     [3.9, 9.8]
 
-These are estimates, wrong in ways that their docstrings name. The learned ones and the bound that is certified are in
-`dptext.audits.divergence.density_ratio`.
+Other estimates are in the modules `knn` and `density_ratio`, and a bound that is certified in `certified`. Every
+estimate is wrong in ways that its docstring names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
 
 from dptext import _validate
 from dptext.errors import ConfigError
@@ -30,17 +29,12 @@ from dptext.types import Floats
 
 #: Orders at which divergences are estimated: those of the published code (1.1, 10, 20, 30, 50) and smaller ones.
 ALPHAS: Final = (1.1, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 50.0)
-#: Neighbours in the published code.
-NEIGHBOURS: Final = 5
-#: Decimals to which the published code rounds.
-DECIMALS: Final = 5
 
-_ROWS: Final = 512  # at once
-#: Rows closer than this, as a share of their norms, are copies: rounding hides the rest.
-_SAME: Final = 1e-13
-#: A direction with less of the largest variance than this has none.
+
+#: A direction has no variance if it has less than this share of the largest one.
 _NO_VARIANCE: Final = 1e-11
-#: In a direction without variance, means further apart than this (in largest standard deviations) differ.
+#: In a direction without variance, means differ if they are further apart than this share of the largest standard
+#: deviation.
 _APART: Final = 1e-4
 
 
@@ -73,7 +67,7 @@ def check_samples(first: Floats, second: Floats, *, least: int) -> None:
 def falls(divergences: Sequence[float]) -> bool:
     """Whether a curve falls somewhere: no Renyi divergence falls when its order rises.
 
-    Numbers below 0, which an estimator without bias must give half of the time where there is nothing, count as 0.
+    Numbers below 0 count as 0. An estimator without bias must give them half of the time where there is nothing.
     """
     found = np.maximum(np.asarray(divergences, np.float64), 0.0)
     slack = 1e-9 * (1 + found[:-1])
@@ -81,131 +75,16 @@ def falls(divergences: Sequence[float]) -> bool:
         return bool((found[1:] < found[:-1] - slack).any())
 
 
-# ------------------------------------------------------------------ nearest neighbours
-
-
-def knn_count_ratio(first: Floats, second: Floats, alphas: Sequence[float], *, neighbours: int = NEIGHBOURS) -> Floats:
-    """The published estimate, as its code computes it; kept to be compared with, never to be relied on.
-
-    Around each row y of the second set, r is the distance to its k-th neighbour there (y is the first), k_q counts rows
-    of the second set within r and k_p rows of the first. Both are normalised to sum to 1 and compared as if they were
-    two distributions: D = ln(sum q (p/q)^alpha) / (alpha - 1). With the same distribution twice it is far above 0 (the
-    counts scatter), it never exceeds ln m, and where no row of the first set is within any r it divides 0 by 0, which
-    the code turns into 0, "perfect privacy" (MATHS 3.2; Gusain and Leith 2024, code of density_estimation_code).
-
-    Args:
-        first: rows of P, `(n, d)`.
-        second: rows of Q, `(m, d)`.
-        alphas: rising orders above 1.
-        neighbours: k, the row itself included.
-
-    Returns:
-        `(n_alphas,)`.
-
-    Raises:
-        ConfigError: samples or orders that cannot be used.
-    """
-    orders = check_alphas(alphas)
-    _validate.count(neighbours=neighbours)
-    check_samples(first, second, least=neighbours)
-    first, second = _centred(first, second)
-    own, other = np.empty(len(second)), np.empty(len(second))
-    for start in range(0, len(second), _ROWS):
-        block = second[start : start + _ROWS]
-        rows = slice(start, start + len(block))
-        within = np.round(np.sqrt(_squared(block, second)), DECIMALS)
-        radius = np.partition(within, neighbours - 1, axis=1)[:, neighbours - 1 : neighbours]
-        own[rows] = (within <= radius).sum(axis=1)
-        other[rows] = (np.round(np.sqrt(_squared(block, first)), DECIMALS) <= radius).sum(axis=1)
-    if not other.any():
-        return np.zeros(len(orders))  # the published max(0, nan)
-    with np.errstate(divide="ignore"):
-        log_q, log_p = np.log(own / own.sum()), np.log(other / other.sum())
-    found = [float(logsumexp(log_q + alpha * (log_p - log_q))) / (alpha - 1) for alpha in orders]
-    return np.maximum(0.0, found)
-
-
-def knn_poczos_schneider(
-    first: Floats, second: Floats, alphas: Sequence[float], *, neighbours: int = NEIGHBOURS
-) -> Floats:
-    """The estimate of Poczos and Schneider 2011: densities from distances to the k-th neighbours.
-
-    With rho the distance of a row of P to its k-th neighbour among the others of P, and nu to that among Q,
-    D = ln mean[((n-1) rho^d / (m nu^d))^(1-alpha) B] / (alpha - 1), B = G(k)^2 / (G(k-alpha+1) G(k+alpha-1)). It is
-    consistent, but in many dimensions far too large even where there is nothing (MATHS 3.4: 3.4 in 384).
-
-    It needs k > alpha - 1: where `neighbours` is too small for an order, floor(alpha) are taken. Where k copies of a
-    row lie at distance 0 the densities are infinite; there the ratio is that of the numbers of copies, at least 1
-    counted on either side, which is a lower value where the other set has none.
-
-    Args:
-        first: rows of P, `(n, d)`.
-        second: rows of Q, `(m, d)`.
-        alphas: rising orders above 1.
-        neighbours: k.
-
-    Returns:
-        `(n_alphas,)`.
-
-    Raises:
-        ConfigError: samples or orders that cannot be used.
-    """
-    orders = check_alphas(alphas)
-    _validate.count(neighbours=neighbours)
-    most = max(neighbours, math.floor(orders[-1]))
-    check_samples(first, second, least=most + 1)
-    (n, d), m = first.shape, len(second)
-    first, second = _centred(first, second)
-    near_own, near_other = np.empty((n, most)), np.empty((n, most))
-    copies_own, copies_other = np.empty(n), np.empty(n)
-    for start in range(0, n, _ROWS):
-        block = first[start : start + _ROWS]
-        rows = slice(start, start + len(block))
-        own = _squared(block, first)
-        own[np.arange(len(block)), start + np.arange(len(block))] = np.inf  # not a neighbour of itself
-        other = _squared(block, second)
-        near_own[rows] = np.sort(np.partition(own, most - 1, axis=1)[:, :most], axis=1)
-        near_other[rows] = np.sort(np.partition(other, most - 1, axis=1)[:, :most], axis=1)
-        copies_own[rows], copies_other[rows] = (own == 0).sum(axis=1), (other == 0).sum(axis=1)
-    by_copies = np.log(np.maximum(copies_own, 1) / (n - 1)) - np.log(np.maximum(copies_other, 1) / m)
-    found = np.empty(len(orders))
-    for i, alpha in enumerate(orders):
-        k = neighbours if neighbours > alpha - 1 else math.floor(alpha)
-        rho, nu = near_own[:, k - 1], near_other[:, k - 1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_ratio = math.log(m) - math.log(n - 1) + d / 2 * (np.log(nu) - np.log(rho))
-        atom = (rho == 0) | (nu == 0)
-        log_b = 2 * gammaln(k) - gammaln(k - alpha + 1) - gammaln(k + alpha - 1)
-        terms = np.where(atom, (alpha - 1) * by_copies, (alpha - 1) * log_ratio + log_b)
-        found[i] = (logsumexp(terms) - math.log(n)) / (alpha - 1)
-    return found
-
-
-def _centred(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Both about their common mean: squared distances by a product of matrices then lose fewer digits."""
-    centre = np.concatenate([first, second]).mean(axis=0)
-    return first - centre, second - centre
-
-
-def _squared(left: Floats, right: Floats) -> Floats:
-    """Squared distances `(n_left, n_right)`, 0 between copies."""
-    norms = np.einsum("ij,ij->i", left, left)[:, None] + np.einsum("ij,ij->i", right, right)[None, :]
-    found = norms - 2 * (left @ right.T)
-    return np.where(found <= _SAME * norms, 0.0, found)
-
-
-# ------------------------------------------------------------------ Gaussian
-
-
 def gaussian(first: Floats, second: Floats, alphas: Sequence[float]) -> Floats:
     """As if both were normal with the same covariance: alpha / 2 times the squared Mahalanobis distance of the means.
 
-    The plain distance is too large by d (1/n + 1/m) because means scatter, and by nu / (nu - d - 1),
-    nu = n + m - 2, because the inverse of an estimated covariance does. Both are undone, so that for normal samples
-    the estimate is right on average (Hotelling's T^2; MATHS 3.4 names the first correction only, which suffices where
-    nu is large). It can therefore be below 0. Blind to everything but means: two mixtures with equal means give 0.
+    The plain distance is too large by d (1/n + 1/m), because means scatter. It is also too large by the factor
+    nu / (nu - d - 1), nu = n + m - 2, because the inverse of an estimated covariance scatters. Both are undone, so that
+    for normal samples the estimate is right on average, and may be below 0 (Hotelling's T^2; MATHS 3.4 names the first
+    correction only, which suffices where nu is large).
 
-    Infinite where the means differ in a direction in which neither set varies at all.
+    The estimate is blind to everything but means: two mixtures with equal means give 0. It is infinite where the means
+    differ in a direction in which neither set varies.
 
     Args:
         first: rows of P, `(n, d)`.

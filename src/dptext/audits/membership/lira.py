@@ -1,7 +1,7 @@
 """LiRA, the likelihood ratio attack on membership (Carlini et al. 2022, arXiv 2112.03570).
 
 How sure a model is of a record depends on the record more than on membership. So shadow models are trained with and
-without each record, and what the target says of it is compared with what they say of the same record.
+without each record. What the target says of a record is compared with what they say of the same record.
 """
 
 from __future__ import annotations
@@ -13,26 +13,27 @@ from typing import Final
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.membership.attacks import PROXY, Measure, MembershipResult, Scores, seeded_measure
-from dptext.audits.membership.members import (
+from dptext.audits.membership.attacks import PROXY
+from dptext.audits.membership.members import check_members
+from dptext.audits.membership.results import Measure, MemberScores, MembershipResult, seeded_measure
+from dptext.audits.membership.scorers import (
     Scorer,
     Trainer,
     Transform,
     blind_scores,
-    check_members,
     halves_of_both,
     logit_confidence,
     train_on,
 )
-from dptext.audits.subjects import Progress
+from dptext.audits.subjects import OnProgress
 from dptext.errors import ConfigError
 from dptext.text.records import Record
 from dptext.types import Booleans, Floats, Json
 
 FEWEST_SHADOWS: Final = 4
-#: From here on each record has variances of its own; with fewer shadows they are shared (Carlini et al., section 6.3).
+#: With so many shadows each record has its own variances; with fewer they are shared (Carlini et al., section 6.3).
 OWN_VARIANCES_FROM: Final = 64
-#: Below this a variance is not told from it: identical shadows still give finite scores.
+#: Variances count as this at least: identical shadows still give finite scores.
 _LEAST_VARIANCE: Final = 1e-6
 
 
@@ -42,7 +43,7 @@ class LiraResult:
 
     Attributes:
         online: the attacker trained shadows with the record and without it.
-        offline: only those without it, so none after having learned of the record.
+        offline: the attacker trained only those without it, and none after learning of the record.
     """
 
     online: MembershipResult
@@ -67,26 +68,26 @@ def lira(
     shadows: int = 16,
     transform: Transform | None = None,
     measure: Measure | None = None,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> LiraResult:
     """Attack a classifier by likelihood ratios of log p - log(1 - p) of the true label.
 
-    Each shadow is trained on a random half of members and non-members together, and each record is in exactly half of
-    the shadows (rounded down). Normal distributions are fitted to what shadows with and without the record say of it.
-    Online the score is the log likelihood ratio of the two at what the target says; offline, how many standard
+    Each shadow is trained on a random half of members and non-members together. Each record is in exactly half of the
+    shadows (rounded down). Normal distributions are fitted to what shadows with and without the record say of it. The
+    online score is the log likelihood ratio of the two at what the target says. The offline score is how many standard
     deviations the target is above the shadows without the record. The control attacks a classifier trained on half of
-    the members and half of the non-members. Baselines: the loss threshold (Yeom et al. 2018), which uses the same
-    numbers without shadows, and the attacker that sees no model.
+    the members and half of the non-members. The baselines are the loss threshold (Yeom et al. 2018), which uses the
+    same numbers without shadows, and the attacker that sees no model.
 
     Args:
-        target: the attacked classifier; trained on the members, or on their transform.
+        target: the attacked classifier, trained on the members or on their transform.
         members: the original records, with their labels.
         non_members: as many others.
         train: trains like the target was trained.
         seed: of shadows, control and bootstrap.
-        shadows: how many; 16 or more are recommended. From 64 on variances are those of each record.
-        transform: what the target's training records went through; shadows and control go through it too. The attack
-            asks about original texts.
+        shadows: how many; 16 or more are recommended. From 64 on each record has its own variances.
+        transform: what the target's training records went through. Those of the shadows and of the control go through
+            it too. The attack asks about original texts.
         measure: settings of intervals and of the measured epsilon; its seed is replaced by `seed`.
         on_progress: called with models trained and models in all.
 
@@ -117,7 +118,7 @@ def lira(
     by_control = said(halves_of_both(members, non_members, rng))
     by_target = logit_confidence(target, pool)
 
-    def sides(scores: Floats) -> Scores:
+    def sides(scores: Floats) -> MemberScores:
         return scores[: len(members)], scores[len(members) :]
 
     baselines = {
@@ -144,7 +145,7 @@ def lira(
 
 
 def _assignment(shadows: int, records: int, rng: np.random.Generator) -> Booleans:
-    """Which shadow is trained on which record, `(shadows, records)`: half of the shadows for each record."""
+    """Which shadow is trained on which record, `(shadows, records)`. Half of the shadows have a record."""
     ranks = rng.random((shadows, records)).argsort(axis=0).argsort(axis=0)
     return np.asarray(ranks < shadows // 2)
 
@@ -161,9 +162,10 @@ def online_scores(observed: Floats, by_shadows: Floats, inside: Booleans) -> Flo
 
 
 def offline_scores(observed: Floats, by_shadows: Floats, inside: Booleans) -> Floats:
-    """Standard deviations of the target above the shadows without the record, `(n,)`; arguments as `online_scores`.
+    """Standard deviations of the target above the shadows without the record, `(n,)`.
 
-    The paper's score is the normal distribution function of it: the same order, without its ties at 1.
+    The paper's score is the normal distribution function of this one. The order is the same, but there are no ties at
+    1. The arguments are those of `online_scores`.
     """
     mean, variance = _fitted(by_shadows, ~inside)
     return np.asarray((observed - mean) / np.sqrt(variance))
@@ -180,5 +182,5 @@ def _fitted(by_shadows: Floats, chosen: Booleans) -> tuple[Floats, Floats]:
 
 
 def _log_density(values: Floats, mean: Floats, variance: Floats) -> Floats:
-    """Of the normal distribution, without its constant."""
+    """Log density of the normal distribution, without its constant."""
     return np.asarray(-np.square(values - mean) / (2 * variance) - np.log(variance) / 2)

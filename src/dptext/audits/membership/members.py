@@ -1,43 +1,15 @@
-"""Members and non-members of a training set, and the models that attackers train to mimic the attacked one.
-
-An audit knows a classifier only as a `Scorer` and how to make one as a `Trainer`::
-
-    trainer = lambda texts, labels, seed: train_intent_classifier(texts, labels, seed=seed)
-"""
+"""Members and non-members of a training set."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
 
 import numpy as np
 
-from dptext.audits.features import learn_ngrams
+from dptext.audits.texts import distinct_texts, shared_texts
 from dptext.errors import ConfigError
-from dptext.text.records import Record, Release
-from dptext.text.tokens import tokenize
-from dptext.types import Floats
-
-#: A probability below this is not told from it: one model that never saw a label must not decide all variances.
-_SMALLEST: Final = 1e-12
-
-
-class Scorer(Protocol):
-    """A trained classifier that answers with confidence scores."""
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The labels that it knows, in the order of its scores."""
-
-    def probabilities(self, texts: Sequence[str], /) -> Floats:
-        """Scores `(n_texts, n_labels)`; rows sum to 1."""
-
-
-#: Trains a classifier on texts and labels, by a seed.
-Trainer = Callable[[Sequence[str], Sequence[str], int], Scorer]
-#: Privatizes records, by a seed, one release for each in their order; where it releases no label, the record's holds.
-Transform = Callable[[Sequence[Record], int], Sequence[Release[str]]]
+from dptext.text.records import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +33,7 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
     """Remove duplicates, then split at random into members and as many non-members.
 
     Two records are duplicates if their tokens are equal without regard to case, whatever their labels: a non-member
-    whose text is also a member's is one in name only. Halves can be split again, so that an attacker has records of
+    whose text is also a member's is one in name only. Each side can be split again, so that an attacker has records of
     its own.
 
     Args:
@@ -71,7 +43,7 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
     Raises:
         ConfigError: fewer than two distinct texts.
     """
-    distinct, count = _distinct(records)
+    distinct, count = distinct_texts(records)
     kept = list(distinct.values())
     if len(kept) < 2:
         raise ConfigError(f"Expected at least 2 distinct texts, found {len(kept)}.")
@@ -86,9 +58,9 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
 
 
 def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: int) -> MemberSplit:
-    """Members of a model at hand beside as many other records, drawn at random; duplicates are removed.
+    """Members of a model at hand beside as many other records, drawn at random. Duplicates are removed.
 
-    Duplicates are as in `split_members`. A text of both is a member's.
+    Duplicates are as in `split_members`. A text that both have is a member's.
 
     Args:
         members: what the model was trained on.
@@ -98,8 +70,8 @@ def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: 
     Raises:
         ConfigError: fewer than two distinct texts of either.
     """
-    inside, first = _distinct(members)
-    outside, second = _distinct(others)
+    inside, first = distinct_texts(members)
+    outside, second = distinct_texts(others)
     sides = list(inside.values()), [record for key, record in outside.items() if key not in inside]
     size = min(map(len, sides))
     if size < 2:
@@ -113,16 +85,6 @@ def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: 
     return MemberSplit(drawn[0], drawn[1], duplicates=first + second - distinct, left_over=distinct - 2 * size)
 
 
-def _distinct(records: Iterable[Record]) -> tuple[dict[Hashable, Record], int]:
-    """The first record of each text, and how many records there were."""
-    distinct: dict[Hashable, Record] = {}
-    count = 0
-    for record in records:
-        distinct.setdefault(_key(record), record)
-        count += 1
-    return distinct, count
-
-
 def verbatim_share(members: Sequence[Record], non_members: Sequence[Record]) -> float:
     """Share of the non-members whose text is also a member's: .073 after a plain random split of ATIS in halves.
 
@@ -132,16 +94,6 @@ def verbatim_share(members: Sequence[Record], non_members: Sequence[Record]) -> 
     if not non_members:
         raise ConfigError("Expected at least one non-member.")
     return shared_texts(members, non_members) / len(non_members)
-
-
-def shared_texts(first: Sequence[Record], second: Sequence[Record]) -> int:
-    """How many records of the second have a text that the first has too."""
-    known = {_key(record) for record in first}
-    return sum(_key(record) in known for record in second)
-
-
-def _key(record: Record) -> Hashable:
-    return tuple(token.casefold() for line in tokenize(record.text) for token in line)
 
 
 def check_members(
@@ -165,76 +117,3 @@ def check_members(
         )
     if any(record.label is None for record in (*members, *non_members)):
         raise ConfigError(f"Expected a label for every record of {first} and {second}: the classifier learns it.")
-
-
-def train_on(records: Sequence[Record], *, train: Trainer, transform: Transform | None, seed: int) -> Scorer:
-    """A classifier trained on records, or on their transform where there is one.
-
-    Raises:
-        ConfigError: another number of releases than of records.
-    """
-    labels = [record.label or "" for record in records]
-    if transform is None:
-        return train([record.text for record in records], labels, seed)
-    releases = transform(records, seed)
-    if len(releases) != len(records):
-        raise ConfigError(f"Expected a release for each of {len(records)} records, found {len(releases)}.")
-    released = [own if release.label is None else release.label for release, own in zip(releases, labels, strict=True)]
-    return train([release.output for release in releases], released, seed)
-
-
-def halves_of_both(members: Sequence[Record], non_members: Sequence[Record], rng: np.random.Generator) -> list[Record]:
-    """Half of the members and half of the non-members: a model trained on these knows nothing of who is which."""
-    return [
-        side[i]
-        for side in (members, non_members)
-        for i in sorted(rng.permutation(len(side))[: max(1, len(side) // 2)].tolist())
-    ]
-
-
-def logit_confidence(scorer: Scorer, records: Sequence[Record]) -> Floats:
-    """log p - log(1 - p) of the true label, `(n,)` (Carlini et al. 2022, section 6); falls as the loss rises.
-
-    1 - p is summed over the other labels, so it keeps its digits near p = 1. A label that the scorer does not know
-    has p = 0; p and 1 - p count as 1e-12 at least.
-    """
-    scores = np.asarray(scorer.probabilities([record.text for record in records]), np.float64)
-    if scores.shape != (len(records), len(scorer.labels)) or np.isnan(scores).any():
-        raise ConfigError(
-            f"Expected probabilities of shape {(len(records), len(scorer.labels))} without NaN, found {scores.shape}."
-        )
-    columns = {label: i for i, label in enumerate(scorer.labels)}
-    column = np.array([columns.get(record.label or "", -1) for record in records])
-    known = np.flatnonzero(column >= 0)
-    right = np.zeros(len(records))
-    right[known] = scores[known, column[known]]
-    scores = scores.copy()
-    scores[known, column[known]] = 0.0
-    wrong = scores.sum(axis=1)
-    return np.asarray(np.log(np.maximum(right, _SMALLEST)) - np.log(np.maximum(wrong, _SMALLEST)))
-
-
-def blind_scores(members: Sequence[Record], non_members: Sequence[Record], *, seed: int) -> tuple[Floats, Floats]:
-    """Scores of an attacker that sees no model: learned from words of half of the records, for the other half.
-
-    Members and non-members that differ as texts, by date or source say, are told apart without any leak; an attack on
-    a model means something only as far as it beats this.
-
-    Returns:
-        Scores of the members and of the non-members.
-
-    Raises:
-        ConfigError: fewer than two of either.
-        MissingExtraError: scikit-learn is absent.
-    """
-    if len(members) < 2 or len(non_members) < 2:
-        raise ConfigError("Expected at least two members and two non-members.")
-    rng = np.random.default_rng(seed)
-    sides = [np.array([record.text for record in side], dtype=object) for side in (members, non_members)]
-    folds = [rng.permutation(len(side)) % 2 for side in sides]
-    scores = [np.empty(len(side)) for side in sides]
-    for fold in (0, 1):
-        learned = learn_ngrams(*([*side[own != fold]] for side, own in zip(sides, folds, strict=True)))
-        for side, own, score in zip(sides, folds, scores, strict=True):
-            score[own == fold] = learned([*side[own == fold]])
-    return scores[0], scores[1]

@@ -12,17 +12,19 @@ from scipy.special import betainc, ndtr
 from dptext import _validate
 from dptext.audits.bounds import reconstruction_bound
 from dptext.audits.subjects import as_record
-from dptext.audits.trials.pairs import check_neighbours
+from dptext.audits.trials.neighbours import check_neighbours
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import bonferroni, clopper_pearson_lower
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
-from dptext.sampling.noise import directions
+from dptext.sampling.float_draws import directions
 from dptext.sampling.randomness import Randomness, secure
 from dptext.text.records import Record
 from dptext.types import Floats
 
-Candidates = Floats | Sequence[str | Record]
-Pool = Floats | list[Record]
+#: Candidates as a caller gives them.
+CandidateInputs = Floats | Sequence[str | Record]
+#: Candidates that were checked: vectors `(N, dim)`, or records.
+CandidatePool = Floats | list[Record]
 
 #: The largest pool that `feasible` considers.
 LARGEST_POOL = 1_000_000
@@ -39,8 +41,8 @@ def random_candidates(count: int, *, dim: int, clip_norm: float = 1.0, randomnes
     return clip_norm * directions(count, dim, randomness or secure())
 
 
-def checked_pool(candidates: Candidates, claim: Guarantee) -> Pool:
-    """The candidates as vectors `(N, dim)` or records, known to be neighbours of each other under the claim.
+def checked_pool(candidates: CandidateInputs, claim: Guarantee) -> CandidatePool:
+    """The candidates as vectors `(N, dim)` or records, checked to be neighbours of each other under the claim.
 
     Raises:
         ConfigError: fewer than two, some alike, or vectors that cannot be used.
@@ -59,7 +61,7 @@ def checked_pool(candidates: Candidates, claim: Guarantee) -> Pool:
         return vectors
     records = [as_record(candidate) for candidate in candidates]
     _require_different(len({(record.text, record.label) for record in records}), len(records))
-    # Whether any two documents are neighbours depends on nothing but what they reveal, so all are compared with one.
+    # Documents are neighbours if they reveal the same, so it is enough to compare all with the first.
     alike = claim.unit is Unit.DOCUMENT and claim.relation is Relation.REPLACE_ONE
     for first, second in ((records[0], other) for other in records[1:]) if alike else combinations(records, 2):
         check_neighbours(first, second, claim.unit, claim.relation, claim.reveals)
@@ -76,27 +78,28 @@ def feasible(
 ) -> int | None:
     """The fewest random candidates with which noise as published for ADePT shows to be wrong, to within 5%.
 
-    That noise is Laplace of scale b = 2C / epsilon on each coordinate; the adversary ranks uniform directions of length
-    C by likelihood. In units of b two of them differ by about a normal t of variance epsilon^2 / (2 dim) a coordinate,
-    and their Bhattacharyya coefficient B is the mean of (1 + |t| / 2) e^(-|t| / 2), to the power dim. Standard normal
-    scores of which the true one is raised by d have B = e^(-d^2 / 4); so d = 2 sqrt(-ln B), which grows to epsilon / 2
-    with dim. Success is the chance that fewer than j of N - 1 scores exceed d + g. Simulated success at epsilon 10 to
-    20, 64 to 1024 dimensions and 5,000 to 30,000 candidates is within .04 of that.
+    That noise is Laplace of scale b = 2C / epsilon on each coordinate. The adversary ranks uniform directions of length
+    C by likelihood. In units of b two of them differ by about a normal t of variance epsilon^2 / (2 dim) a coordinate.
+    Their Bhattacharyya coefficient B is the mean of (1 + |t| / 2) e^(-|t| / 2), to the power dim. Standard normal
+    scores, of which the true one is raised by d, have B = e^(-d^2 / 4). So d = 2 sqrt(-ln B), which grows to epsilon /
+    2 with dim. Success is the chance that fewer than j of N - 1 scores exceed d + g, with g the noise of the true
+    score. Simulated success at epsilon 10 to 20, 64 to 1024 dimensions and 5,000 to 30,000 candidates is within .04 of
+    that.
 
     For one guess, many dimensions and many trials the answer is 34, 228, 878, 1,391 at epsilon 1, 5, 8, 10. MATHS 7
-    asks for N > exp((2 + epsilon / 4)^2 / 2), which is 13, 197, 2,981, 24,959: where N * success = e^(d u - d^2 / 2)
-    with u^2 = 2 ln N and d = epsilon / 2 meets e^epsilon. That describes a bound far below 1; above epsilon 8 success
-    meets the bound where that is near 1.
+    asks for N > exp((2 + epsilon / 4)^2 / 2), which is 13, 197, 2,981, 24,959. There N * success = e^(d u - d^2 / 2)
+    meets e^epsilon, with u^2 = 2 ln N and d = epsilon / 2. That describes a bound far below 1. Above epsilon 8 success
+    meets the bound where the bound is near 1.
 
     Args:
         epsilon: the claimed one.
         dim: of the vectors.
-        tops: numbers of guesses, of which any one has to succeed too often.
+        tops: numbers of guesses. One of them has to succeed too often.
         trials: releases that are attacked.
         confidence: of all tops together.
 
     Returns:
-        N, or None where `LARGEST_POOL` candidates do not show it either; the density does, see `audits.whitebox`.
+        N, or None where `LARGEST_POOL` candidates do not show it either. The density does, see `audits.whitebox`.
 
     Raises:
         ConfigError: a setting out of its range.
@@ -110,12 +113,12 @@ def feasible(
     half = np.abs(normal) * epsilon / math.sqrt(2 * dim) / 2
     overlap = float((density * (1 + half) * np.exp(-half)).sum())
     shift = 2 * math.sqrt(max(0.0, -dim * math.log(max(overlap, 1e-300))))
-    beaten = ndtr(-shift - normal)  # by one wrong candidate
+    beaten = ndtr(-shift - normal)  # the chance that one wrong candidate beats the true one
     for candidates in np.unique(np.rint(np.geomspace(2, LARGEST_POOL, 400))).astype(np.int64).tolist():
         for top in tops:
             if top >= candidates:
                 continue
-            # the chance that `top` or more of the wrong ones do, from the binomial tail
+            # The binomial tail is the chance that `top` or more of the wrong ones do.
             failure = min(1.0, float((density * betainc(top, candidates - top, beaten)).sum()))
             low = clopper_pearson_lower(trials - round(trials * failure), trials, alpha=alpha)
             if low > reconstruction_bound(epsilon, candidates, top=top):

@@ -1,4 +1,4 @@
-"""Surrogates of a likelihood: what an attacker without the density learns from simulated releases of each candidate."""
+"""Surrogates of a likelihood, for an attacker without the density: learned from simulated releases."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dptext.audits.features import load_sklearn
 from dptext.audits.subjects import Outputs
+from dptext.embeddings.tfidf import load_sklearn
 from dptext.errors import ConfigError
 from dptext.types import Floats
 
 #: From outputs to scores `(outputs, candidates)`.
-Score = Callable[[Outputs], Floats]
-#: Simulated outputs of candidate i, as many for each.
+PoolScore = Callable[[Outputs], Floats]
+#: Gives simulated outputs of candidate i, as many for each.
 Simulate = Callable[[int], Outputs]
 
 _WORD_COUNTS = 1 << 23
 _SMOOTHING = 0.1
-#: The least variance within a candidate, as a share of all: where there is none a coordinate decides, and stays finite.
+#: The least variance within candidates, as a share of all variance, so that a coordinate without any stays finite.
 _LEAST_SPREAD = 1e-9
 
 
-def learn_surrogate(simulate: Simulate, candidates: int) -> Score:
-    """Scores learned from at least two outputs of each candidate, which are asked for once and in order.
+def learn_surrogate(simulate: Simulate, candidates: int) -> PoolScore:
+    """Scores that are learned from at least two outputs of each candidate. They are asked for once, and in order.
 
     Raises:
         ConfigError: vectors of several sizes.
@@ -35,7 +35,7 @@ def learn_surrogate(simulate: Simulate, candidates: int) -> Score:
     return _naive_bayes(first, simulate, candidates)
 
 
-def _nearest_mean(first: Floats, simulate: Simulate, candidates: int) -> Score:
+def _nearest_mean(first: Floats, simulate: Simulate, candidates: int) -> PoolScore:
     """Minus half the squared distance to each candidate's mean, in units of the variance within candidates."""
     means, within = np.empty((candidates, first.shape[1])), np.zeros(first.shape[1])
     for i in range(candidates):
@@ -53,8 +53,8 @@ def _nearest_mean(first: Floats, simulate: Simulate, candidates: int) -> Score:
     return lambda outputs: np.asarray((np.asarray(outputs, np.float64) - centre) @ weights.T - offsets)
 
 
-def _naive_bayes(first: Outputs, simulate: Simulate, candidates: int) -> Score:
-    """Multinomial naive Bayes on hashed words, and on the whole output as one more word."""
+def _naive_bayes(first: Outputs, simulate: Simulate, candidates: int) -> PoolScore:
+    """Multinomial naive Bayes on hashed words. The whole output is one more word."""
     size = 1 << min(16, max(8, (_WORD_COUNTS // candidates).bit_length() - 1))
     hasher = load_sklearn().feature_extraction.text.HashingVectorizer(
         n_features=size, analyzer=_words, alternate_sign=False, norm=None

@@ -1,10 +1,10 @@
 """What a scale of noise means for privacy: the classical Gaussian formula, and the variances that ADePT names.
 
-Papers print the variance of their noise, or an epsilon from a formula that does not hold there::
+Papers print the variance of their noise, or an epsilon from a formula that does not hold for it::
 
     >>> from dptext.audits.sensitivity.scales import classical_limit, true_gaussian_epsilon, variance_table
     >>> from dptext.audits.sensitivity.claims import Claim
-    >>> from dptext.sampling.noise import Norm
+    >>> from dptext.sampling.clipping import Norm
     >>> row = variance_table([1.0], [0.25])[0]
     >>> [round(epsilon, 2) for epsilon in (row.claimed_epsilon, row.true_epsilons[0], row.gaussian_epsilon)]
     [5.66, 32.0, 24.38]
@@ -24,7 +24,7 @@ from dptext import _validate
 from dptext.audits.sensitivity.claims import Claim
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta, gaussian_epsilon, up
-from dptext.sampling.noise import Norm
+from dptext.sampling.clipping import Norm
 
 #: The variances of the noise in ADePT's experiments (Krishna et al. 2021, figure 1).
 ADEPT_VARIANCES = (0.25, 0.5, 0.6, 0.75, 0.85, 1.0)
@@ -45,7 +45,7 @@ def classical_sigma(epsilon: float, delta: float, *, sensitivity: float) -> floa
 
 
 def classical_epsilon(sigma: float, delta: float, *, sensitivity: float) -> float:
-    """What the classical formula takes a standard deviation for; not an upper bound, see `classical_limit`.
+    """The epsilon that the classical formula gives to a standard deviation: no upper bound, see `classical_limit`.
 
     Raises:
         ConfigError: delta outside (0, 1), or a sigma or a sensitivity that is not above 0.
@@ -55,9 +55,10 @@ def classical_epsilon(sigma: float, delta: float, *, sensitivity: float) -> floa
 
 
 def classical_limit(delta: float) -> float:
-    """The epsilon above which the classical formula is violated: its noise has a delta above the stated one.
+    """The epsilon above which the classical formula is wrong: its noise has a delta above the stated one.
 
-    8.42 at delta = 1e-5 (MATHS 2.3). Bisected; the excess of the true delta changes its sign once.
+    It is 8.42 at delta = 1e-5 (MATHS 2.3). It is found by bisection, as the excess of the true delta changes its sign
+    once.
 
     Raises:
         ConfigError: delta outside (0, 1).
@@ -73,11 +74,11 @@ def classical_limit(delta: float) -> float:
 
 
 def true_gaussian_epsilon(claim: Claim, epsilon: float, *, delta: float) -> float:
-    """What a run meant for (epsilon, delta) had at delta, with Gaussian noise by the classical formula.
+    """The epsilon at delta of a run that was meant for (epsilon, delta), with Gaussian noise by the classical formula.
 
-    The standard deviation is `classical_sigma` of the claimed sensitivity; the answer is the analytic curve
-    (Balle and Wang 2018, theorem 8) at the true one. Above `classical_limit` the formula itself is wrong, so
-    that a true sensitivity does not save it.
+    The standard deviation is `classical_sigma` of the claimed sensitivity. The answer is the analytic curve (Balle and
+    Wang 2018, theorem 8) at the true sensitivity. Above `classical_limit` the formula itself is wrong, even with the
+    true sensitivity.
 
     Raises:
         ConfigError: epsilon or delta out of range, or distances that are not measured in L2.

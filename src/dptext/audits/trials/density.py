@@ -1,7 +1,7 @@
 """The white-box trial: read the privacy loss off the declared density, and check that the sampler keeps to it.
 
-At large epsilon no number of runs can show by counting what a density shows at once (MATHS 7): nominal epsilon 50 of
-the classical Gaussian has delta .586 at epsilon 50, while a million runs can count up to 12.5.
+A density shows what counting cannot show at large epsilon (MATHS 7). A million runs can count up to epsilon 12.5; the
+classical Gaussian of nominal epsilon 50 has delta .586 at epsilon 50.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import Report
-from dptext.audits.subjects import Progress, Subject, Value, as_record, as_vector, claim_of, sample
-from dptext.audits.trials.distinguishing import chosen_pairs, unclaimed
-from dptext.audits.trials.pairs import Pair
+from dptext.audits.running import sample
+from dptext.audits.subjects import OnProgress, Subject, Value, as_record, as_vector, claim_of, unclaimed
+from dptext.audits.trials.pairs import Pair, chosen_pairs
 from dptext.audits.trials.sampler_fit import SIGNIFICANT, density_p_value, losses
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
@@ -26,7 +26,7 @@ from dptext.sampling.randomness import Randomness, secure
 from dptext.text.records import Record
 from dptext.types import Floats
 
-#: Losses are lowered by this much, relative to 1 + their size, for the floats in two log densities.
+#: Losses are lowered by this share of 1 + their size: so much may the floats of two log densities err.
 _FLOAT_LOSS = 1e-9
 _FEWEST_TRIALS = 200
 _FIT_RUNS = 20_000
@@ -46,28 +46,28 @@ def whitebox(
     trials: int = 100_000,
     confidence: float = 0.95,
     randomness: Randomness | None = None,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Report:
     """Lower bound on epsilon by Monte Carlo of delta(epsilon) = E[(1 - e^(epsilon - L))_+] under the declared density.
 
     L is the loss of a release drawn on one input of a pair. The mean of numbers in [0, 1] is bounded by Hoeffding's
-    inequality in its sharp form (Hoeffding 1963, theorem 1; through the Kullback-Leibler divergence), which is
-    monotone in epsilon, so the bound on epsilon needs no correction for being searched. At delta = 0 a single release
-    with a loss above epsilon is enough, and the largest loss seen is the bound.
+    inequality in its sharp form (Hoeffding 1963, theorem 1; through the Kullback-Leibler divergence). That bound is
+    monotone in epsilon, so the search for epsilon needs no correction. At delta = 0 a single release with a loss above
+    epsilon is enough: the largest loss seen is the bound.
 
-    A sampler that does not draw from the declared density is a defect, which refutes any claim.
+    A sampler that does not draw from the declared density is a defect. A defect refutes any claim.
 
     Args:
         subject: vector noise with `log_density`, or a mechanism with latents (`HasLatent`).
-        first: one of two inputs, texts, records or vectors; without them `pairs`.
+        first: one of two inputs: texts, records or vectors.
         second: the other one.
         pairs: neighbours to try; without them and without inputs, the worst ones that are known.
-        claim: what the subject claims; by default what it states itself.
+        claim: what the subject claims; the default is what it states itself.
         distance: of the two inputs where the claim is a multiple of a metric and the subject does not know it.
-        delta: the bound is for this delta; by default the claim's.
+        delta: the bound is for this delta; the default is that of the claim.
         trials: releases from each input of each pair.
         confidence: of the bound, over all pairs and directions together.
-        randomness: handed to the subject; `randomness.secure()` by default.
+        randomness: handed to the subject; the default is `randomness.secure()`.
         on_progress: called with releases done and releases in all.
 
     Raises:
@@ -107,7 +107,7 @@ def whitebox(
 def _sampled_losses(
     subject: VectorNoise, start: Floats, end: Floats, trials: int, randomness: Randomness, *, position: int
 ) -> Floats:
-    """Losses of releases from `start`, lowered by what floats may err; the releases themselves are not kept."""
+    """Losses of releases from `start`, lowered by what floats may err. The releases are not kept."""
     block = max(_FEWEST_TRIALS, _ENTRIES_AT_ONCE // len(start))
     parts = []
     for offset in range(0, trials, block):

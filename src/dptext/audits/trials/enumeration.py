@@ -1,4 +1,4 @@
-"""The exact trial: where all outputs can be listed, epsilon and delta of two inputs are sums, not estimates."""
+"""The exact trial: where all outputs can be listed, epsilon and delta of two inputs are sums and no estimates."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import Report
-from dptext.audits.subjects import Choice, Progress, Subject, Value, as_record, as_vector, claim_of, sample
-from dptext.audits.trials.distinguishing import chosen_pairs, unclaimed
-from dptext.audits.trials.pairs import Pair
+from dptext.audits.running import sample
+from dptext.audits.subjects import Chooser, OnProgress, Subject, Value, as_record, as_vector, claim_of, unclaimed
+from dptext.audits.trials.pairs import Pair, chosen_pairs
 from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
@@ -20,7 +20,7 @@ from dptext.privacy.guarantee import Basis, Guarantee
 from dptext.sampling.randomness import Randomness, secure
 from dptext.types import Floats
 
-#: Probabilities computed in floats may err by this much, relatively: bounds are lowered by it.
+#: Probabilities in floats may err by this share of themselves: bounds are lowered by it.
 _FLOAT_SLACK = 1e-11
 
 
@@ -60,7 +60,7 @@ def _one_way(p: Floats, q: Floats, delta: float) -> float:
     ratio, p, q = ratio[order], p[order], q[order]
     if delta == 0:
         return max(0.0, float(ratio[0]))
-    # With the k largest ratios above epsilon, the sum is linear in e^epsilon: find the k whose solution fits.
+    # Where the k largest ratios are above epsilon the sum is linear in e^epsilon: find the k whose solution fits.
     mass, others = np.cumsum(p), np.cumsum(q)
     if mass[-1] <= delta:
         return 0.0
@@ -97,21 +97,21 @@ def exact(
     delta: float | None = None,
     trials: int = 20_000,
     randomness: Randomness | None = None,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Report:
     """Exact epsilon of two neighbouring inputs by enumeration, and a test that the sampler keeps to the distribution.
 
     Args:
-        subject: a mechanism with `output_distribution`, or a choice with `distribution`. The inputs are then scores,
-            and that they differ by no more than the choice's sensitivity is the caller's word.
-        first: one of two inputs, texts, records or vectors; without them `pairs`.
+        subject: a mechanism with `output_distribution`, or a choice with `distribution`. The inputs of a choice are
+            scores; the caller sees to it that they differ by no more than its sensitivity.
+        first: one of two inputs: texts, records or vectors.
         second: the other one.
         pairs: neighbours to try; without them and without inputs, the worst ones that are known.
-        claim: what the subject claims; by default what it states itself.
+        claim: what the subject claims; the default is what it states itself.
         distance: of the two inputs where the claim is a multiple of a metric and the subject does not know it.
-        delta: the bound is for this delta; by default the claim's.
+        delta: the bound is for this delta; the default is that of the claim.
         trials: runs on each input for the test of the sampler; the bound needs none.
-        randomness: handed to the subject; `randomness.secure()` by default.
+        randomness: handed to the subject; the default is `randomness.secure()`.
         on_progress: called with runs done and runs in all.
 
     Raises:
@@ -135,7 +135,7 @@ def exact(
         distributions = [_distribution(subject, value) for value in (pair.first, pair.second)]
         outputs = sorted(set(distributions[0]) | set(distributions[1]))
         p, q = (np.array([found.get(output, 0.0) for output in outputs]) for found in distributions)
-        # Sums of floats may pass a delta that is attained, and no epsilon would hold: a larger delta bounds less.
+        # Sums of floats may pass a delta that is just attained. Then no epsilon would hold, so delta is taken larger.
         bound = exact_epsilon(p, q, min(1.0, delta * (1 + _FLOAT_SLACK))) * (1 - _FLOAT_SLACK) - _FLOAT_SLACK
         bound = pair.per_distance(max(0.0, bound))
         claimed = 0.0 if claim.basis is Basis.NONE else claim.epsilon * pair.gap
@@ -196,7 +196,7 @@ def enumerable(subject: Subject, pair: Pair) -> bool:
 def _distribution(subject: Subject, value: Value) -> dict[str, float]:
     if isinstance(subject, HasDistribution):
         return dict(subject.output_distribution(as_record(value)))
-    if isinstance(subject, Choice):
+    if isinstance(subject, Chooser):
         return {str(i): float(p) for i, p in enumerate(subject.distribution(as_vector(value)[None])[0])}
     raise ConfigError(
         "Expected a subject with output_distribution, or a choice with distribution: outputs to enumerate."

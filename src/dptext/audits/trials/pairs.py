@@ -1,8 +1,4 @@
-"""Neighbouring inputs: which pairs are neighbours, and pairs on which mechanisms tend to fail.
-
-A refutation on two inputs that are no neighbours refutes nothing. So a proposed pair is always checked, and a given
-one as far as what is revealed can be computed.
-"""
+"""Pairs of neighbouring inputs: those that a caller gives, and those on which mechanisms tend to fail."""
 
 from __future__ import annotations
 
@@ -14,14 +10,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.subjects import Subject, Value, as_record
+from dptext.audits.subjects import HasClipNorm, HasDim, Privatizer, Subject, Value, as_record, as_vector
+from dptext.audits.trials.neighbours import check_neighbours
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import HasMetric
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.text.records import Record
-from dptext.text.tokens import REVEALED, sentences, tokenize
+from dptext.text.tokens import REVEALED
 
-# One record a run: these do not depend on what the record says.
+# A run has one record, and these do not depend on what it says.
 _ABOUT_THE_FILE = re.compile(r"the number of (skipped |training )?records|the ids( \(.*\))?|the field '.*'")
 
 #: A word that no vocabulary has.
@@ -36,7 +33,7 @@ class Pair:
     Attributes:
         first, second: texts, records or vectors.
         name: what kind of pair it is; public.
-        distance: between the two in the guarantee's metric; None asks the mechanism.
+        distance: between the two in the metric of the guarantee; where it is None, the mechanism is asked.
     """
 
     first: Value = field(repr=False)
@@ -54,64 +51,14 @@ class Pair:
         return 1.0 if self.distance is None else self.distance
 
     def per_distance(self, bound: float) -> float:
-        """A lower bound on epsilon times the distance as one on epsilon: at distance 0 any difference is too much."""
+        """A lower bound on epsilon from one on epsilon * distance. At distance 0 any difference is too much."""
         if self.gap == 0:
             return math.inf if bound > 0 else 0.0
         return bound if self.gap == 1 else bound / self.gap * (1 - 1e-12)
 
 
-def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relation, reveals: Sequence[str]) -> None:
-    """Raise IncomparableError unless the texts are neighbours that agree on what is revealed.
-
-    TOKEN: exactly one token differs. SENTENCE: exactly one of `tokens.sentences` differs, or is left out where the
-    relation says so. DOCUMENT: any two. What is revealed is compared where it is a known function of the text
-    (`dptext.text.tokens.REVEALED`); others are the caller's word.
-
-    Raises:
-        IncomparableError: no neighbours, or a unit or relation that one record cannot show.
-    """
-    if unit is Unit.AUTHOR:
-        raise IncomparableError(
-            "Expected unit token, sentence or document: audit the documents of an author one by one."
-        )
-    if relation is Relation.ADD_OR_REMOVE_ONE and unit is not Unit.SENTENCE:
-        raise IncomparableError("Expected relation replace_one or replace_special: one record cannot be left out.")
-    if relation is Relation.REPLACE_SPECIAL and bool(first.text) == bool(second.text):
-        raise IncomparableError("Expected one of the two texts to be empty: the relation is replace_special.")
-    if unit is Unit.TOKEN and _differing(_tokens(first.text), _tokens(second.text)) != 1:
-        raise IncomparableError("Expected two texts that differ in exactly one token: the unit is the token.")
-    if unit is Unit.SENTENCE:
-        one, other = sentences(first.text), sentences(second.text)
-        if relation is Relation.ADD_OR_REMOVE_ONE and not _one_more(one, other):
-            raise IncomparableError("Expected two texts of which one has one sentence more than the other.")
-        if relation is not Relation.ADD_OR_REMOVE_ONE and _differing(one, other) != 1:
-            raise IncomparableError("Expected two texts that differ in exactly one sentence: the unit is the sentence.")
-    if any("label" in name for name in reveals) and first.label != second.label:
-        raise IncomparableError("Expected two records with the same label, which the guarantee reveals.")
-    for name in reveals:
-        if name in REVEALED and REVEALED[name](first.text) != REVEALED[name](second.text):
-            raise IncomparableError(f"Expected two texts that agree on {name}, which the guarantee reveals.")
-
-
-def _tokens(text: str) -> list[str]:
-    return [token for line in tokenize(text) for token in line]
-
-
-def _one_more(first: list[str], second: list[str]) -> bool:
-    """Whether one list is the other with one element taken out."""
-    short, long = sorted((first, second), key=len)
-    return len(long) == len(short) + 1 and any(long[:i] + long[i + 1 :] == short for i in range(len(long)))
-
-
-def _differing(first: list[str], second: list[str]) -> float:
-    """How many positions differ; infinite for different lengths."""
-    if len(first) != len(second):
-        return math.inf
-    return sum(a != b for a, b in zip(first, second, strict=True))
-
-
 def checked_pair(subject: Subject, pair: Pair, claim: Guarantee) -> Pair:
-    """The pair, known to be neighbours under the claim, with its distance where the claim has a metric.
+    """The pair, checked to be neighbours under the claim, with its distance where the claim has a metric.
 
     Raises:
         IncomparableError: they are no neighbours, or there is a metric and nobody knows the distance.
@@ -137,9 +84,9 @@ def worst_pairs(
 ) -> list[Pair]:
     """Pairs of texts on which mechanisms tend to fail, all of them neighbours.
 
-    Known against known word, known against unknown, two unknown ones, a stop-word, capitals and punctuation, a
-    repeated word of which one is replaced (noise that tokens share), and where lengths are protected the empty text
-    against the longest.
+    Some have known words, some an unknown word or two. Others differ in capitals or in punctuation, or in one of
+    several equal words, which shows noise that tokens share. Where lengths are protected the empty text stands against
+    the longest.
 
     Args:
         unit: of the guarantee.
@@ -150,7 +97,7 @@ def worst_pairs(
 
     Raises:
         IncomparableError: a unit or relation that one record cannot show, or something revealed that is not a known
-            function of the text, so that no pair can be known to agree on it: give the pair yourself.
+            function of the text. No pair is known to agree on the latter: give the two inputs yourself.
         ConfigError: fewer than two words.
     """
     if len(words) < 2:
@@ -196,10 +143,10 @@ def _candidates(words: tuple[str, ...], max_tokens: int) -> list[tuple[str, str,
 
 
 def worst_latents(dim: int, clip_norm: float = 1.0) -> list[Pair]:
-    """Pairs of vectors of L2 norm `clip_norm`, the largest that clipping lets through: any two are neighbours.
+    """Pairs of vectors of L2 norm `clip_norm`, the largest that clipping lets through. Any two are neighbours.
 
-    Antipodal corners of the cube in the ball (the largest L1 distance), antipodal ends of an axis (the largest in
-    every norm for vectors clipped in L1), and a corner against zero.
+    Antipodal corners of the cube in the ball have the largest L1 distance. Antipodal ends of an axis have the largest
+    distance in every norm for vectors clipped in L1. A corner stands against zero.
 
     Raises:
         ConfigError: a setting out of its range.
@@ -211,3 +158,43 @@ def worst_latents(dim: int, clip_norm: float = 1.0) -> list[Pair]:
     axis[0] = clip_norm
     pairs = [Pair(corner, -corner, "antipodal corners"), Pair(corner, np.zeros(dim), "a corner against zero")]
     return pairs if dim == 1 else [*pairs, Pair(axis, -axis, "antipodal ends of an axis")]
+
+
+def chosen_pairs(
+    subject: Subject,
+    first: Value | None,
+    second: Value | None,
+    *,
+    pairs: Sequence[Pair],
+    claim: Guarantee,
+    distance: float | None = None,
+) -> list[Pair]:
+    """The pairs to try, with their distances.
+
+    Raises:
+        ConfigError: one input instead of two, or a subject for which no pair can be proposed.
+        IncomparableError: inputs that are no neighbours under the claim.
+    """
+    if (first is None) != (second is None) or (first is not None and pairs):
+        raise ConfigError("Expected two inputs, or pairs, or neither.")
+    if first is not None and second is not None:
+        found = [Pair(first, second, distance=distance)]
+    elif pairs:
+        found = list(pairs)
+    elif isinstance(subject, HasDim):
+        found = worst_latents(subject.dim, subject.clip_norm if isinstance(subject, HasClipNorm) else 1.0)
+    elif isinstance(subject, Privatizer):
+        found = worst_pairs(claim.unit, claim.relation, claim.reveals)
+    else:
+        raise ConfigError("Expected two inputs: none can be proposed for this subject.")
+    if not found:
+        raise IncomparableError(
+            f"No neighbours are known for unit {claim.unit} and relation {claim.relation} that agree on what is "
+            "revealed: give the two inputs yourself."
+        )
+    checked = [checked_pair(subject, pair, claim) for pair in found]
+    for pair in checked:
+        vectors = [value for value in (pair.first, pair.second) if not isinstance(value, str | Record)]
+        if len({len(as_vector(vector)) for vector in vectors}) > 1:
+            raise ConfigError("Expected two vectors of one size.")
+    return checked

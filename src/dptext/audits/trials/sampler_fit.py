@@ -1,9 +1,9 @@
-"""Does a sampler draw from what it declares? Tests that white-box and exact audits rest on.
+"""Does a sampler draw from what it declares? White-box and exact audits rest on these tests.
 
-Between two latents x and x', a release drawn from one of them with equal chances comes from x with odds
-p(release | x) / p(release | x'). So the declared log ratio L predicts the share sigmoid(L) of releases that come from
-x; that is tested in bins of L. It holds for any density, discrete or not, known up to a factor that does
-not depend on the latent; and L is the very privacy loss that the audit reads.
+Let a release be drawn from one of two latents x and x' with equal chances. It comes from x with odds
+p(release | x) / p(release | x'). So the declared log ratio L predicts that a share sigmoid(L) of the releases comes
+from x, which is tested in bins of L. This holds for any density, discrete or not, that is known up to a factor that
+does not depend on the latent. L is the very privacy loss that the audit reads.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import binom
 
-from dptext.audits.subjects import sample
+from dptext.audits.running import sample
 from dptext.mechanism import VectorNoise
-from dptext.sampling.noise import directions
+from dptext.sampling.float_draws import directions
 from dptext.sampling.randomness import Randomness
 from dptext.types import Floats
 
-#: Below this p-value, over all directions together, the declaration is called false.
+#: The declaration is called false below this p-value, which is that of all directions together.
 SIGNIFICANT = 1e-5
 _BINS = 20
 _TYPICAL_LOSS = 2.0
@@ -30,10 +30,10 @@ _CLOSEST = 2.0**-40
 
 
 def density_p_value(noise: VectorNoise, first: Floats, second: Floats, *, runs: int, randomness: Randomness) -> float:
-    """The p-value that releases have the declared density, Bonferroni over several directions.
+    """The p-value of the hypothesis that releases have the declared density, Bonferroni over several directions.
 
-    Tried from `first` towards `second`, along a coordinate and along random directions, in steps that leave the
-    releases hard to tell apart: there the declared odds are put to the sharpest test.
+    The directions are from `first` towards `second`, along a coordinate, and random. Steps are such that releases are
+    hard to tell apart: there the declared odds are put to the sharpest test.
 
     Args:
         noise: the vector mechanism.
@@ -71,9 +71,9 @@ def losses(noise: VectorNoise, released: Floats, first: Floats, second: Floats) 
 
 
 def _near(noise: VectorNoise, first: Floats, way: Floats, randomness: Randomness, position: int) -> tuple[Floats, int]:
-    """first + t * way, t a power of two, where the typical loss is near 1: there half the noise shows most clearly.
+    """first + t * way for a power of two t with a typical loss near 1: there half the noise shows most clearly.
 
-    Where clipping keeps the loss small however far it goes, the largest step that still changed it.
+    Clipping may keep the loss small however large t is. Then t is the largest step that still changed the loss.
     """
 
     def typical(t: float) -> float:
@@ -96,10 +96,11 @@ def _near(noise: VectorNoise, first: Floats, way: Floats, randomness: Randomness
 
 
 def _calibration(from_first: Floats, from_second: Floats) -> float:
-    """p-value that a release with loss L comes from the first latent with probability sigmoid(L).
+    """The p-value of the hypothesis that a release with loss L comes from the first latent with probability sigmoid(L).
 
-    Bernstein's inequality in bins of L, and over all for releases that are named too surely or not surely enough;
-    Bonferroni. Unlike a chi-square it errs on the safe side for any number of runs.
+    Bernstein's inequality is applied in bins of L, and once over all releases, which finds odds that are all too large
+    or all too small; Bonferroni over these tests. Unlike a chi-square test it errs on the safe side for any number of
+    runs.
     """
     both = np.concatenate([from_first, from_second])
     order = np.argsort(both, kind="stable")
@@ -115,11 +116,11 @@ def _calibration(from_first: Floats, from_second: Floats) -> float:
 
 
 def distribution_p_value(declared: Mapping[str, float], outputs: Sequence[str]) -> float:
-    """p-value that the outputs were drawn from the declared distribution; errs on the safe side.
+    """The p-value of the hypothesis that the outputs were drawn from the declared distribution.
 
-    Exact binomial tests, Bonferroni, of groups of outputs that have at least a twentieth of the runs, likely outputs
-    first: a sampler with less noise moves mass from the last groups to the first. An output that is declared
-    impossible gives 0.
+    Outputs are grouped, likely ones first, so that a group has at least a twentieth of the mass; a sampler with less
+    noise moves mass from the last groups to the first. Each group has an exact binomial test; Bonferroni over groups.
+    It errs on the safe side. An output that is declared impossible gives 0.
     """
     counts = Counter(outputs)
     if any(declared.get(output, 0.0) <= 0 for output in counts):

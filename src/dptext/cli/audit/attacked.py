@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dptext.audits.membership.members import shared_texts
+from dptext.audits.texts import shared_texts
 from dptext.cli.chosen import check_label_field, fitted, fitted_on
 from dptext.cli.progress import say
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.runs.models import model_spec
 from dptext.runs.streaming import require_guarantee
-from dptext.text.records import Fields, Record, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record
 
 
 def spec_of(chosen: Spec | Path) -> Spec:

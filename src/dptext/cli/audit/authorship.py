@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from dptext import _validate
-from dptext.audits.inference.authorship import AuthorshipReport, attribute_releases, release_split, split_authors
+from dptext.audits.inference.authors import split_authors
+from dptext.audits.inference.authorship import attribute_releases, release_split
+from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.cli.audit import REFUTED
 from dptext.cli.audit.attacked import (
     check_public,
@@ -44,7 +46,8 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Spec
 from dptext.privacy.guarantee import Basis, Guarantee, Trust, Unit
 from dptext.sampling.randomness import seeded
-from dptext.text.records import Fields, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields
 from dptext.types import Json
 
 

@@ -10,8 +10,11 @@ from typing import Annotated
 import typer
 
 from dptext import report
-from dptext.audits.divergence.divergence import DivergenceReport, DivergenceSettings, measure
-from dptext.audits.divergence.space import apart, fit_tfidf_svd
+from dptext.audits.divergence.divergence import measure
+from dptext.audits.divergence.findings import DivergenceReport
+from dptext.audits.divergence.settings import DivergenceSettings
+from dptext.audits.divergence.space import apart
+from dptext.audits.divergence.tfidf_svd import fit_tfidf_svd
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import (
     DeltaOption,
@@ -27,12 +30,12 @@ from dptext.cli.options import (
 )
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.task import NOT_PRIVATE
-from dptext.embeddings.sentence_encoder import load_word_mean
-from dptext.embeddings.vectors import Embedder, load_glove
+from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.files import Target, writing
-from dptext.text.records import Fields, Record, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record
 
 EMBEDDINGS = ("sentence", "glove", "tfidf")
 
@@ -124,13 +127,9 @@ def _attack(accuracy: str | None, confidence: float) -> Estimate | None:
 
 
 def _embedder(name: str, public: Sequence[Record], sets: tuple[list[Record], list[Record]], seed: int) -> Embedder:
-    if name == "glove":
-        return load_word_mean(load_glove())
     if name == "tfidf":
         return fit_tfidf_svd(apart(public, *sets)[0], seed=seed)
-    if name == "sentence":
-        return load_encoder()
-    if not Path(name).is_dir():
+    if name not in EMBEDDINGS and not Path(name).is_dir():
         raise ConfigError(
             f"Expected --embedding {name!r} to be one of {', '.join(EMBEDDINGS)}, or the folder of a sentence encoder."
         )

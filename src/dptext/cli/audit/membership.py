@@ -9,8 +9,10 @@ from typing import Annotated, Final
 
 import typer
 
-from dptext.audits.membership.attacks import PROXY, Attack, MembershipResult
-from dptext.audits.membership.members import match_members, shared_texts, split_members
+from dptext.audits.membership.attacks import PROXY
+from dptext.audits.membership.members import match_members, split_members
+from dptext.audits.membership.results import Attack, MembershipResult
+from dptext.audits.texts import shared_texts
 from dptext.cli.audit.attacked import check_public, made_ready, spec_of
 from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
 from dptext.cli.chosen import check_label_field, chosen_if_any, fitted, kinds
@@ -39,7 +41,8 @@ from dptext.errors import ConfigError
 from dptext.mechanism import Learns, Spec
 from dptext.runs.streaming import require_guarantee
 from dptext.text.files import Target
-from dptext.text.records import Fields, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields
 from dptext.types import Json
 
 ATTACKS: Final = ("shokri", "lira", "loss", "reconstruction")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dptext.audits.reconstruction.attack import reconstruct
-from dptext.audits.reconstruction.pools import Candidates, random_candidates
+from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
 from dptext.cli.audit import REFUTED
 from dptext.cli.audit.subject import (
     ClaimOption,
@@ -23,19 +23,11 @@ from dptext.cli.audit.subject import (
     UnitOption,
     on_trial,
 )
-from dptext.cli.options import (
-    JsonOption,
-    MechanismOption,
-    ModelOption,
-    SeedOption,
-    SetOption,
-    SpecOption,
-    file_option,
-)
+from dptext.cli.options import JsonOption, MechanismOption, ModelOption, SeedOption, SetOption, SpecOption, file_option
 from dptext.cli.progress import counted
 from dptext.errors import ConfigError
 from dptext.sampling.randomness import secure, seeded
-from dptext.text.records import read_records
+from dptext.text.reading import read_records
 from dptext.types import Json
 
 
@@ -72,7 +64,7 @@ def reconstruction(
     """
     tried = on_trial(mechanism, settings, spec, model, Noise(noise, epsilon, dim, clip_norm, delta), unit, claim)
     randomness = secure() if seed is None else seeded(seed)
-    known: Candidates
+    known: CandidateInputs
     if pool is not None:
         known = list(read_records(pool))
     elif noise is not None:

@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 
 from dptext import _validate
-from dptext.audits.sensitivity.claims import (
+from dptext.audits.sensitivity.claims import Claim
+from dptext.audits.sensitivity.scales import TYPICAL_DIMS
+from dptext.audits.sensitivity.simulation import (
     PUBLISHED_CLIP_NORM,
     PUBLISHED_DIMS,
     PUBLISHED_LAWS,
     PUBLISHED_PAIRS,
     PUBLISHED_SEED,
-    Claim,
     Law,
     Normal,
     Uniform,
@@ -24,14 +25,13 @@ from dptext.audits.sensitivity.claims import (
     replay,
     simulate,
 )
-from dptext.audits.sensitivity.scales import TYPICAL_DIMS
 from dptext.cli.audit.sensitivity_tables import Stated, show_latents, show_simulated, show_variances
 from dptext.cli.options import ForceOption, JsonOption, SeedOption, file_option, member, output_option, target_of
 from dptext.cli.progress import counted, say
-from dptext.embeddings.vectors import read_array
+from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
-from dptext.sampling.noise import Norm, Vectors
-from dptext.text.formats import file_error, open_input
+from dptext.sampling.clipping import Norm, Vectors
+from dptext.text.inputs import file_error, open_input
 from dptext.types import Json
 
 _LARGEST_DIM = 1 << 16

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dptext.audits.sensitivity.claims import Claim, Violations, counterexample, violating_pairs
+from dptext.audits.sensitivity.claims import Claim, counterexample
+from dptext.audits.sensitivity.latents import violating_pairs
 from dptext.audits.sensitivity.scales import VarianceRow, classical_limit, true_gaussian_epsilon, variance_table
+from dptext.audits.sensitivity.simulation import Violations
 from dptext.cli.progress import say
 from dptext.estimates import Estimate
-from dptext.sampling.noise import Norm, Vectors
+from dptext.sampling.clipping import Norm, Vectors
 from dptext.types import Json
 
 #: What a table shows of many numbers of coordinates: where the published curves rise, and powers of two.

@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 
 from dptext.audits.report import Report
-from dptext.audits.subjects import Subject, claim_of
-from dptext.audits.trials.distinguishing import unclaimed
+from dptext.audits.subjects import Subject, claim_of, unclaimed
 from dptext.cli.audit import REFUTED
 from dptext.cli.chosen import chosen, fitted
 from dptext.cli.options import member
@@ -21,7 +20,9 @@ from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, MetricEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
-from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm
+from dptext.sampling.clipping import Norm
+from dptext.sampling.float_noise import Gaussian, L2Laplace
+from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.types import Json

@@ -9,7 +9,8 @@ from typing import Annotated, Final
 import typer
 
 from dptext import _validate
-from dptext.audits.inference.sets import LINEAR, MLP, TFIDF, SetSplit, TrainAttacker, split_sets, standard_attackers
+from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttacker, standard_attackers
+from dptext.audits.inference.sets import SetSplit, split_sets
 from dptext.audits.inference.trait import Releases, infer_trait_from_releases, release_sets
 from dptext.cli.audit import REFUTED
 from dptext.cli.audit.attacked import checked_spec, made_ready, own_fields, public_records, say_trained, verdict
@@ -37,9 +38,10 @@ from dptext.cli.options import (
 )
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.task import NOT_PRIVATE, read_back
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, needing
 from dptext.sampling.randomness import seeded
-from dptext.text.records import Fields, Record, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record
 from dptext.types import Json
 
 #: Attackers by the name of --attacker. The transformer, which is slow, is one more.
@@ -179,7 +181,9 @@ def _attackers(names: list[str], epochs: int, top_layers: int) -> dict[str, Trai
     known = standard_attackers()
     found = {ATTACKERS[name]: known[ATTACKERS[name]] for name in names if name != TRANSFORMER}
     if TRANSFORMER in names:
-        from dptext.neural.classifiers.fine_tuned import FineTuning, train_transformer
+        with needing("The transformer attacker", "sbert"):
+            from dptext.neural.classifiers.fine_tuned import FineTuning
+            from dptext.neural.classifiers.fine_tuning import train_transformer
 
         schedule = FineTuning(epochs=epochs, top_layers=top_layers)
         name = f"transformer, top layers {top_layers}, epochs {epochs}"

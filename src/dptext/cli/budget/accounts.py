@@ -14,8 +14,10 @@ from dptext.cli.budget.books import NameArgument, OptionalName, accounts, defaul
 from dptext.cli.options import JsonOption, LedgerOption, SubjectKeyOption, member
 from dptext.cli.terminal import plain_console
 from dptext.errors import ConfigError
-from dptext.ledger.books import Ledger, require_openable
-from dptext.ledger.entries import Balance, format_left
+from dptext.ledger.books import Ledger
+from dptext.ledger.entries import Balance
+from dptext.ledger.opening import require_openable
+from dptext.ledger.spending import format_left
 from dptext.ledger.subjects import create_subject_key
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Guarantee, Relation, Unit, format_delta, format_epsilon

@@ -10,14 +10,7 @@ from typing import Annotated
 from rich.box import SIMPLE
 from rich.table import Table
 
-from dptext.cli.options import (
-    JsonOption,
-    LabelFieldOption,
-    ModelOption,
-    SeedOption,
-    TextFieldOption,
-    file_option,
-)
+from dptext.cli.options import JsonOption, LabelFieldOption, ModelOption, SeedOption, TextFieldOption, file_option
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.table import wide_console
 from dptext.cli.utility.task import (
@@ -38,7 +31,8 @@ from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.runs.models import load_model
 from dptext.runs.specs import on_device
 from dptext.sampling.randomness import seeded
-from dptext.text.records import Fields, Record, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record
 from dptext.types import Floats, Json
 from dptext.utility.balance import balance_error, confusion_matrix
 from dptext.utility.tables import PUBLIC_ONLY, baselines

@@ -14,14 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dptext.cli.encoder import load_encoder
-from dptext.cli.options import (
-    ClassifierOption,
-    JsonOption,
-    LabelFieldOption,
-    SeedOption,
-    TextFieldOption,
-    file_option,
-)
+from dptext.cli.options import ClassifierOption, JsonOption, LabelFieldOption, SeedOption, TextFieldOption, file_option
 from dptext.cli.progress import say
 from dptext.cli.terminal import plain_console
 from dptext.cli.utility.task import (
@@ -41,7 +34,8 @@ from dptext.estimates import Estimate
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.sampling.randomness import seeded
-from dptext.text.records import Fields, Record, Release, read_records
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record, Release
 from dptext.types import Json
 from dptext.utility.classification import ClassifierName
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY, ORIGINAL, UtilityTable, baselines, utility_table

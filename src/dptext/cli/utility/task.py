@@ -15,8 +15,10 @@ from dptext.errors import ConfigError, needing
 from dptext.privacy.guarantee import Unit
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.specs import spec_from_settings
-from dptext.text.formats import Format, detect_format, read_whole
-from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release, read_records
+from dptext.text.formats import Format, detect_format
+from dptext.text.inputs import read_whole
+from dptext.text.reading import read_records
+from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release
 from dptext.utility.classification import ClassifierName, train_named
 
 NOT_PRIVATE = (

@@ -7,25 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dptext.compare.report.results import PUBLIC_ONLY, Results, Row
-from dptext.compare.report.summary import (
-    REFUTED,
-    Key,
-    Measured,
-    first_rows,
-    is_bound,
-    listed,
-    measured,
-    names,
-    short,
-    without_folders,
-)
+from dptext.compare.pooled import Pooled, short
+from dptext.compare.report.results import Results
+from dptext.compare.report.summary import Key, first_rows, is_bound, listed, measured, names, without_folders
+from dptext.compare.stored import REFUTED, TableRow
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Trust, Unit, format_delta, format_epsilon
+from dptext.utility.tables import PUBLIC_ONLY
 
 #: How near an output is to its own original; the first that was measured decides.
 FIDELITY: Final = ("fidelity.cosine", "fidelity.own_first", "fidelity.tokens_kept")
-_ROUNDING: Final = 1e-5  # calibration ends a little below what is asked
+_ROUNDING: Final = 1e-5  # calibration may end a little below the epsilon that was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +38,7 @@ class Caution:
 
 
 def cautions(results: Results) -> list[Caution]:
-    """The warnings of a comparison, gravest first; only those that something is to be said of."""
+    """The warnings of a comparison that apply, gravest first."""
     numbers = measured(results.rows)
     kinds = (
         Caution(
@@ -103,12 +95,12 @@ def cautions(results: Results) -> list[Caution]:
     return [caution for caution in kinds if caution.items]
 
 
-def _mechanisms(rows: Iterable[Row]) -> list[Row]:
-    """One line for each corpus and row that is no baseline."""
-    return [row for row in first_rows(rows).values() if not row.baseline]
+def _mechanisms(rows: Iterable[TableRow]) -> list[TableRow]:
+    """One row for each corpus and name, references left out."""
+    return [row for row in first_rows(rows).values() if not row.reference]
 
 
-def _by_row(rows: Iterable[Row], what: Callable[[Row], str] | None = None) -> list[str]:
+def _by_row(rows: Iterable[TableRow], what: Callable[[TableRow], str] | None = None) -> list[str]:
     """A line for each row, with its corpora."""
     found: dict[str, list[str]] = {}
     for row in rows:
@@ -117,11 +109,11 @@ def _by_row(rows: Iterable[Row], what: Callable[[Row], str] | None = None) -> li
     return [f"{name} on {listed(names(corpora))}" for name, corpora in found.items()]
 
 
-def _refuted(rows: Iterable[Row]) -> list[str]:
-    """What an audit says that it refutes; and published claims below what an attack showed.
+def _refuted(rows: Iterable[TableRow]) -> list[str]:
+    """The guarantees that an audit refutes, and the published claims that are below what an attack showed.
 
-    An audit of a guarantee knows whether it speaks of the same neighbours; only where the table holds no verdict of it
-    is the bound compared here, and never that of authorship, which swaps whole documents.
+    An audit knows whether its neighbours are those of the guarantee, so its verdict counts. Where the table has no
+    verdict, the bound is compared here; not that of authorship, whose neighbours are whole documents.
     """
     rows = [row for row in rows if row.kind and row.value is not None]
     verdicts = {(row.signature, row.metric.removesuffix(REFUTED)) for row in rows if row.metric.endswith(REFUTED)}
@@ -132,7 +124,7 @@ def _refuted(rows: Iterable[Row]) -> list[str]:
         if row.metric.endswith(REFUTED) and value == 1:
             found.append(f"{where}: {audit} refutes epsilon {format_epsilon(row.epsilon or 0.0)}")
         elif is_bound(row.metric):
-            claims = [("its authors claim", row.settings.get("claimed_epsilon"))]
+            claims = [("its authors claim", row.chosen.get("claimed_epsilon"))]
             if (row.signature, audit) not in verdicts and audit != "authorship":
                 claims.append(("it states", row.epsilon))
             found += [
@@ -144,7 +136,7 @@ def _refuted(rows: Iterable[Row]) -> list[str]:
 
 
 def _without(results: Results) -> list[str]:
-    def reason(row: Row) -> str:
+    def reason(row: TableRow) -> str:
         cell = results.cells.get(row.signature)
         stated = cell.guarantee.reason if cell and cell.guarantee else ""
         return without_folders(stated) or "the reason is not in the folder"
@@ -152,15 +144,15 @@ def _without(results: Results) -> list[str]:
     return _by_row((row for row in _mechanisms(results.rows) if row.basis == Basis.NONE), reason)
 
 
-def _trained_on_private(results: Results, row: Row) -> bool:
-    """By its certificate, or because the experiment handed private records to its `fit`."""
+def _trained_on_private(results: Results, row: TableRow) -> bool:
+    """Whether its certificate says so, or the experiment handed private records to its `fit`."""
     cell = results.cells.get(row.signature)
-    if cell is None:  # its file is missing: then by the name that the experiment gave it, sooner too often
-        return any(f"{row.row} ".startswith(f"{name} ") for name in results.experiment.trained_on_private)
+    if cell is None:  # its file is missing: the name decides, which may warn too often
+        return any(f"{row.row} ".startswith(f"{name} ") for name in results.about.trained_on_private)
     return cell.private_training or (cell.guarantee is not None and cell.guarantee.trust is Trust.CENTRAL)
 
 
-def _unfaithful(rows: Sequence[Row], numbers: Mapping[Key, Measured]) -> list[str]:
+def _unfaithful(rows: Sequence[TableRow], numbers: Mapping[Key, Pooled]) -> list[str]:
     lines = first_rows(rows)
     found = []
     for row in _mechanisms(rows):
@@ -172,16 +164,16 @@ def _unfaithful(rows: Sequence[Row], numbers: Mapping[Key, Measured]) -> list[st
         not_below = {
             name: numbers[key]
             for name in baselines
-            if (key := (row.corpus, name, metric)) in numbers and own.at_least <= numbers[key].at_most
+            if (key := (row.corpus, name, metric)) in numbers and own.low <= numbers[key].high
         }
         if not_below:
-            hardest = max(not_below, key=lambda name: not_below[name].at_most)
+            hardest = max(not_below, key=lambda name: not_below[name].high)
             found.append(f"{row.row} on {row.corpus}: {metric} {own}, {hardest} {not_below[hardest]}")
     return found
 
 
-def _label_only(row: Row, lines: Mapping[tuple[str, str], Row]) -> list[str]:
-    """The rows that spend a budget on the label and cost a document no more; all, where no such cost is known."""
+def _label_only(row: TableRow, lines: Mapping[tuple[str, str], TableRow]) -> list[str]:
+    """The *label_only* rows whose epsilon for a document is no larger; all where the row has no such epsilon."""
     document = row.epsilon if row.unit == Unit.DOCUMENT and not row.metric_privacy else row.document_epsilon
     most = math.inf if document is None else document * (1 + _ROUNDING)
     return [
@@ -192,15 +184,15 @@ def _label_only(row: Row, lines: Mapping[tuple[str, str], Row]) -> list[str]:
 
 
 def _failed(results: Results) -> list[str]:
-    experiment = results.experiment
     found = [
         f"{row.row} on {row.corpus}, trial {row.trial}: {without_folders(row.error or '')}"
         for row in results.rows
         if row.failed
     ]
-    open_cells = experiment.total - experiment.done - experiment.failed
+    counts = results.about.cells
+    open_cells = counts.total - counts.done - counts.failed
     if open_cells > 0:
-        found.append(f"{open_cells} of {experiment.total} cells are not done yet: run `dptext compare` again to go on")
+        found.append(f"{open_cells} of {counts.total} cells are not done yet: run `dptext compare` again to go on")
     absent = {row.signature for row in results.rows if not row.failed} - set(results.cells)
     if absent:
         found.append(

@@ -38,7 +38,7 @@ def _circle(x: float, y: float) -> str:
     return f"M{x - r:.1f},{y:.1f}a{r},{r} 0 1 0 {2 * r},0a{r},{r} 0 1 0 {-2 * r},0Z"
 
 
-#: As many as are told apart at a glance; with 5 colours, 35 series differ in one or the other.
+#: With 5 colours, 35 series differ in marker or colour.
 MARKERS: Final = (
     _circle,
     _outline((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
@@ -59,7 +59,7 @@ _BASELINES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """From a number to a place: `log` for epsilon."""
+    """From a number to a place on an axis."""
 
     low: float
     high: float
@@ -163,7 +163,7 @@ def _apart(epsilons: Sequence[float], across: _Scale) -> list[float]:
 
 
 def _lines(svg: ET.Element, panel: Panel, up: _Scale, right: float) -> None:
-    """Rows that no epsilon moves, named at the right end; names that would touch are moved apart."""
+    """Lines of the rows without epsilon, named at the right end. Names that would touch are moved apart."""
     dashes = {"original": "", "public-only": "7 3", "random": "2 3"}
     found = sorted(((up(line.value), name, line) for name, line in panel.lines), key=lambda item: item[0])
     labels: list[float] = []
@@ -175,7 +175,7 @@ def _lines(svg: ET.Element, panel: Panel, up: _Scale, right: float) -> None:
         lowest -= _LINE
     for label, (place, name, line) in zip(labels, found, strict=True):
         group = ET.SubElement(svg, "g", {"class": "reference"})
-        top, bottom = up(line.at_most), up(line.at_least)
+        top, bottom = up(line.high), up(line.low)
         box = {"x": f"{_LEFT:.1f}", "y": f"{top:.1f}", "width": f"{right - _LEFT:.1f}"}
         ET.SubElement(group, "rect", {"class": "band", **box, "height": f"{max(bottom - top, 0):.1f}"})
         _line(group, "level", _LEFT, place, right, place, dashes.get(name, ""))
@@ -197,7 +197,7 @@ def _series(svg: ET.Element, series: Series, offset: float, across: _Scale, up: 
         ET.SubElement(group, "polyline", {"class": "series", "points": " ".join(on)})
     for x, point in zip(places, series.points, strict=True):
         number = point.measured
-        if number.low is not None and number.high is not None:
+        if number.interval:
             _line(group, "bar", x, up(number.low), x, up(number.high))
             for end in (number.low, number.high):
                 _line(group, "bar", x - _CAP, up(end), x + _CAP, up(end))

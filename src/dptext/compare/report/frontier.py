@@ -1,7 +1,7 @@
 """The privacy-utility frontier: which points stand on one pair of axes, and which must not.
 
-Epsilons of different unit, relation or distance mean different things, so that each such meaning has figures of its
-own. Rows without a guarantee stand beside the axis, never on it.
+Epsilons of another unit, relation or distance mean another thing, so each such meaning has figures of its own. Rows
+without a guarantee stand beside the axis.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dptext.compare.report.results import ORIGINAL, PUBLIC_ONLY, RANDOM, Row
+from dptext.compare.pooled import Pooled
 from dptext.compare.report.summary import (
     Key,
-    Measured,
     first_rows,
     is_bound,
     less_is_better,
@@ -24,9 +23,11 @@ from dptext.compare.report.summary import (
     series_name,
     without_folders,
 )
+from dptext.compare.stored import TableRow
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
+from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
 
-#: Metrics that are drawn, where there are; all are in the tables.
+#: Metrics that are drawn where they were measured. The tables have all metrics.
 DRAWN: Final = (
     "classification.accuracy",
     "embedding.accuracy",
@@ -41,17 +42,17 @@ LINES: Final = (ORIGINAL, PUBLIC_ONLY, RANDOM)
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One row in one figure: `epsilon` is None where nothing is guaranteed; `checked` is false for a mere claim."""
+    """One row in one figure. `epsilon` is None where nothing is guaranteed, `checked` is false for a mere claim."""
 
     row: str
     epsilon: float | None
-    measured: Measured
+    measured: Pooled
     checked: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Rows that only epsilon tells apart; `style` picks colour and marker, below 0 for baselines (label_only)."""
+    """Rows that only epsilon tells apart. `style` picks colour and marker; it is below 0 for *label_only*."""
 
     name: str
     style: int
@@ -65,7 +66,7 @@ class Panel:
     corpus: str
     metric: str
     series: tuple[Series, ...]
-    lines: tuple[tuple[str, Measured], ...]
+    lines: tuple[tuple[str, Pooled], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,42 +94,45 @@ class Frontier:
     notes: tuple[str, ...]
 
 
-def frontiers(rows: Sequence[Row]) -> list[Frontier]:
+def frontiers(rows: Sequence[TableRow]) -> list[Frontier]:
     """The figures of each meaning of epsilon that a mechanism has; whole documents first."""
     numbers = measured(rows)
     lines = [row for row in first_rows(rows).values() if not row.failed]
-    meanings = names(row.meaning for row in lines if not row.baseline and _drawable(row))
+    meanings = names(row.meaning for row in lines if not row.reference and _drawable(row))
     meanings.sort(key=lambda meaning: (meaning[2] is not None, meaning[0] != Unit.DOCUMENT))
     metrics = _metrics(rows)
     return [_frontier(meaning, lines, numbers, metrics) for meaning in meanings]
 
 
-def undrawn(rows: Sequence[Row]) -> list[str]:
+def undrawn(rows: Sequence[TableRow]) -> list[str]:
     """Mechanisms that stand in no figure at all."""
-    lines = [row for row in first_rows(rows).values() if not row.baseline and not row.failed]
+    lines = [row for row in first_rows(rows).values() if not row.reference and not row.failed]
     units = {row.unit for row in lines if _drawable(row)}
     return names(row.row for row in lines if not _drawable(row) and row.unit not in units)
 
 
-def _drawable(row: Row) -> bool:
+def _drawable(row: TableRow) -> bool:
     """Whether the row has a place on a logarithmic axis."""
     return protects(row) and bool(row.epsilon)
 
 
-def _metrics(rows: Sequence[Row]) -> list[str]:
+def _metrics(rows: Sequence[TableRow]) -> list[str]:
     there = names(row.metric for row in rows if row.value is not None)
     return [metric for metric in DRAWN if metric in there] or [name for name in there if not is_bound(name)][:1]
 
 
 def _frontier(
-    meaning: tuple[str, str, str | None], lines: Sequence[Row], numbers: Mapping[Key, Measured], metrics: Sequence[str]
+    meaning: tuple[str, str, str | None],
+    lines: Sequence[TableRow],
+    numbers: Mapping[Key, Pooled],
+    metrics: Sequence[str],
 ) -> Frontier:
     unit, relation, distance = meaning
     on = [row for row in lines if row.meaning == meaning and _drawable(row)]
     # Without a guarantee there is no relation and no distance that could be mixed up.
-    beside = [row for row in lines if not row.baseline and row.unit == unit and not protects(row)]
+    beside = [row for row in lines if not row.reference and row.unit == unit and not protects(row)]
     shown = [*on, *beside]
-    own = names(series_name(row.row) for row in shown if not row.baseline)
+    own = names(series_name(row.row) for row in shown if not row.reference)
     given = names(series_name(row.row) for row in on if row.label_only)
     legend = [*((name, i) for i, name in enumerate(own)), *((name, -i) for i, name in enumerate(given, start=1))]
     panels: dict[str, tuple[Panel, ...]] = {}
@@ -158,8 +162,8 @@ def _frontier(
 def _panel(
     corpus: str,
     metric: str,
-    rows: Sequence[Row],
-    numbers: Mapping[Key, Measured],
+    rows: Sequence[TableRow],
+    numbers: Mapping[Key, Pooled],
     styles: Sequence[tuple[str, int]],
 ) -> Panel:
     series = []
@@ -184,13 +188,13 @@ def _range(panels: Sequence[Panel]) -> tuple[float, float]:
     """0 to 1 where everything lies there, so that no axis is cut to make a difference look large."""
     found = [point.measured for panel in panels for series in panel.series for point in series.points]
     found += [line for panel in panels for _, line in panel.lines]
-    low = min(number.at_least for number in found)
-    high = max(number.at_most for number in found)
+    low = min(number.low for number in found)
+    high = max(number.high for number in found)
     return min(low, 0.0), max(high, 1.0 if low >= -1 and high <= 1 else high, 1e-9)
 
 
 def _notes(
-    meaning: tuple[str, str, str | None], lines: Sequence[Row], on: Sequence[Row], beside: Sequence[Row]
+    meaning: tuple[str, str, str | None], lines: Sequence[TableRow], on: Sequence[TableRow], beside: Sequence[TableRow]
 ) -> list[str]:
     notes = []
     deltas = sorted({row.delta or 0.0 for row in on})
@@ -202,7 +206,7 @@ def _notes(
             "Beside the axis, hollow, because nothing is guaranteed: "
             f"{without_folders(listed(names(row.row for row in beside)))}."
         )
-    zero = names(row.row for row in lines if row.meaning == meaning and not row.baseline and row.epsilon == 0)
+    zero = names(row.row for row in lines if row.meaning == meaning and not row.reference and row.epsilon == 0)
     if zero:
         notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(listed(zero))}.")
     other = [row for row in lines if row.label_only and row.meaning != meaning and protects(row)]
@@ -243,6 +247,6 @@ def in_brief(panel: Panel) -> str:
     lines = dict(panel.lines)
     above = ""
     if PUBLIC_ONLY in lines:
-        count = sum(point.measured.at_least > lines[PUBLIC_ONLY].at_most for point in points)
+        count = sum(point.measured.low > lines[PUBLIC_ONLY].high for point in points)
         above = f" {count} of {len(points)} points with a guarantee lie above public-only with their whole interval."
     return without_folders(f"Highest with a guarantee: {most.row}, {most.measured}. Lines: {against or 'none'}.{above}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from dptext.compare.report.results import Results, Row
+from dptext.compare.report.results import Results
 from dptext.compare.report.summary import document_epsilon, first_rows, measured, names, privacy, row_names
+from dptext.compare.stored import TableRow
 from dptext.errors import ConfigError
 
 #: Shown where none are asked for: what is kept, what a task gets, what an attacker gets.
@@ -34,7 +35,7 @@ def markdown(results: Results, metrics: Sequence[str] = ()) -> str:
     return "\n".join(f"### {_plain(corpus)}\n\n{table}" for corpus, table in zip(corpora, tables, strict=True))
 
 
-def _table(rows: Sequence[Row], metrics: Sequence[str]) -> str:
+def _table(rows: Sequence[TableRow], metrics: Sequence[str]) -> str:
     numbers = measured(rows)
     lines = {row: line for (_, row), line in first_rows(rows).items()}
     here = [metric for metric in metrics if any(key[2] == metric for key in numbers)]

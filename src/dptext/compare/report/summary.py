@@ -1,15 +1,16 @@
-"""The table of a comparison, trials put together: what stands in one cell of a page, and in which words."""
+"""The table of a comparison in words: its numbers over all trials, its guarantees, and what the metrics mean."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from dptext.compare.report.results import ORIGINAL, Row
+from dptext.compare.pooled import Pooled, pooled
+from dptext.compare.stored import REFUTED, TableRow
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
+from dptext.utility.tables import ORIGINAL
 
 #: What the metrics mean, and where more is worse for privacy. A metric that is not here is shown without words.
 MEANINGS: Final[Mapping[str, str]] = {
@@ -37,8 +38,6 @@ MEANINGS: Final[Mapping[str, str]] = {
     "balance.l1_error": "How far the class shares in the releases are from the true ones, 0 to 2; less is better.",
     "stylometry.distance": "How far the style of an output is from its original's.",
 }
-#: How the name of a metric ends whose 1 says that an audit refutes the guarantee.
-REFUTED: Final = ".refuted"
 _ATTACKS: Final = ("authorship.", "membership.", "distinguish.")
 _ERRORS: Final = ("fidelity.repetition", "balance.l1_error")
 _BOUND: Final = "epsilon_lower_bound"
@@ -49,66 +48,25 @@ _SWEPT_EPSILON: Final = re.compile(r"\s+\w*epsilon\w*=\S+")
 _FOLDERS: Final = re.compile(r"(?<![\w.~/\\-])(?:~?/|[A-Za-z]:[\\/]|\\\\)(?:[^\s/\\'\"]+[/\\])+(?=[^\s/\\'\"])")
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One metric of one row on one corpus, over its trials.
-
-    Attributes:
-        value: mean of the trials' values.
-        low, high: from the lowest end of any trial's interval to the highest; None where there is none.
-        trials: how many were put together.
-    """
-
-    value: float
-    low: float | None
-    high: float | None
-    trials: int
-
-    @property
-    def at_least(self) -> float:
-        """The lower end, or the value where there is no interval."""
-        return self.value if self.low is None else self.low
-
-    @property
-    def at_most(self) -> float:
-        """The upper end, or the value where there is no interval."""
-        return self.value if self.high is None else self.high
-
-    def __str__(self) -> str:
-        if self.low is None or self.high is None:
-            return short(self.value)
-        return f"{short(self.value)} [{short(self.low)}, {short(self.high)}]"
-
-
 T = TypeVar("T", bound=Hashable)
 
 #: corpus, row, metric
 Key = tuple[str, str, str]
 
 
-def measured(rows: Iterable[Row]) -> dict[Key, Measured]:
+def measured(rows: Iterable[TableRow]) -> dict[Key, Pooled]:
     """All numbers of the table by corpus, row and metric, trials put together; failed cells and gaps left out."""
-    found: dict[Key, list[Row]] = {}
+    found: dict[Key, list[TableRow]] = {}
     for row in rows:
         if row.value is not None:
             found.setdefault((row.corpus, row.row, row.metric), []).append(row)
-    return {key: _together(trials) for key, trials in found.items()}
+    return {key: pooled(trials) for key, trials in found.items()}
 
 
-def _together(trials: Sequence[Row]) -> Measured:
-    values = [row.value for row in trials if row.value is not None]
-    lows = [row.low for row in trials if row.low is not None]
-    highs = [row.high for row in trials if row.high is not None]
-    complete = len(lows) == len(highs) == len(trials)
-    return Measured(
-        sum(values) / len(values), min(lows) if complete else None, max(highs) if complete else None, len(values)
-    )
-
-
-def first_rows(rows: Iterable[Row]) -> dict[tuple[str, str], Row]:
-    """One line for each corpus and row, which tells its settings and its guarantee; of a finished cell if any is."""
-    found: dict[tuple[str, str], Row] = {}
-    for row in sorted(rows, key=lambda row: row.failed):  # stable: the order of the table else
+def first_rows(rows: Iterable[TableRow]) -> dict[tuple[str, str], TableRow]:
+    """One row of the table for each corpus and name, of a finished cell if there is one: for settings and guarantee."""
+    found: dict[tuple[str, str], TableRow] = {}
+    for row in sorted(rows, key=lambda row: row.failed):  # stable: otherwise in the order of the table
         found.setdefault((row.corpus, row.row), row)
     return found
 
@@ -118,16 +76,16 @@ def names(values: Iterable[T]) -> list[T]:
     return list(dict.fromkeys(values))
 
 
-def row_names(rows: Sequence[Row]) -> list[str]:
-    """Baselines first, then the mechanisms in the order of the table; rows that epsilon tells apart by epsilon."""
-    series = names((not row.baseline, series_name(row.row)) for row in rows)
+def row_names(rows: Sequence[TableRow]) -> list[str]:
+    """References first, then the mechanisms in the order of the table. Rows of one series are ordered by epsilon."""
+    series = names((not row.reference, series_name(row.row)) for row in rows)
     order = {name: (name[0], i) for i, name in enumerate(series)}
-    ordered = sorted(rows, key=lambda row: (*order[not row.baseline, series_name(row.row)], row.epsilon or 0.0))
+    ordered = sorted(rows, key=lambda row: (*order[not row.reference, series_name(row.row)], row.epsilon or 0.0))
     return names(row.row for row in ordered)
 
 
 def series_name(row: str) -> str:
-    """The row without its epsilon: rows of one such name make one line of a figure."""
+    """The name of the row without its epsilon: rows of one series make one line of a figure."""
     return _SWEPT_EPSILON.sub("", row)
 
 
@@ -153,12 +111,12 @@ def less_is_better(metric: str) -> bool:
     return metric.startswith(_ATTACKS) or metric in _ERRORS
 
 
-def protects(row: Row) -> bool:
-    """Whether the row has a place on an axis of epsilon: stated, believed, and with a delta that means something."""
+def protects(row: TableRow) -> bool:
+    """Whether an axis of epsilon shows the row: it states a guarantee, with a delta that means something."""
     return row.epsilon is not None and row.basis not in ("", Basis.NONE) and (row.delta or 0.0) <= MAX_MEANINGFUL_DELTA
 
 
-def privacy(row: Row) -> str:
+def privacy(row: TableRow) -> str:
     """The guarantee of a row in one line."""
     if row.failed:
         return "failed"
@@ -175,16 +133,11 @@ def privacy(row: Row) -> str:
     return f"ε = {format_epsilon(row.epsilon)}{delta}{per}, {row.basis}"
 
 
-def document_epsilon(row: Row) -> str:
-    """Epsilon of one whole document, which rows of any unit can be compared by."""
+def document_epsilon(row: TableRow) -> str:
+    """Epsilon of one whole document, by which rows of any unit can be compared."""
     if row.unit == Unit.DOCUMENT and not row.metric_privacy and protects(row):
         return format_epsilon(row.epsilon or 0.0)
     return "-" if row.document_epsilon is None or row.basis == Basis.NONE else format_epsilon(row.document_epsilon)
-
-
-def short(value: float) -> str:
-    """A number for a table: three decimals, or four digits where it is large."""
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 def listed(values: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from dptext import _validate
-from dptext.errors import ConfigError, MissingExtraError
+from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, Learns, OnProgress, Traits
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter
@@ -24,15 +24,17 @@ from dptext.mechanisms.bases import OneUnit
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, SampledGaussianEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
-from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, clip
+from dptext.sampling.clipping import clip
+from dptext.sampling.float_noise import Gaussian, L2Laplace
+from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.records import Record, require_labels
 from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
+    from dptext.neural.adept import NetworkSettings
     from dptext.neural.adept.private_training import PrivateSchedule
-    from dptext.neural.adept.rewriting import Settings
 
 
 #: What the guarantee rests on besides the mathematics.
@@ -47,7 +49,7 @@ REVEALS = ("the number of training records",)
 
 @dataclass(frozen=True, slots=True)
 class AdeptDpSgd(OneUnit):
-    """Settings of utterances rewritten through a noisy latent by a network that was trained on private text.
+    """NetworkSettings of utterances rewritten through a noisy latent by a network that was trained on private text.
 
     Guarantee:
         Unit DOCUMENT, relation replace one, trust CENTRAL: the trainer sees the private texts and must be trusted. Of
@@ -204,7 +206,7 @@ class AdeptDpSgd(OneUnit):
         return replace(found, noise_multiplier=training.noise_multiplier)
 
     @property
-    def model_settings(self) -> Settings:
+    def model_settings(self) -> NetworkSettings:
         """The settings of the network and of its training on public text."""
         return latent.model_settings(self, encoder=self.encoder, latent_dim=self.latent_dim, projected=True)
 
@@ -325,10 +327,6 @@ def _private_training() -> ModuleType:
     Raises:
         MissingExtraError: torch or opacus is not installed.
     """
-    try:
+    with needing("Training on private text", "neural"):
         from dptext.neural.adept import private_training  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"Training on private text needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural]'"
-        ) from error
     return private_training

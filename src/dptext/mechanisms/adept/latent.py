@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import HIDDEN
-from dptext.errors import MissingExtraError
+from dptext.embeddings.embedder import HIDDEN
+from dptext.errors import needing
 from dptext.mechanism import FitProgress, OnProgress, VectorNoise
 from dptext.mechanisms.bases import FittedMechanism
-from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm, clip
+from dptext.sampling.clipping import Norm, clip
+from dptext.sampling.float_noise import Gaussian, L2Laplace
+from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness
-from dptext.text.records import Record, Release
+from dptext.text.batches import Batch, Releases
+from dptext.text.records import Record
 from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept.rewriting import AnnotatedModel, Decoding, Progress, Settings
+    from dptext.neural.adept import AnnotatedModel, Decoding, EpochProgress, NetworkSettings
 
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
 #: The noises that are calibrated to what two clipped latents can really differ by.
@@ -150,25 +153,21 @@ def rewriting() -> ModuleType:
     Raises:
         MissingExtraError: torch is not installed.
     """
-    try:
-        from dptext.neural.adept import rewriting as room  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"ADePT needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"
-        ) from error
-    return room
+    with needing("ADePT", "neural", "sbert"):
+        from dptext.neural import adept  # noqa: PLC0415 (an extra, slow to load)
+    return adept
 
 
 def model_settings(
     spec: NetworkSpec, *, encoder: Literal["sentence", "distilled", "lstm"], latent_dim: int, projected: bool
-) -> Settings:
+) -> NetworkSettings:
     """The settings of the network; `projected` where a layer brings what the encoder says to `latent_dim`.
 
     Raises:
         MissingExtraError: torch is not installed.
     """
     neural = rewriting()
-    found: Settings = neural.Settings(
+    found: NetworkSettings = neural.NetworkSettings(
         labels=spec.labels,
         encoder=encoder,
         latent_dim=latent_dim,
@@ -186,16 +185,16 @@ def model_settings(
 
 def decoding(spec: NetworkSpec) -> Decoding:
     """How the network of this spec writes."""
-    found: Decoding = rewriting().Decoding("constrained" if spec.decoding == "constrained" else "none")
+    found: Decoding = rewriting().Decoding(constrained=spec.decoding == "constrained")
     return found
 
 
-def told(on_progress: OnProgress | None, *, losses: bool = True) -> Callable[[Progress], None] | None:
+def told(on_progress: OnProgress | None, *, losses: bool = True) -> Callable[[EpochProgress], None] | None:
     """What a training calls after each epoch; without `losses` nothing that private texts decide is told."""
     if on_progress is None:
         return None
 
-    def tell(at: Progress) -> None:
+    def tell(at: EpochProgress) -> None:
         note = f"loss {at.loss:.3g}, held out {at.held_out:.3g}" if losses else ""
         on_progress(FitProgress(at.epoch, at.epochs, "epochs", note))
 
@@ -260,7 +259,7 @@ class Rewriter(Fitted[Spec_co]):
         """Label and text of each latent `(n, dim)`, as it is; a label that is not written is None."""
         return self._model.write(latents, decoding(self.spec))
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One utterance and label a record: encode, clip, add noise, decode."""
         return written(records, self.write(self.release(self.latent(records), randomness)))
 
@@ -270,15 +269,12 @@ class ClippedRewriter(Rewriter[Spec_co]):
 
     __slots__ = ()
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One utterance and label a record: encode, clip, add noise, bring back into the ball, decode."""
         noisy = clip(self.release(self.latent(records), randomness), self.spec.clip_norm)
         return written(records, self.write(noisy))
 
 
-def written(records: Sequence[Record], texts: Sequence[tuple[str | None, str]]) -> list[Release[str]]:
-    """A release of each record from its label and text."""
-    return [
-        Release(record.id, text, label=label, kept=record.kept)
-        for record, (label, text) in zip(records, texts, strict=True)
-    ]
+def written(records: Sequence[Record], texts: Sequence[tuple[str | None, str]]) -> Releases:
+    """The releases of records from their labels and texts."""
+    return Batch.of(records).released([text for _, text in texts], labels=[label for label, _ in texts])

@@ -28,7 +28,10 @@ from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.text.records import Record
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept.rewriting import Settings
+    from dptext.neural.adept import NetworkSettings
+
+if TYPE_CHECKING:  # torch is an extra and slow to load
+    pass
 
 
 _PRIVATE = "private text, without protection"
@@ -124,7 +127,7 @@ class PublishedAdept(NoGuarantee):
         raise NoGuaranteeError("published_adept has no epsilon to calibrate to: use adept, or set claimed_epsilon.")
 
     @property
-    def model_settings(self) -> Settings:
+    def model_settings(self) -> NetworkSettings:
         """The settings of the network."""
         return latent.model_settings(self, encoder="lstm", latent_dim=2 * self.hidden, projected=False)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import read_array
+from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
 from dptext.mechanism import OnProgress, Traits
 from dptext.mechanisms.adept import latent
@@ -31,16 +31,19 @@ from dptext.mechanisms.bases import OneUnit
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
 from dptext.privacy.guarantee import Guarantee, Unit
-from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, clip
+from dptext.sampling.clipping import clip
+from dptext.sampling.float_noise import Gaussian, L2Laplace
+from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.sampling.selection import TopKRandomizedResponse
+from dptext.sampling.top_k import TopKRandomizedResponse
+from dptext.text.batches import Releases
 from dptext.text.files import create_private
-from dptext.text.records import Record, Release, require_labels
+from dptext.text.records import Record, require_labels
 from dptext.types import Floats, Int16s
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept.rewriting import AnnotatedModel, Codebook, Settings
+    from dptext.neural.adept import AnnotatedModel, NetworkSettings, TextCodebook
 
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
@@ -53,7 +56,7 @@ _ROWS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Adept(OneUnit):
-    """Settings of utterances rewritten through a noisy latent or a public codebook.
+    """NetworkSettings of utterances rewritten through a noisy latent or a public codebook.
 
     Guarantee:
         Unit DOCUMENT, relation replace one: any two texts with any two labels give any output with probabilities
@@ -179,7 +182,7 @@ class Adept(OneUnit):
         return found
 
     @property
-    def model_settings(self) -> Settings:
+    def model_settings(self) -> NetworkSettings:
         """The settings of the network."""
         return latent.model_settings(self, encoder=self.encoder, latent_dim=self.latent_dim, projected=True)
 
@@ -268,17 +271,23 @@ def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCod
             points = read_array(file)
         texts, labels, sources, k = (described[key] for key in ("texts", "labels", "sources", "k"))
         sizes = {len(texts), len(labels), len(sources), len(points)}
-        right = isinstance(k, int) and len(sizes) == 1 and 1 <= k < len(texts)
-        right = right and points.shape[1:] == (model.meaning_dim,)
-        right = right and points.dtype == np.float64 and bool(np.isfinite(points).all())
-        right = right and all(isinstance(text, str) for text in texts) and set(labels) <= {None, *spec.labels}
+        right = (
+            isinstance(k, int)
+            and len(sizes) == 1
+            and 1 <= k < len(texts)
+            and points.shape[1:] == (model.meaning_dim,)
+            and points.dtype == np.float64
+            and bool(np.isfinite(points).all())
+            and all(isinstance(text, str) for text in texts)
+            and set(labels) <= {None, *spec.labels}
+        )
     except OSError as error:
         raise ConfigError(f"Cannot read the codebook in {folder}: {error.strerror or 'cut short'}. {again}") from error
     except (ValueError, KeyError, TypeError, EOFError, RecursionError) as error:
         raise ConfigError(f"The codebook in {folder} was cut short or edited. {again}") from error
     if not right:
         raise ConfigError(f"The codebook in {folder} was edited, or is of another spec. {again}")
-    book = latent.rewriting().Codebook(tuple(texts), tuple(labels), points, tuple(sources))
+    book = latent.rewriting().TextCodebook(tuple(texts), tuple(labels), points, tuple(sources))
     return AdeptCodebook(spec, model, book, k)
 
 
@@ -298,7 +307,7 @@ class AdeptCodebook(Fitted[Adept]):
 
     __slots__ = ("codebook", "k")
 
-    def __init__(self, spec: Adept, model: AnnotatedModel, codebook: Codebook, k: int) -> None:
+    def __init__(self, spec: Adept, model: AnnotatedModel, codebook: TextCodebook, k: int) -> None:
         super().__init__(spec, model)
         self.codebook = codebook
         self.k = k
@@ -345,7 +354,7 @@ class AdeptCodebook(Fitted[Adept]):
         )
         return dict(zip(keys, chances, strict=True))
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One utterance of the codebook and its label a record."""
         scores, choice = self._scores(records), self.choice
         chosen: list[int] = []

@@ -29,21 +29,26 @@ from typing import Literal, Self, assert_never
 import numpy as np
 
 from dptext import _validate
+from dptext.embeddings.embedder import ALONE
 from dptext.embeddings.likeness import GRID, STEPS
-from dptext.embeddings.vectors import ALONE, read_array
+from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
 from dptext.mechanisms.candidates import rankers as ranking
-from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, PUBLIC_CANDIDATES, Ranker, Saved
+from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, Ranker, Saved
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
+from dptext.privacy.guarantee import PUBLIC_CANDIDATES
+from dptext.sampling.exponential import Exponential
 from dptext.sampling.label_response import LabelResponse
+from dptext.sampling.pools import agreement, best_number
 from dptext.sampling.randomness import Randomness
-from dptext.sampling.selection import Exponential, TopKRandomizedResponse
+from dptext.sampling.top_k import TopKRandomizedResponse
+from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
-from dptext.text.records import Record, Release, records_digest, require_labels
+from dptext.text.records import Record, records_digest, require_labels
 from dptext.types import Booleans, Floats, Int16s
 
 _ASSUMED = {"sentence": (ALONE,), "tfidf": (), "adept": (PUBLIC_AUTOENCODER,)}
@@ -234,9 +239,14 @@ class Candidates(OneEpsilon):
             if self.ranker != "tfidf":
                 with (folder / _POINTS_FILE).open("rb") as file:
                     points = read_array(file)
-            right = described["ranker"] == self.ranker and _belongs(pool, self) and bool(np.isfinite(middle).all())
-            right = right and points.dtype == np.int16 and points.shape == (len(texts), *middle.shape)
-            right = right and bool((np.abs(points.astype(np.int32)) <= GRID).all())
+            right = (
+                described["ranker"] == self.ranker
+                and _belongs(pool, self)
+                and bool(np.isfinite(middle).all())
+                and points.dtype == np.int16
+                and points.shape == (len(texts), *middle.shape)
+                and bool((np.abs(points.astype(np.int32)) <= GRID).all())
+            )
         except OSError as error:
             raise ConfigError(f"Cannot read the candidates in {folder}: {error.strerror or 'cut short'}.") from error
         except _BROKEN as error:
@@ -283,13 +293,6 @@ class Pool:
     public: str = ""
     given: str = ""
 
-    def agreement(self, labels: Sequence[str | None]) -> Booleans:
-        """Whether each label equals each candidate's `(n, m)`; a missing or unknown label equals none."""
-        number = {label: i for i, label in enumerate(dict.fromkeys(self.labels)) if label is not None}
-        own = np.array([number.get(label or "", -2) for label in self.labels], np.int32)
-        asked = np.array([number.get(label or "", -1) for label in labels], np.int32)
-        return np.asarray(asked[:, None] == own[None, :])
-
     def stretched(self, scores: Int16s) -> Floats:
         """Scores cut to [low, high] and laid on [0, 2]."""
         return (np.clip(scores, self.low, self.high).astype(np.float64) - self.low) / (self.high - self.low) * _WIDTH
@@ -300,22 +303,22 @@ _SAVED = ("texts", "labels", "k", "low", "high", "public", "given", "centre")
 
 def _belongs(pool: Pool, spec: Candidates) -> bool:
     """Whether a pool that was read can be one of this spec's; the cost of a range rests on its size."""
-    found = all(isinstance(number, int) for number in (pool.k, pool.low, pool.high))
-    found = found and -STEPS <= pool.low < pool.high <= 4 * STEPS
-    found = (
-        found
+    return (
+        all(isinstance(number, int) for number in (pool.k, pool.low, pool.high))
+        and -STEPS <= pool.low < pool.high <= 4 * STEPS
         and all(isinstance(text, str) for text in (*pool.texts, pool.public, pool.given))
         and len(pool.texts) == len(pool.labels)
+        and 1 <= pool.k < len(pool.texts) <= spec.candidates
+        and (spec.k or pool.k) == pool.k
+        and set(pool.labels) <= ({*spec.labels} if spec.labels else {None})
     )
-    found = found and 1 <= pool.k < len(pool.texts) <= spec.candidates and (spec.k or pool.k) == pool.k
-    return found and set(pool.labels) <= ({*spec.labels} if spec.labels else {None})
 
 
 def _scores(spec: Candidates, pool: Pool, cosines: Int16s, labels: Sequence[str | None]) -> Int16s:
     """Cosine plus `label_weight` where the labels agree, `(n, m)`, in whole steps of 2^-12."""
     if not spec.label_weight:
         return cosines
-    return cosines + pool.agreement(labels) * np.int16(round(spec.label_weight * STEPS))
+    return cosines + agreement(pool.labels, labels) * np.int16(round(spec.label_weight * STEPS))
 
 
 def _tuned(spec: Candidates, pool: Pool, ranker: Ranker, public: Sequence[Record], seed: int) -> Pool:
@@ -331,25 +334,16 @@ def _tuned(spec: Candidates, pool: Pool, ranker: Ranker, public: Sequence[Record
     labels = [label for _, label in asked]
     read = ranker.read([text for text, _ in asked]) if public else ranker.points[rows]
     cosines = ranker.cosines(read)
-    scores, gains = _scores(spec, pool, cosines, labels), cosines / STEPS + pool.agreement(labels)
+    scores, gains = _scores(spec, pool, cosines, labels), cosines / STEPS + agreement(pool.labels, labels)
     place = {candidate: i for i, candidate in enumerate(zip(pool.texts, pool.labels, strict=True))}
     own = np.array([place.get(one, -1) for one in asked])[:, None] == np.arange(size)[None, :]
-    gains[own] = 0.0
     if spec.selection == "top_k":
-        scores[own] = np.iinfo(np.int16).min
-        order = np.argsort(~scores, axis=1, kind="stable")
-        sums = np.cumsum(np.take_along_axis(gains, order, axis=1).mean(axis=0))
-        tried = [spec.k] if spec.k else sorted({min(size - 1, round(1.25**i)) for i in range(60)})
-        return replace(pool, k=max(tried, key=lambda k: _expected(sums, k, size, spec.text_epsilon)))
+        return replace(pool, k=spec.k or best_number(scores, gains, own, spec.text_epsilon))
+    gains[own] = 0.0
     widest = STEPS + round(spec.label_weight * STEPS)
     low, high = (np.quantile(scores[~own], at, method="nearest").tolist() for at in (_LOW, _HIGH))
     pools = [replace(pool, low=a, high=b) for a, b in [(-STEPS, widest), *product(low, high)] if a < b]
     return max(pools, key=lambda tried: _expected_by_weight(spec, tried.stretched(scores), gains, own))
-
-
-def _expected(sums: Floats, k: int, size: int, epsilon: float) -> float:
-    hit = 1 / (1 + np.exp(-epsilon) * (size - k) / k)
-    return float(hit * sums[k - 1] / k + (1 - hit) * (sums[-1] - sums[k - 1]) / (size - k))
 
 
 def _expected_by_weight(spec: Candidates, scores: Floats, gains: Floats, own: Booleans) -> float:
@@ -393,14 +387,14 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
         self._ranker.save(folder)
 
     def _cosines(self, records: Sequence[Record]) -> Int16s:
-        return self._ranker.cosines(self._ranker.read([record.text for record in records]))
+        return self._ranker.cosines(self._ranker.read(Batch.of(records).texts))
 
     def scores(self, records: Sequence[Record]) -> Int16s:
         """How near each record, by its own label, is to every candidate `(n_records, m)`, in steps of 2^-12: private.
 
         With `label_share` the label that is released takes the place of the own one before a text is chosen.
         """
-        return _scores(self.spec, self.pool, self._cosines(records), [record.label for record in records])
+        return _scores(self.spec, self.pool, self._cosines(records), Batch.of(records).labels)
 
     @property
     def _top_k(self) -> TopKRandomizedResponse:
@@ -425,13 +419,15 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
                 found[key] = found.get(key, 0.0) + first * chance
         return found
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One public candidate a record, with its own label, or with the record's by randomized response."""
-        cosines, response = self._cosines(records), self.spec.label_response
-        released: list[Release[str]] = []
-        for source, n in randomness.blocks([1] * len(records), _DOCUMENTS_AT_ONCE):
-            here = slice(len(released), len(released) + n)
-            labels = [record.label for record in records[here]]
+        batch = Batch.of(records)
+        cosines, response = self._cosines(batch), self.spec.label_response
+        texts: list[str] = []
+        given: list[str | None] = []
+        for source, n in randomness.blocks([1] * len(batch), _DOCUMENTS_AT_ONCE):
+            here = slice(len(texts), len(texts) + n)
+            labels = list(batch.labels[here])
             if response is not None:
                 labels = [response.labels[i] for i in response.choose(labels, source).tolist()]
             scores = _scores(self.spec, self.pool, cosines[here], labels)
@@ -439,10 +435,9 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
                 chosen = self._top_k.choose(scores, source).tolist()
             else:
                 chosen = self.spec.exponential.choose(self.pool.stretched(scores), source).tolist()
-            out = labels if response is not None else [self.pool.labels[i] for i in chosen]
-            rows = zip(records[here], chosen, out, strict=True)
-            released += [Release(r.id, self.pool.texts[i], label=label, kept=r.kept) for r, i, label in rows]
-        return released
+            texts += [self.pool.texts[i] for i in chosen]
+            given += labels if response is not None else [self.pool.labels[i] for i in chosen]
+        return batch.released(texts, labels=given)
 
 
 def _ranker(spec: Candidates, texts: Sequence[str], folder: Path, saved: Saved | None = None) -> Ranker:

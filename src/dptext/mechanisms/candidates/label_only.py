@@ -23,6 +23,7 @@ import numpy as np
 from scipy import sparse
 
 from dptext import _validate
+from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
@@ -30,9 +31,10 @@ from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.randomness import Randomness
+from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
-from dptext.text.records import Record, Release, records_digest
+from dptext.text.records import Record, records_digest
 from dptext.text.tokens import tokenize
 from dptext.types import Floats, Integers
 
@@ -118,9 +120,7 @@ class LabelOnly(OneEpsilon):
     def _medoids(self, texts: Sequence[Sequence[str]]) -> list[str]:
         every = [text for found in texts for text in found]
         if self.embedder == "sentence":
-            from dptext.embeddings.sentence_encoder import load_sentence_encoder  # noqa: PLC0415 (loads torch)
-
-            vectors: Floats | sparse.csr_array = load_sentence_encoder().embed(every)
+            vectors: Floats | sparse.csr_array = load_encoder("sentence").embed(every)
         else:
             vectors = tfidf_vectors(every)
         ends = np.cumsum([len(found) for found in texts]).tolist()
@@ -183,9 +183,10 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
         with create_private(folder / _FILE) as file:
             file.write(self._written())
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One label and text a record. Of the record only the label is looked at, and whether it is a known one."""
-        given = [record.label for record in records]
+        batch = Batch.of(records)
+        given = batch.labels
         labels, texts = np.empty((2, len(given)), np.int64)
         start = 0
         for source, n in randomness.blocks([1] * len(records), _ROWS_AT_ONCE):
@@ -193,10 +194,11 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
             start += n
             labels[here] = self._response.choose(given[here], source)
             texts[here] = self._draw_texts(labels[here], source)
-        return [
-            Release(record.id, self._texts[label][text], self.spec.labels[label], record.kept)
-            for record, label, text in zip(records, labels.tolist(), texts.tolist(), strict=True)
-        ]
+        pairs = zip(labels.tolist(), texts.tolist(), strict=True)
+        return batch.released(
+            [self._texts[label][text] for label, text in pairs],
+            labels=[self.spec.labels[label] for label in labels.tolist()],
+        )
 
     def _draw_texts(self, labels: Integers, source: Randomness) -> Integers:
         """The place of a uniformly drawn text among those of each label `(rows,)`."""

@@ -17,9 +17,10 @@ from typing import TypeAlias
 import numpy as np
 from scipy import sparse
 
+from dptext.embeddings.embedder import HIDDEN
+from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
-from dptext.embeddings.vectors import HIDDEN
-from dptext.errors import ConfigError, MissingExtraError
+from dptext.errors import ConfigError, needing
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize
 from dptext.types import Floats, Int16s, Singles
@@ -29,7 +30,6 @@ Rows: TypeAlias = "Singles | sparse.csr_array"
 #: The candidates' vectors and what was taken off them, as they were saved.
 Saved: TypeAlias = tuple[Singles, Floats]
 
-PUBLIC_CANDIDATES = "the candidates, and all that ranks them, were made from public text only"
 PUBLIC_AUTOENCODER = (
     "the auto-encoder that ranks was trained on public text only, and reads a text as if it were alone in its batch: "
     f"{HIDDEN}"
@@ -122,9 +122,7 @@ def sentences_ranker(
         ConfigError: what was saved is of another encoder.
         MissingExtraError: the sentence encoder is not installed.
     """
-    from dptext.embeddings.sentence_encoder import load_sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
-
-    encoder = load_sentence_encoder(device=device)
+    encoder = load_encoder("sentence", device=device)
 
     def means(found: Sequence[str]) -> Floats:
         vectors = np.zeros((len(found), encoder.dim))
@@ -154,12 +152,8 @@ def latents_ranker(texts: Sequence[str], folder: Path, *, device: str = "cpu", s
         ConfigError: the folder holds no auto-encoder of public text, or what was saved is of another one.
         MissingExtraError: torch or the sentence encoder is not installed.
     """
-    try:
-        from dptext.neural.adept.model import load_autoencoder  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"ranker='adept' needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"
-        ) from error
+    with needing("ranker='adept'", "neural", "sbert"):
+        from dptext.neural.adept import load_autoencoder  # noqa: PLC0415 (an extra, slow to load)
     model = load_autoencoder(folder, device=device)
 
     def latents(found: Sequence[str]) -> Floats:

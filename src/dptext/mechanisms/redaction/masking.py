@@ -17,8 +17,9 @@ from typing import Final, Literal
 
 from dptext.errors import ConfigError
 from dptext.text import tokens as text
+from dptext.text.batches import Batch, Releases
 from dptext.text.formats import string_fault
-from dptext.text.records import Record, Release
+from dptext.text.records import Record
 
 #: As guarantees list it in `reveals`.
 KEPT_WORDS: Final = "every word that is not masked"
@@ -64,9 +65,9 @@ class Mask:
         return text.detokenize(out)
 
 
-def tokenized(records: Iterable[Record]) -> list[Lines]:
+def tokenized(records: Sequence[Record]) -> list[Lines]:
     """The tokens of each line of each record."""
-    return [text.tokenize(record.text) for record in records]
+    return [text.tokenize(each) for each in Batch.of(records).texts]
 
 
 def flat(lines: Lines) -> list[str]:
@@ -74,15 +75,10 @@ def flat(lines: Lines) -> list[str]:
     return [token for line in lines for token in line]
 
 
-def masked(
-    records: Sequence[Record], documents: Sequence[Lines], hidden: Iterable[bool], mask: Mask
-) -> list[Release[str]]:
+def masked(records: Sequence[Record], documents: Sequence[Lines], hidden: Iterable[bool], mask: Mask) -> Releases:
     """One release a record; `hidden` says of each token of all documents, in order, whether it is masked."""
     turns = iter(hidden)
-    return [
-        Release(record.id, mask.written(lines, turns), kept=record.kept)
-        for record, lines in zip(records, documents, strict=True)
-    ]
+    return Batch.of(records).released([mask.written(lines, turns) for lines in documents])
 
 
 def share(level: float, n: int) -> int:

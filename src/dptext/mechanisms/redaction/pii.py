@@ -20,7 +20,8 @@ from dptext.mechanisms.bases import FittedMechanism, NoGuarantee
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
-from dptext.text.records import Record, Release
+from dptext.text.batches import Releases
+from dptext.text.records import Record
 
 REASON = "a tagger decides from the text what is masked, and what it overlooks leaves verbatim"
 _LANGUAGE = "en"
@@ -135,7 +136,7 @@ class PiiRedactionMechanism(FittedMechanism[PiiRedaction]):
         """The digest of the names and versions of the tagger's packages."""
         return {"tagger": hashlib.sha256(self._versions.encode()).hexdigest()}
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record: every token of which a part was found is masked."""
         documents = tokenized(records)
         hidden = [

@@ -29,7 +29,8 @@ from dptext.privacy.guarantee import Basis, Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
-from dptext.text.records import Record, Release
+from dptext.text.batches import Releases
+from dptext.text.records import Record
 from dptext.types import Booleans
 
 #: Masks that `output_distribution` goes through at most.
@@ -128,7 +129,7 @@ class RandomRedactionMechanism(FittedMechanism[RandomRedaction]):
         self._mask = Mask(spec.mask, spec.runs)
         self._threshold = math.ceil(Fraction(spec.level) * (1 << _LEVEL_BITS))  # up: never masked too seldom
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record, of as many tokens a line as it has, or fewer where masks are merged."""
         documents = tokenized(records)
         hidden = randomness.rows([sum(map(len, lines)) for lines in documents], self._draw)
@@ -223,7 +224,7 @@ class CountRedactionMechanism(FittedMechanism[CountRedaction]):
         super().__init__(spec)
         self._mask = Mask(spec.mask, spec.runs)
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record, of as many tokens a line as it has, or fewer where masks are merged."""
         documents = tokenized(records)
         groups = [self._groups(lines) for lines in documents]

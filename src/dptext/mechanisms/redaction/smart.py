@@ -21,9 +21,10 @@ from dptext.mechanisms.bases import FittedMechanism, NoGuarantee
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
+from dptext.text.batches import Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
-from dptext.text.records import Record, Release, records_digest
+from dptext.text.records import Record, records_digest
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -186,7 +187,7 @@ class SmartRedactionMechanism(FittedMechanism[SmartRedaction]):
         with create_private(folder / _FILE) as file:
             file.write(json.dumps(described).encode())
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record: the tokens of the largest absolute weights masked, of equal ones the first.
 
         Words that the classifier does not know weigh nothing and are masked last.

@@ -20,22 +20,22 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import ALONE
-from dptext.errors import ConfigError, IncomparableError, MissingExtraError
+from dptext.embeddings.embedder import ALONE
+from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism
-from dptext.mechanisms.candidates.rankers import PUBLIC_CANDIDATES
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
+from dptext.sampling.exponential import Exponential, PermuteAndFlip
 from dptext.sampling.randomness import Randomness
-from dptext.sampling.selection import Exponential, PermuteAndFlip
-from dptext.text.records import Record, Release
+from dptext.text.batches import Batch, Releases
+from dptext.text.records import Record
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.deep_candidate.fit import FittedCandidates, Settings
+    from dptext.neural.deep_candidate import CandidateSettings, FittedCandidates
 
 
 UTILITIES = ("lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed")
@@ -252,8 +252,8 @@ class DeepCandidate:
         return DeepCandidateMechanism(self, fitted)
 
     @property
-    def _settings(self) -> Settings:
-        found: Settings = _neural().Settings(
+    def _settings(self) -> CandidateSettings:
+        found: CandidateSettings = _neural().CandidateSettings(
             epsilon=self.epsilon,
             labels=self.labels,
             utility=self.utility,
@@ -292,13 +292,9 @@ class DeepCandidate:
 
 
 def _neural() -> ModuleType:
-    try:
-        from dptext.neural.deep_candidate import fit as candidates_fit  # noqa: PLC0415 (an extra, slow to load)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"DeepCandidate needs the package {error.name}. Run: pip install torch==2.13.0 'dptext[neural,sbert]'"
-        ) from error
-    return candidates_fit
+    with needing("DeepCandidate", "neural", "sbert"):
+        from dptext.neural import deep_candidate  # noqa: PLC0415 (an extra, slow to load)
+    return deep_candidate
 
 
 class DeepCandidateMechanism(FittedMechanism[DeepCandidate]):
@@ -354,26 +350,24 @@ class DeepCandidateMechanism(FittedMechanism[DeepCandidate]):
         """The probability of everything that can leave, as `dptext.mechanism.seen` writes it."""
         chances = self.spec.choice.distribution(self.utilities([record]))[0].tolist()
         found: dict[str, float] = {}
-        for i, chance in enumerate(chances):
-            key = seen(self._release(record, i))
-            found[key] = found.get(key, 0.0) + chance
+        every = self._chosen([record] * len(chances), range(len(chances)))
+        for release, chance in zip(every, chances, strict=True):
+            found[seen(release)] = found.get(seen(release), 0.0) + chance
         return found
 
-    def _release(self, record: Record, i: int) -> Release[str]:
-        fitted, output = self._fitted, self.spec.output
-        return Release(
-            record.id,
-            "" if output == "embedding" else fitted.texts[i],
-            label=fitted.labels[i],
-            kept=record.kept,
-            vector=None if output == "text" else tuple(fitted.outputs[i].tolist()),
-        )
-
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One public candidate a record."""
         choice = self.spec.choice
         chosen: list[int] = []
         for source, n in randomness.blocks([1] * len(records), _DOCUMENTS_AT_ONCE):
             block = records[len(chosen) : len(chosen) + n]
             chosen += choice.choose(self.utilities(block), source).tolist()
-        return [self._release(record, i) for record, i in zip(records, chosen, strict=True)]
+        return self._chosen(records, chosen)
+
+    def _chosen(self, records: Sequence[Record], chosen: Sequence[int]) -> Releases:
+        fitted, output = self._fitted, self.spec.output
+        return Batch.of(records).released(
+            None if output == "embedding" else [fitted.texts[i] for i in chosen],
+            labels=[fitted.labels[i] for i in chosen],
+            vectors=None if output == "text" else self.candidate_embeddings[list(chosen)],
+        )

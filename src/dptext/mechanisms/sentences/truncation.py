@@ -14,29 +14,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
+from dptext.embeddings.embedder import ALONE
+from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document, sums_by_document
-from dptext.embeddings.vectors import ALONE
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Unit
-from dptext.sampling.noise import coordinate_laplace, finite, paired
+from dptext.sampling.clipping import finite
+from dptext.sampling.grid_noise import coordinate_laplace
+from dptext.sampling.noise import paired
 from dptext.sampling.randomness import Randomness
+from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
-from dptext.text.records import Record, Release, records_digest
+from dptext.text.records import Record, records_digest
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats, Integers
-
-if TYPE_CHECKING:
-    from dptext.embeddings.sentence_encoder import SentenceEncoder, WordMean
-
 
 PUBLIC_BOX = "the box, and what embeds sentences, were made from public text only"
 _FILE = "box.json"
@@ -132,7 +132,7 @@ class Truncation(OneEpsilon):
             MissingExtraError: the encoder is not installed.
         """
         records = list(public)
-        encoder = _load_encoder(self)
+        encoder = load_encoder(self.encoder, device=self.device)
         parts = []
         for start in range(0, len(records), _DOCUMENTS_AT_ONCE):
             embeddings, sizes = _embedded(encoder, records[start : start + _DOCUMENTS_AT_ONCE])
@@ -151,14 +151,18 @@ class Truncation(OneEpsilon):
             ConfigError: the file is absent, truncated, edited or of another encoder; epsilon is too small.
             MissingExtraError: the encoder is not installed.
         """
-        encoder = _load_encoder(self)
+        encoder = load_encoder(self.encoder, device=self.device)
         path = folder / _FILE
         try:
             described = json.loads(path.read_bytes())
             low, high = (np.array(described[name], np.float64) for name in ("low", "high"))
             digest, trained_on = described["encoder"], described["trained_on"]
-            right = low.shape == high.shape == (encoder.dim,) and isinstance(trained_on, str)
-            right = right and bool(np.isfinite(high - low).all()) and bool((low <= high).all())
+            right = (
+                low.shape == high.shape == (encoder.dim,)
+                and isinstance(trained_on, str)
+                and bool(np.isfinite(high - low).all())
+                and bool((low <= high).all())
+            )
         except OSError as error:
             raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
@@ -207,17 +211,7 @@ class Box:
         return np.asarray(self.low + width / 2 + width * (sums / (steps * counts[:, None])))
 
 
-def _load_encoder(spec: Truncation) -> SentenceEncoder | WordMean:
-    from dptext.embeddings import sentence_encoder  # noqa: PLC0415 (an extra, slow to load)
-
-    if spec.encoder == "sentence":
-        return sentence_encoder.load_sentence_encoder(device=spec.device)
-    from dptext.embeddings.vectors import load_glove  # noqa: PLC0415
-
-    return sentence_encoder.load_word_mean(load_glove())
-
-
-def _embedded(encoder: SentenceEncoder | WordMean, records: Sequence[Record]) -> tuple[Floats, list[int]]:
+def _embedded(encoder: Encoder, records: Sequence[Record]) -> tuple[Floats, list[int]]:
     """Embeddings of the sentences, document after document, and how many each document has."""
     documents = [sentences(record.text) for record in records]
     embeddings = encoder.embed([sentence for document in documents for sentence in document])
@@ -232,7 +226,7 @@ class TruncationMechanism(FittedMechanism[Truncation]):
 
     __slots__ = ("_encoder", "_steps", "_trained_on", "box")
 
-    def __init__(self, spec: Truncation, box: Box, encoder: SentenceEncoder | WordMean, trained_on: str) -> None:
+    def __init__(self, spec: Truncation, box: Box, encoder: Encoder, trained_on: str) -> None:
         super().__init__(spec)
         self.box = box
         self._encoder = encoder
@@ -290,11 +284,8 @@ class TruncationMechanism(FittedMechanism[Truncation]):
         away = np.abs(paired(released, sums) - sums).sum(axis=1)
         return np.asarray(sums.shape[1] * math.log(math.tanh(0.5 / SCALE)) - away / SCALE)
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One noisy mean a record, and no text."""
         sums, counts = self._sums(records)
         vectors = self.box.placed(self.release(sums, randomness), counts, self._steps)
-        return [
-            Release(record.id, "", kept=record.kept, vector=tuple(vector))
-            for record, vector in zip(records, vectors.tolist(), strict=True)
-        ]
+        return Batch.of(records).released(vectors=vectors)

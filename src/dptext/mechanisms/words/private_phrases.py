@@ -17,13 +17,16 @@ import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.nearest import NearestWords
-from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors
+from dptext.embeddings.saved_vectors import load_saved_word_vectors
+from dptext.embeddings.vector_files import load_word_vectors
+from dptext.embeddings.vectors import WordVectors
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import NoGuarantee, OnWords
-from dptext.sampling.noise import coordinate_laplace
+from dptext.sampling.grid_noise import coordinate_laplace
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
-from dptext.text.records import Record, Release
+from dptext.text.batches import Batch, Releases
+from dptext.text.records import Record
 
 _TOKENS_AT_ONCE = 8192
 REASON = "common words leave verbatim, and which words are replaced depends on the private text"
@@ -96,9 +99,10 @@ class PrivatePhrasesMechanism(OnWords[PrivatePhrases]):
         self._nearest = NearestWords(vectors)
         self._standin = vectors.vectors.mean(axis=0, dtype=np.float64)
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record: rare and unknown words replaced, common ones as they are."""
-        documents = [text.tokenize(record.text) for record in records]
+        batch = Batch.of(records)
+        documents = [text.tokenize(each) for each in batch.texts]
         tokens = [token for document in documents for line in document for token in line]
         indices = np.asarray(self._vectors.index_of(tokens), np.int64)
         is_rare = (indices < 0) | (indices >= self.spec.common_words)
@@ -115,7 +119,4 @@ class PrivatePhrasesMechanism(OnWords[PrivatePhrases]):
             points += coordinate_laplace(n, points.shape[1], self.spec.variance, source)
             replaced |= zip(here.tolist(), self._nearest.search(points).tolist(), strict=True)
         out = iter(self._vectors.words[replaced[i]] if i in replaced else token for i, token in enumerate(tokens))
-        return [
-            Release(record.id, text.detokenize([[next(out) for _ in line] for line in document]), kept=record.kept)
-            for record, document in zip(records, documents, strict=True)
-        ]
+        return batch.released([text.detokenize([[next(out) for _ in line] for line in lines]) for lines in documents])

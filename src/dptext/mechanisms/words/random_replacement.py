@@ -14,13 +14,15 @@ from typing import Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.vectors import load_saved_word_vectors, load_word_vectors
+from dptext.embeddings.saved_vectors import load_saved_word_vectors
+from dptext.embeddings.vector_files import load_word_vectors
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import NoGuarantee, OnWords
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness
 from dptext.text import tokens as text
-from dptext.text.records import Record, Release
+from dptext.text.batches import Batch, Releases
+from dptext.text.records import Record
 from dptext.types import UInt64s
 
 _RATE_BITS = 53
@@ -96,9 +98,10 @@ class RandomReplacementMechanism(OnWords[RandomReplacement]):
 
     __slots__ = ()
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record, of as many tokens a line as it has."""
-        documents = [text.tokenize(record.text) for record in records]
+        batch = Batch.of(records)
+        documents = [text.tokenize(each) for each in batch.texts]
         tokens = [token for document in documents for line in document for token in line]
         drawn = randomness.rows([sum(map(len, document)) for document in documents], self._draw)
         is_replaced = (drawn[:, 0] == 1) | (self._vectors.index_of(tokens) < 0)
@@ -107,10 +110,7 @@ class RandomReplacementMechanism(OnWords[RandomReplacement]):
             words[word] if replaced else token
             for token, replaced, word in zip(tokens, is_replaced.tolist(), drawn[:, 1].tolist(), strict=True)
         )
-        return [
-            Release(record.id, text.detokenize([[next(out) for _ in line] for line in document]), kept=record.kept)
-            for record, document in zip(records, documents, strict=True)
-        ]
+        return batch.released([text.detokenize([[next(out) for _ in line] for line in lines]) for lines in documents])
 
     def _draw(self, source: Randomness, n: int) -> UInt64s:
         """Whether each token is replaced, and by which word `(n, 2)`; a word is drawn for those that stay, too."""

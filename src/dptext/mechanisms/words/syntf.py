@@ -22,7 +22,9 @@ import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.likeness import GRID, STEPS, on_grid
-from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors
+from dptext.embeddings.saved_vectors import load_saved_word_vectors
+from dptext.embeddings.vector_files import load_word_vectors
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.mechanism import Learns, Traits
@@ -31,9 +33,10 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.discrete import uniform_below
+from dptext.sampling.exponential import Exponential
 from dptext.sampling.randomness import Randomness
-from dptext.sampling.selection import Exponential
-from dptext.text.records import Record, Release
+from dptext.text.batches import Batch, Releases
+from dptext.text.records import Record
 from dptext.text.tokens import tokenize
 from dptext.types import Floats, Integers
 
@@ -144,7 +147,7 @@ class SynTfMechanism(OnWords[SynTf]):
         self._choice = spec.choice
         self._directions = read_only(on_grid(vectors.vectors.astype(np.float64)))  # a zero vector is like no other
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One bag of `n_terms` words a record, joined by blanks in the order in which they were drawn."""
         n_terms = self.spec.n_terms
         terms, sizes = self._terms(records)
@@ -157,14 +160,11 @@ class SynTfMechanism(OnWords[SynTf]):
             start = here.stop
             drawn = self._draw_terms(terms, firsts[here], sizes[here], source)
             words[here] = self._exchange(drawn.ravel(), source).reshape(drawn.shape)
-        return [
-            Release(record.id, " ".join(self._vectors.words[i] for i in row), kept=record.kept)
-            for record, row in zip(records, words.tolist(), strict=True)
-        ]
+        return Batch.of(records).released([" ".join(self._vectors.words[i] for i in row) for row in words.tolist()])
 
     def _terms(self, records: Sequence[Record]) -> tuple[Integers, Integers]:
         """The position of each known token, as often as it occurs, over all records; how many each record has."""
-        documents = [[token for line in tokenize(record.text) for token in line] for record in records]
+        documents = [[token for line in tokenize(text) for token in line] for text in Batch.of(records).texts]
         found = np.asarray(self._vectors.index_of([token for tokens in documents for token in tokens]), np.int64)
         known = np.concatenate([[0], np.cumsum(found >= 0)])
         ends = np.cumsum([0, *map(len, documents)])

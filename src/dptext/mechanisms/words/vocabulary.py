@@ -14,7 +14,8 @@ import numpy as np
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.text import tokens as text
-from dptext.text.records import Record, Release
+from dptext.text.batches import Batch, Releases
+from dptext.text.records import Record
 from dptext.types import Floats, Integers, Singles
 
 Lines = list[list[str]]
@@ -52,17 +53,13 @@ class Vocabulary:
         points[indices < 0] = self.standin
         return points
 
-    def rewrite(
-        self, records: Sequence[Record], words: Callable[[Integers, Sequence[int]], Integers]
-    ) -> list[Release[str]]:
+    def rewrite(self, records: Sequence[Record], words: Callable[[Integers, Sequence[int]], Integers]) -> Releases:
         """One release a record, with the words that `words(indices, tokens of each record)` chooses."""
         documents = self.lines(records)
         indices = self.indices(documents)
         chosen = iter(self.vectors.words[i] for i in words(indices, sizes_of(documents)).tolist())
-        return [
-            Release(record.id, text.detokenize([[next(chosen) for _ in line] for line in lines]), kept=record.kept)
-            for record, lines in zip(records, documents, strict=True)
-        ]
+        texts = [text.detokenize([[next(chosen) for _ in line] for line in lines]) for lines in documents]
+        return Batch.of(records).released(texts)
 
     def distance(self, first: Record, second: Record, *, least: float = 0.0) -> float:
         """The sum over tokens of the Euclidean distance of their points, rounded up by 2^-40 of itself.

@@ -27,7 +27,9 @@ import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.nearest import NearestWords
-from dptext.embeddings.vectors import WordVectors, load_saved_word_vectors, load_word_vectors, save_word_vectors
+from dptext.embeddings.saved_vectors import load_saved_word_vectors, save_word_vectors
+from dptext.embeddings.vector_files import load_word_vectors
+from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.mechanism import Learns, Remarks, Traits
 from dptext.mechanisms.bases import FittedMechanism
@@ -43,11 +45,12 @@ from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, ApproximateEvent, Event, MetricEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.noise import MetricNoise
+from dptext.sampling.float_noise import MetricNoise
 from dptext.sampling.randomness import Randomness, seeded
-from dptext.sampling.selection import LEAST_DISTANCE, TruncatedExponential
+from dptext.sampling.truncated import LEAST_DISTANCE, TruncatedExponential
 from dptext.text import tokens as text
-from dptext.text.records import Record, Release
+from dptext.text.batches import Releases
+from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
 _NO_DOCUMENT = (
@@ -264,7 +267,7 @@ class _Fitted(FittedMechanism[WordMetric], ABC):
         """
         save_word_vectors(self._words.vectors, folder)
 
-    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One release a record; labels are dropped, as they are not privatized."""
         return self._words.rewrite(records, lambda indices, sizes: self._replace(indices, sizes, randomness))
 

@@ -1,7 +1,7 @@
 """A public codebook of utterances: written by the decoder from public latents, cleaned, ranked by likeness.
 
-Everything here sees public text only, so that no choice costs privacy: which sentences are kept, how many, and how many
-of the best share the probability.
+Everything here sees public text only. So no choice costs privacy: which sentences are kept, how many of them, and how
+many of the best share the probability.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import numpy as np
 
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
+from dptext.neural.adept.decoding import Decoding
 from dptext.neural.adept.model import AnnotatedModel
-from dptext.neural.adept.network import Decoding
+from dptext.sampling.pools import agreement, best_number
 from dptext.text.records import Record
-from dptext.types import Booleans, Floats, Int16s
+from dptext.types import Floats, Int16s
 
 _ROUNDS = 6
 _WORST = 0.1
@@ -29,7 +30,7 @@ _FIRST = 3.0  # two cosines differ by 2 at most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Codebook:
+class TextCodebook:
     """Public utterances.
 
     Attributes:
@@ -51,10 +52,10 @@ class Codebook:
         return len(self.texts)
 
 
-def scores(codebook: Codebook, meanings: Floats, labels: Sequence[str | None], *, label_weight: float) -> Int16s:
-    """Cosine, plus `label_weight` where the labels agree, `(n, size)`, in whole steps of 2^-12: floats are not exact.
+def scores(codebook: TextCodebook, meanings: Floats, labels: Sequence[str | None], *, label_weight: float) -> Int16s:
+    """Cosine, plus `label_weight` where the labels agree, `(n, size)`, in whole steps of 2^-12.
 
-    A weight above 3 counts as 3, which puts equal labels first already.
+    A weight above 3 counts as 3: it already ranks all equal labels first.
     """
     known = {label: i for i, label in enumerate(dict.fromkeys(codebook.labels)) if label is not None}
     left = np.concatenate([meanings, min(label_weight, _FIRST) * _indicator(labels, known)], axis=1) * _GRID
@@ -69,19 +70,12 @@ def _indicator(labels: Sequence[str | None], known: Mapping[str, int]) -> Floats
     return np.asarray(places[:, None] == np.arange(len(known)), np.float64)
 
 
-def agreement(codebook: Codebook, labels: Sequence[str | None]) -> Booleans:
-    """`(n, size)`: whether the labels agree; a missing label agrees with none."""
-    number = {label: i for i, label in enumerate(dict.fromkeys(codebook.labels)) if label is not None}
-    own = np.asarray([number.get(label or "", -2) for label in codebook.labels], np.int16)
-    asked = np.asarray([number.get(label or "", -1) for label in labels], np.int16)
-    return np.asarray(asked[:, None] == own[None, :])
-
-
-def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int, seed: int) -> Codebook:
+def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int, seed: int) -> TextCodebook:
     """Decode the latents of public records, and latents near to them, until there are `size` good sentences.
 
-    Removed: duplicates; sentences whose label is not that of the record they were written for, that did not end, that
-    have fewer than two words or the same word twice in a row; and the tenth that the decoder itself finds least likely.
+    A sentence is removed if it is a duplicate, if its label is not that of the record it was written for, if it did not
+    end, or if it has fewer than two words or the same word twice in a row. Of the rest, the tenth that the decoder
+    finds least likely is removed.
 
     Raises:
         ConfigError: the model writes fewer than two good sentences.
@@ -91,8 +85,8 @@ def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int
     wanted = math.ceil(size / (1 - _WORST)) + 1
     kept: dict[tuple[str | None, str], tuple[int, Floats]] = {}
     for round_ in range(_ROUNDS):
-        # First the best sentence of each latent, then drawn ones from latents farther and farther around it.
-        how = Decoding("constrained", temperature=0.0 if round_ == 0 else 0.5)
+        # The first round writes the best sentence of each latent. Later rounds draw some, farther and farther away.
+        how = Decoding(temperature=0.0 if round_ == 0 else 0.5)
         shift = 0.1 * round_ * source.normal(size=latents.shape) / math.sqrt(latents.shape[1])
         moved = latents + shift * np.linalg.norm(latents, axis=1, keepdims=True)
         for i, (label, text) in enumerate(model.write(moved, how, seed=seed + round_)):
@@ -111,7 +105,7 @@ def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int
     chosen = np.sort(source.permutation(likely)[:size])
     good = [utterances[i] for i in chosen]
     origins = [origin for origin, _ in kept.values()]
-    return Codebook(
+    return TextCodebook(
         tuple(record.text for record in good),
         tuple(record.label for record in good),
         model.meanings(good),
@@ -126,7 +120,7 @@ def _is_whole(text: str, max_tokens: int) -> bool:
 
 
 def best_k(
-    codebook: Codebook,
+    codebook: TextCodebook,
     model: AnnotatedModel,
     public: Sequence[Record],
     *,
@@ -136,25 +130,13 @@ def best_k(
 ) -> int:
     """How many of the nearest utterances share the probability, chosen on public records.
 
-    Top-k randomized response gives one of the k best with probability h = k e^epsilon / (k e^epsilon + size - k). The k
-    with the largest expected cosine plus share of labels kept is taken; a record's own offspring does not count.
+    The result is the k with the largest expected cosine plus share of labels kept. An utterance that was written from a
+    record does not count for that record.
     """
-    size = len(codebook)
     rows = np.random.default_rng(seed).permutation(len(public))[:_QUERIES]
     asked = [public[i] for i in rows]
     meanings = model.meanings(asked)
     labels = [record.label for record in asked]
     ranked = scores(codebook, meanings, labels, label_weight=label_weight)
-    gains = meanings @ codebook.points.T + agreement(codebook, labels)
-    own = rows[:, None] == np.asarray(codebook.sources)[None, :]
-    ranked[own] = np.iinfo(np.int16).min
-    gains[own] = 0.0
-    order = np.argsort(~ranked, axis=1, kind="stable")
-    sums = np.cumsum(np.take_along_axis(gains, order, axis=1).mean(axis=0))
-    candidates = sorted({min(size - 1, round(1.25**i)) for i in range(60)})
-    return max(candidates, key=lambda k: _expected(sums, k, size, epsilon))
-
-
-def _expected(sums: Floats, k: int, size: int, epsilon: float) -> float:
-    hit = 1 / (1 + math.exp(-epsilon) * (size - k) / k)
-    return float(hit * sums[k - 1] / k + (1 - hit) * (sums[-1] - sums[k - 1]) / (size - k))
+    gains = meanings @ codebook.points.T + agreement(codebook.labels, labels)
+    return best_number(ranked, gains, rows[:, None] == np.asarray(codebook.sources)[None, :], epsilon)

@@ -1,11 +1,12 @@
-"""A sentence encoder distilled into word weights: what it says of public texts, read off a bag of words.
+"""A sentence encoder distilled into word weights, which read a text as a bag of words.
 
-Ridge regression from the tf-idf of a text's words to its sentence embedding (Hinton, Vinyals and Dean 2015 call it
-distillation; a linear pupil needs no training loop). It loses what the order of words says; what it
-keeps, and how fast it is, stands in docs/results/adept.md. Teacher and pupil read public text only.
+The pupil is a ridge regression from the tf-idf of a text's words to the teacher's sentence embedding (distillation:
+Hinton, Vinyals and Dean 2015). It is linear and needs no training loop. It does not see the order of words.
+docs/results/adept.md says how much of the teacher it keeps, and how fast it is. Teacher and pupil learn from public
+text only.
 
-A row is computed from its own words alone, by sums in the order of the vocabulary: the other texts of a batch change
-nothing, not even the last bit.
+A row is computed from its own words alone, by sums in the order of the vocabulary. So the other texts of a batch do not
+change it, not even in the last bit.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import sparse
 
-from dptext.embeddings.sentence_encoder import Progress, SentenceEncoder
+from dptext.embeddings.encoders import Encoder
 from dptext.errors import ConfigError
 from dptext.neural.tokens import words_of
 from dptext.types import Floats, Singles
 
-#: Words that the pupil knows at most: its regression solves a system of so many equations.
+#: The most words that the pupil knows: its regression solves a system of so many equations.
 MAX_WORDS = 5_000
 _RIDGE = 1.0
 _GRID = 2.0**-10
@@ -35,9 +36,9 @@ class DistilledEncoder:
     """Texts to unit vectors `(n_texts, dim)`; an `Embedder`.
 
     Attributes:
-        words: that it knows; a text of other words has the direction of `offset`.
+        words: that it knows. A text without any of them has the direction of `offset`.
         rarity: inverse document frequency of each word, `(len(words),)`.
-        weights: what a word says, `(len(words), dim)`, float32.
+        weights: of the regression, a row for each word, `(len(words), dim)`, float32.
         offset: the intercept of the regression, `(dim,)`, float32.
         max_tokens: words of a text that are read at most.
         teacher: name of the sentence encoder.
@@ -75,8 +76,8 @@ class DistilledEncoder:
             found.update(values.tobytes())
         return found.hexdigest()
 
-    def embed(self, texts: Sequence[str], *, on_progress: Progress | None = None) -> Floats:
-        """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; zero where the offset is and no word is known.
+    def embed(self, texts: Sequence[str], *, on_progress: Callable[[int], None] | None = None) -> Floats:
+        """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; zero if no word is known and the offset is zero.
 
         Args:
             texts: any texts; of each the first `max_tokens` words are read.
@@ -90,14 +91,14 @@ class DistilledEncoder:
         return np.rint(found / _GRID) * _GRID
 
 
-def distil(teacher: SentenceEncoder, texts: Sequence[str], *, max_tokens: int, min_count: int) -> DistilledEncoder:
+def distil(teacher: Encoder, texts: Sequence[str], *, max_tokens: int, min_count: int) -> DistilledEncoder:
     """The pupil of the teacher on these public texts.
 
     Args:
         teacher: embeds each of them.
         texts: public.
         max_tokens: words of a text that are read.
-        min_count: texts that a word must stand in.
+        min_count: a word is known if it stands in at least so many texts.
 
     Raises:
         ConfigError: there are no texts.

@@ -1,10 +1,7 @@
 """DP-SGD for the auto-encoder of ADePT (Abadi et al. 2016; Song, Chaudhuri and Sarwate 2013): clipped, noisy gradients.
 
-opacus gives the gradient norm of each record ("ghost clipping", Li et al. 2022) for linear layers and embeddings. Its
-own `DPLSTM` stores a gradient for each record at each step and is several times as slow here, so the LSTM is written as
-two linear layers that see all steps at once (`RecordLstm`). Which records a step takes and the noise on their gradients
-are drawn from the caller's `Randomness`: opacus's own noise comes from a predictable generator unless torchcsprng is
-installed, which is not to be had for this torch.
+The caller's `Randomness` draws which records a step takes and the noise on their gradients. opacus's own noise is not
+used: it comes from a predictable generator unless torchcsprng is installed, which does not exist for this torch.
 
 Whoever calls this sees the private texts and must be trusted; `dptext.mechanisms.adept.dpsgd` states what the weights
 guarantee.
@@ -13,33 +10,26 @@ guarantee.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from opacus.grad_sample import GradSampleModuleFastGradientClipping  # type: ignore[import-untyped]
-from torch import Tensor, nn
+from torch import Tensor
 
+from dptext.neural.adept.gradients import ClippedGradients
 from dptext.neural.adept.model import AnnotatedModel
-from dptext.neural.adept.network import AutoEncoder, shifted
+from dptext.neural.adept.network import AutoEncoder
 from dptext.neural.adept.training import Noise, noisy
-from dptext.neural.tokens import PAD, UNKNOWN
-from dptext.sampling.noise import normals
+from dptext.neural.tokens import PAD
+from dptext.sampling.float_draws import normals
 from dptext.sampling.randomness import Randomness
 from dptext.text.records import Record
 from dptext.types import Booleans, Integers
 
-State = tuple[Tensor, Tensor]
-
 _ROWS = 256
 _WORD_DROPOUT = 0.25
-_RENAMED = {
-    f"{kind}_{side}_l0": f"{side}.{kind}" for side in ("ih", "hh") for kind in ("weight", "bias")
-}  # of nn.LSTM: of RecordLstm
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +39,7 @@ class PrivateSchedule:
     Attributes:
         sampling_rate: each step takes each record with this probability, whatever the others (Poisson sampling).
         noise_multiplier: standard deviation of the noise on the sum of gradients, in units of `gradient_clip`.
-        steps: always all of them.
+        steps: number of steps; training never stops early.
         gradient_clip: largest L2 norm of one record's gradient, over all parameters together.
         learning_rate: of Adam.
     """
@@ -69,110 +59,6 @@ class PrivateSchedule:
         )
 
 
-class RecordLstm(nn.Module):
-    """An LSTM whose parameters are those of two linear layers that are each called once: opacus can then tell records.
-
-    Computes what `nn.LSTM` of one layer and batch_first computes. A first pass without gradients finds the states; the
-    second reads them as a constant input of the layer `hh`, so that this layer's gradient is that of the recurrence.
-    """
-
-    def __init__(self, input_size: int, hidden_size: int, *, batch_first: Literal[True] = True) -> None:
-        super().__init__()
-        self.ih = nn.Linear(input_size, 4 * hidden_size)
-        self.hh = nn.Linear(hidden_size, 4 * hidden_size)
-
-    def forward(self, inputs: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """States `(n, steps, hidden)` and the last `(1, n, hidden)` of h and c, for inputs `(n, steps, input_size)`."""
-        if state is None:
-            zero = inputs.new_zeros(len(inputs), self.hh.in_features)
-            h, c = zero, zero
-        else:
-            h, c = state[0][0], state[1][0]
-        fed = self.ih(inputs)
-        weight, bias = self.hh.weight.detach(), self.hh.bias.detach()
-        with torch.no_grad():
-            states, _ = _recur(fed, h, c, lambda _, h: nn.functional.linear(h, weight, bias))
-            before = torch.cat([h[:, None], states[:, :-1]], dim=1)
-        again, before_each = self.hh(before).unbind(dim=1), before.unbind(dim=1)
-        # The difference is zero; its gradient is what passes from one step to the one before it.
-        states, c = _recur(fed, h, c, lambda t, h: again[t] + (h - before_each[t]) @ weight.T)
-        return states, (states[None, :, -1], c[None])
-
-
-def _recur(fed: Tensor, h: Tensor, c: Tensor, recurrent: Callable[[int, Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-    """States of all steps `(n, steps, hidden)` and the last cell, from the inputs' part of the gates."""
-    states = []
-    for t, gates in enumerate(fed.unbind(dim=1)):  # not fed[:, t], whose gradient has the size of fed each time
-        entered, kept, new, shown = (gates + recurrent(t, h)).chunk(4, dim=1)
-        c = torch.sigmoid(kept) * c + torch.sigmoid(entered) * torch.tanh(new)
-        h = torch.sigmoid(shown) * torch.tanh(c)
-        states.append(h)
-    return torch.stack(states, dim=1), c
-
-
-def sampled(n: int, rate: float, randomness: Randomness) -> Booleans:
-    """Which of n records a step takes, `(n,)`: each with probability `rate`, rounded down to a multiple of 2^-63."""
-    return randomness.uint64(n) >> np.uint64(1) < np.uint64(int(rate * 2.0**63))
-
-
-class ClippedGradients:
-    """Sums of clipped gradients of single records, for a copy of an auto-encoder."""
-
-    def __init__(self, model: AutoEncoder, clip_norm: float) -> None:
-        self.model = AutoEncoder(model.sizes, lstm=RecordLstm).to(next(model.parameters()).device)
-        self.model.load_state_dict({_renamed(name): value for name, value in model.state_dict().items()})
-        self.model.train()
-        self._norms = GradSampleModuleFastGradientClipping(
-            self.model, max_grad_norm=clip_norm, use_ghost_clipping=True, loss_reduction="sum"
-        )
-        self.parameters = list(self.model.parameters())
-
-    def sum(self, inputs: Tensor, targets: Tensor, *, hidden: Tensor, shifts: Tensor | None = None) -> list[Tensor]:
-        """The sum over records, one tensor a parameter; a record whose gradient is not finite counts as zero.
-
-        Args:
-            inputs: tokens or features `(n, ...)`, n at least 1.
-            targets: sequences `(n, steps)`.
-            hidden: which words the decoder does not see, `(n, steps)`.
-            shifts: the noise on each latent, `(n, latent_dim)`; none where it is None.
-        """
-        self._norms.enable_hooks()
-        losses = record_losses(self.model, inputs, targets, hidden=hidden, shifts=shifts)
-        with warnings.catch_warnings():
-            # An embedding's input, being integers, has no gradient.
-            warnings.filterwarnings("ignore", message="Full backward hook is firing")
-            torch.autograd.backward(losses.sum(), retain_graph=True)
-            self._norms.disable_hooks()
-            self.model.zero_grad()
-            norms = self._norms.get_norm_sample()
-            usable = torch.isfinite(norms) & torch.isfinite(losses.detach())
-            if not bool(usable.all()):
-                if not bool(usable.any()):
-                    return [torch.zeros_like(parameter) for parameter in self.parameters]
-                rest = None if shifts is None else shifts[usable]
-                return self.sum(inputs[usable], targets[usable], hidden=hidden[usable], shifts=rest)
-            torch.autograd.backward((self._norms.get_clipping_coef() * losses).sum())
-        return [torch.zeros_like(p) if p.grad is None else p.grad.detach().clone() for p in self.parameters]
-
-    def copy_to(self, model: AutoEncoder) -> None:
-        """Give the model these weights."""
-        state = self.model.state_dict()
-        model.load_state_dict({name: state[_renamed(name)] for name in model.state_dict()})
-
-
-def record_losses(
-    model: AutoEncoder, inputs: Tensor, targets: Tensor, *, hidden: Tensor, shifts: Tensor | None = None
-) -> Tensor:
-    """As `AutoEncoder.losses`, `(n,)`, but with all positions computed: no layer may mix records in its first axis."""
-    previous = shifted(targets)
-    previous = torch.where(hidden & (previous != PAD), torch.full_like(previous, UNKNOWN), previous)
-    latents = model.latent(inputs)
-    scores = model.logits(latents if shifts is None else latents + shifts, previous)
-    counted = (targets != PAD) & (targets != UNKNOWN)
-    each = nn.functional.cross_entropy(scores.transpose(1, 2), targets, reduction="none")
-    return (each * counted).sum(dim=1) / counted.sum(dim=1).clamp_min(1)
-
-
 def train_privately(
     model: AutoEncoder,
     inputs: NDArray[np.generic],
@@ -184,12 +70,12 @@ def train_privately(
     device: str = "cpu",
     on_step: Callable[[int, int], None] | None = None,
 ) -> None:
-    """DP-SGD in place. The number of records is used as it is: it is no secret when a record is replaced.
+    """DP-SGD in place. The number of records is used as it is, since replacing a record does not change it.
 
-    What else is drawn in a step, hidden words and noise on latents, is drawn for the taken records in the order of the
-    input, for the whole public length, and in amounts that no text decides: replacing one record changes neither which
-    others are taken nor what is drawn for them. So the sums of gradients of two neighbouring inputs differ, for equal
-    draws, by two clipped gradients at most.
+    A step also draws hidden words and noise on latents. It draws them for the taken records in the order of the input,
+    for the whole public length, and in amounts that no text decides. So replacing one record changes neither which
+    others are taken nor what is drawn for them. For equal draws, the sums of gradients of two neighbouring inputs then
+    differ by two clipped gradients at most.
 
     Args:
         model: with public weights.
@@ -199,7 +85,7 @@ def train_privately(
         randomness: of the sampling and of the gradient noise; secure() for real texts.
         noise: the mechanism's own noise on latents, as in `training.train`; it costs and protects nothing here.
         device: where the model is.
-        on_step: called with the steps done and all steps. (A loss would be private.)
+        on_step: called with the steps done and all steps. It is not told the loss, which would be private.
     """
     gradients = ClippedGradients(model, schedule.gradient_clip)
     optimizer = torch.optim.Adam(gradients.parameters, lr=schedule.learning_rate)
@@ -214,7 +100,7 @@ def train_privately(
         shifts = _shifts(gradients.model, read[taken].to(device), noise)
         order = np.argsort(lengths[taken], kind="stable")
         total = [torch.zeros_like(parameter) for parameter in gradients.parameters]
-        for start in range(0, len(taken), _ROWS):  # none of it where no record was taken: the step is noise alone
+        for start in range(0, len(taken), _ROWS):  # where no record was taken, the step is noise alone
             places = order[start : start + _ROWS]
             rows = taken[places]
             width = int(lengths[rows].max())
@@ -287,7 +173,6 @@ def _add_noise(total: list[Tensor], scale: float, randomness: Randomness) -> Non
         start += tensor.numel()
 
 
-def _renamed(name: str) -> str:
-    """The name in a model of `RecordLstm` of a parameter of the same model of `nn.LSTM`."""
-    owner, _, last = name.rpartition(".")
-    return f"{owner}.{_RENAMED[last]}" if last in _RENAMED else name
+def sampled(n: int, rate: float, randomness: Randomness) -> Booleans:
+    """Which of n records a step takes, `(n,)`: each with probability `rate`, rounded down to a multiple of 2^-63."""
+    return randomness.uint64(n) >> np.uint64(1) < np.uint64(int(rate * 2.0**63))

@@ -26,13 +26,13 @@ class Schedule:
     """How long and how fast.
 
     Attributes:
-        epochs: at most so many.
-        patience: epochs without a better loss on the held-out texts after which training ends.
+        epochs: the most epochs.
+        patience: training ends after so many epochs without a better loss on the held-out texts.
         batch_size: texts a step.
         learning_rate: of Adam.
-        word_dropout: share of the words written before that the decoder does not see in training, so that it has to
-            look at the latent; without it a strong decoder ignores the latent and writes one text for all.
-        held_out: share of the public texts that only the early stopping sees.
+        word_dropout: share of the previous words that are hidden from the decoder in training. Without it a strong
+            decoder ignores the latent and writes the same text for all.
+        held_out: share of the public texts that are used for early stopping only.
     """
 
     epochs: int = 12
@@ -44,8 +44,15 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """One epoch: its number, of how many, the mean loss per token on training and on held-out texts."""
+class EpochProgress:
+    """An epoch that has ended.
+
+    Attributes:
+        epoch: its number, from 1.
+        epochs: how many there are at most.
+        loss: mean loss per token on the training texts.
+        held_out: mean loss per token on the held-out texts.
+    """
 
     epoch: int
     epochs: int
@@ -62,7 +69,7 @@ def train(
     seed: int,
     noise: Noise | None = None,
     device: str = "cpu",
-    on_epoch: Callable[[Progress], None] | None = None,
+    on_epoch: Callable[[EpochProgress], None] | None = None,
 ) -> None:
     """Fit the model in place; the weights of the best epoch on held-out texts are kept.
 
@@ -71,9 +78,9 @@ def train(
         inputs: left-padded tokens or features, `(n, ...)`.
         targets: sequences `(n, length)`.
         schedule: see there.
-        seed: of the order, the dropped words and the held-out texts.
-        noise: the mechanism's own noise, drawn anew each step; the decoder then learns what a noisy latent means
-            (denoising). The gradient passes the noise as if it were a constant.
+        seed: of the order, the hidden words and the held-out texts.
+        noise: the mechanism's own noise, drawn anew each step, so that the decoder learns what a noisy latent means
+            (denoising). For the gradient the noise is a constant.
         device: where the model is.
         on_epoch: called after each epoch.
     """
@@ -107,7 +114,7 @@ def train(
                 "Expected a loss that is a number: the training diverged. Choose a smaller learning_rate."
             )
         if on_epoch is not None:
-            on_epoch(Progress(epoch, schedule.epochs, total / len(used), mean))
+            on_epoch(EpochProgress(epoch, schedule.epochs, total / len(used), mean))
         if mean < best:
             best, since, state = mean, 0, copy.deepcopy(model.state_dict())
         else:
@@ -138,13 +145,24 @@ def reconstruction_losses(
 ) -> Floats:
     """Mean cross-entropy per token of each text, `(n,)`, with teacher forcing: an auto-encoder's membership score."""
     found = np.empty(len(targets))
+    for start in range(0, len(targets), rows):
+        latents = encode(model, inputs[start : start + rows], device=device)
+        if noise is not None:
+            latents = noise(latents)
+        wanted = targets[start : start + rows]
+        found[start : start + rows] = writing_losses(model, latents, wanted, device=device)
+    return found
+
+
+def writing_losses(
+    model: AutoEncoder, latents: Floats, targets: Integers, *, device: str = "cpu", rows: int = 256
+) -> Floats:
+    """Mean cross-entropy per token of writing each text from the latent in the same row, `(n,)`."""
+    found = np.empty(len(targets))
     with torch.inference_mode():
         for start in range(0, len(targets), rows):
+            read = torch.from_numpy(latents[start : start + rows].astype(np.float32)).to(device)
             wanted = torch.from_numpy(np.ascontiguousarray(targets[start : start + rows])).to(device)
-            latents = encode(model, inputs[start : start + rows], device=device)
-            if noise is not None:
-                latents = noise(latents)
-            read = torch.from_numpy(latents.astype(np.float32)).to(device)
             found[start : start + rows] = model.losses(read, wanted).double().cpu().numpy()
     return found
 
@@ -153,7 +171,7 @@ def _batches(rows: Integers, targets: Integers, size: int, source: np.random.Gen
     """Batches of public texts of like length, in random order."""
     shuffled = source.permutation(rows)
     lengths = (targets[shuffled] != PAD).sum(axis=1)
-    # sorted within windows of 16 batches: little padding, yet other neighbours each epoch
+    # Sorted within windows of 16 batches: there is little padding, and a text has other neighbours in each epoch.
     windows = np.arange(len(shuffled)) // (16 * size)
     shuffled = shuffled[np.lexsort((lengths, windows))]
     batches = [shuffled[start : start + size] for start in range(0, len(shuffled), size)]
@@ -161,7 +179,7 @@ def _batches(rows: Integers, targets: Integers, size: int, source: np.random.Gen
 
 
 def _tensors(model: AutoEncoder, inputs: NDArray[np.generic], targets: Integers, device: str) -> tuple[Tensor, Tensor]:
-    # The encoder always reads the whole public length, padding and all; the decoder may stop at the longest target.
+    # The encoder always reads the whole public length with its padding. The decoder may stop at the longest target.
     width = int((targets != PAD).sum(axis=1).max())
     dtype = torch.float32 if model.sizes.features else torch.int64
     return (

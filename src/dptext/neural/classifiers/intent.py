@@ -1,22 +1,21 @@
-"""The intent classifier of the ADePT paper: utility is its accuracy, membership inference attacks it.
+"""The intent classifier of the ADePT paper: its accuracy is a utility, and membership inference attacks it.
 
-Krishna et al. 2021, section 4.4, after Ma and Hovy 2016: embeddings of words and, by a convolution that is max-pooled,
-of their characters; a BiLSTM; a max-pool over its outputs; one fully connected layer. The paper gives no sizes.
+Krishna et al. 2021, section 4.4, after Ma and Hovy 2016. A word is embedded by itself and by its characters, through a
+convolution and a max-pool. A BiLSTM, a max-pool over its outputs and one fully connected layer follow. The paper gives
+no sizes.
 
     >>> from dptext.neural.classifiers.intent import train_intent_classifier
     >>> model = train_intent_classifier(["play it"] * 8 + ["rain today"] * 8, ["m"] * 8 + ["w"] * 8, seed=0, epochs=8)
     >>> model.labels, model.probabilities(["play it again"]).argmax(axis=1).tolist()
     (('m', 'w'), [0])
 
-Its vocabulary and its labels are those of the texts that it was trained on: like its weights they are private if the
-texts are. It is a measuring device and no mechanism; nothing of it may be released.
+Its vocabulary and its labels are those of its training texts. Like its weights they are private if the texts are. It is
+a measuring device and no mechanism; nothing of it may be released.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -24,12 +23,10 @@ import torch
 from torch import Tensor, nn
 
 from dptext import _validate
+from dptext.embeddings.devices import seeded_torch
 from dptext.errors import ConfigError
-from dptext.text.tokens import tokenize
+from dptext.neural.classifiers.intent_texts import EncodedTexts, Vocabulary
 from dptext.types import Floats
-
-#: Called after each epoch with its number, from 1, and the mean loss of its texts in nats.
-OnEpoch = Callable[[int, float], None]
 
 _WORD_DIM: Final = 64
 _CHARACTER_DIM: Final = 16
@@ -37,13 +34,7 @@ _FILTERS: Final = 32
 _DROPOUT: Final = 0.3
 _LEARNING_RATE: Final = 2e-3
 _CLIP: Final = 5.0
-#: Words seen once in training are hidden so often, so that the vector of unknown words is trained.
-_HIDE: Final = 0.5
-_MAX_TOKENS: Final = 64
-_MAX_CHARACTERS: Final = 20
 _INFERENCE_BATCH: Final = 512
-#: Word and character number 0; no tokenizer gives the empty word.
-_UNKNOWN: Final = ""
 
 
 class IntentClassifier:
@@ -56,7 +47,7 @@ class IntentClassifier:
     __slots__ = ("_device", "_network", "_vocabulary", "labels")
 
     def __init__(
-        self, labels: tuple[str, ...], vocabulary: _Vocabulary, network: _Network, device: torch.device
+        self, labels: tuple[str, ...], vocabulary: Vocabulary, network: _Network, device: torch.device
     ) -> None:
         self.labels = labels
         self._vocabulary = vocabulary
@@ -71,7 +62,7 @@ class IntentClassifier:
         scores = np.ones((len(texts), len(self.labels)))
         if len(self.labels) == 1:
             return scores
-        encoded = _Encoded(texts, self._vocabulary, self._device)
+        encoded = EncodedTexts(texts, self._vocabulary, self._device)
         self._network.eval()
         with torch.no_grad():
             for rows in encoded.batches(_INFERENCE_BATCH):
@@ -90,7 +81,7 @@ def train_intent_classifier(
     hidden: int = 64,
     batch_size: int = 64,
     device: str = "cpu",
-    on_epoch: OnEpoch | None = None,
+    on_epoch: Callable[[int, float], None] | None = None,
 ) -> IntentClassifier:
     """Train on labelled texts by Adam for a fixed number of epochs, without a validation set.
 
@@ -105,7 +96,7 @@ def train_intent_classifier(
         hidden: size of the LSTM in each direction.
         batch_size: texts a step; a batch holds texts of one length, so that none is padded.
         device: of torch, such as "cpu" or "cuda".
-        on_epoch: told of progress.
+        on_epoch: called after each epoch with its number, from 1, and the mean loss of its texts in nats.
 
     Returns:
         The classifier; for a single label one that is always sure.
@@ -117,26 +108,29 @@ def train_intent_classifier(
     if not texts or len(texts) != len(labels):
         raise ConfigError(f"Expected texts and as many labels, found {len(texts)} and {len(labels)}.")
     names = tuple(sorted(set(labels)))
-    vocabulary = _Vocabulary(texts)
+    vocabulary = Vocabulary(texts)
     place = torch.device(device)
-    on_gpu = place.type == "cuda"
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if on_gpu else []):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also touch devices that are not used
-        if on_gpu:
-            torch.cuda.manual_seed_all(seed)
+    with seeded_torch(seed, place):
         network = _Network(vocabulary.words, vocabulary.characters, hidden, len(names)).to(place)
         model = IntentClassifier(names, vocabulary, network, place)
         if len(names) > 1:
             numbers = {name: i for i, name in enumerate(names)}
             targets = torch.tensor([numbers[label] for label in labels], device=place)
-            _train(network, _Encoded(texts, vocabulary, place), targets, (seed, epochs, batch_size), on_epoch)
+            encoded = EncodedTexts(texts, vocabulary, place)
+            _train(network, encoded, targets, seed=seed, epochs=epochs, batch_size=batch_size, on_epoch=on_epoch)
     return model
 
 
 def _train(
-    network: _Network, encoded: _Encoded, targets: Tensor, settings: tuple[int, int, int], on_epoch: OnEpoch | None
+    network: _Network,
+    encoded: EncodedTexts,
+    targets: Tensor,
+    *,
+    seed: int,
+    epochs: int,
+    batch_size: int,
+    on_epoch: Callable[[int, float], None] | None,
 ) -> None:
-    seed, epochs, batch_size = settings
     order = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(network.parameters(), lr=_LEARNING_RATE)
     network.train()
@@ -146,81 +140,13 @@ def _train(
             logits = network(*encoded.inputs(rows, order))
             loss = nn.functional.cross_entropy(logits, targets[rows], reduction="sum")
             optimizer.zero_grad()
-            # Over the full size: texts of rare lengths, in small batches, weigh as much as others.
+            # Divided by the full size, so that texts of rare lengths, in small batches, weigh as much as others.
             (loss / batch_size).backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(network.parameters(), _CLIP)
             optimizer.step()
             total += loss.item()
         if on_epoch is not None:
             on_epoch(epoch, total / len(targets))
-
-
-class _Vocabulary:
-    """Numbers of words and characters of the training texts; 0 is the unknown one, for characters also the padding."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        counts = Counter(itertools.chain.from_iterable(map(_words, texts)))
-        counts.pop(_UNKNOWN, None)
-        self._words = {word: i for i, word in enumerate(counts, start=1)}
-        characters = sorted({character for word in counts for character in word})
-        self._characters = {character: i for i, character in enumerate(characters, start=1)}
-        self._once = {word for word, count in counts.items() if count == 1}
-
-    @property
-    def words(self) -> int:
-        return len(self._words) + 1
-
-    @property
-    def characters(self) -> int:
-        return len(self._characters) + 1
-
-    def word(self, word: str) -> int:
-        return self._words.get(word, 0)
-
-    def spelled(self, word: str) -> list[int]:
-        numbers = [self._characters.get(character, 0) for character in word[:_MAX_CHARACTERS]]
-        return numbers + [0] * (_MAX_CHARACTERS - len(numbers))
-
-    def is_rare(self, word: str) -> bool:
-        return word in self._once
-
-
-def _words(text: str) -> list[str]:
-    return [token.casefold() for line in tokenize(text) for token in line][:_MAX_TOKENS] or [_UNKNOWN]
-
-
-class _Encoded:
-    """Texts as rows of a table of their distinct words, grouped by length."""
-
-    def __init__(self, texts: Sequence[str], vocabulary: _Vocabulary, device: torch.device) -> None:
-        table: dict[str, int] = {}
-        self._texts = [[table.setdefault(word, len(table)) for word in _words(text)] for text in texts]
-        self._words = torch.tensor([vocabulary.word(word) for word in table], device=device)
-        self._spelled = torch.tensor([vocabulary.spelled(word) for word in table], device=device)
-        self._rare = torch.tensor([vocabulary.is_rare(word) for word in table])
-        self._device = device
-        self._of_length: dict[int, list[int]] = {}
-        for row, words in enumerate(self._texts):
-            self._of_length.setdefault(len(words), []).append(row)
-
-    def batches(self, size: int, order: torch.Generator | None = None) -> Iterator[list[int]]:
-        """Numbers of texts of one length, shuffled by the generator within and between batches."""
-        found = []
-        for rows in self._of_length.values():
-            mixed = rows if order is None else [rows[i] for i in torch.randperm(len(rows), generator=order).tolist()]
-            found += [mixed[start : start + size] for start in range(0, len(mixed), size)]
-        places = range(len(found)) if order is None else torch.randperm(len(found), generator=order).tolist()
-        for place in places:
-            yield found[place]
-
-    def inputs(self, rows: Sequence[int], hide: torch.Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Distinct words of a batch `(d,)`, their characters `(d, 20)`, and where they stand `(batch, length)`."""
-        distinct, places = torch.unique(torch.tensor([self._texts[row] for row in rows]), return_inverse=True)
-        hidden = torch.zeros(len(distinct), dtype=torch.bool)
-        if hide is not None:
-            hidden = self._rare[distinct] & (torch.rand(len(distinct), generator=hide) < _HIDE)
-        distinct, hidden, places = (tensor.to(self._device) for tensor in (distinct, hidden, places))
-        return self._words[distinct].masked_fill(hidden, 0), self._spelled[distinct], places
 
 
 class _Network(nn.Module):

@@ -1,1 +1,6 @@
-"""The public part of DeepCandidate: recoder, scores, candidates."""
+"""The public part of DeepCandidate: recoder, scores, candidates. What the mechanism uses of it is imported here."""
+
+from dptext.neural.deep_candidate.candidates import CandidateSettings as CandidateSettings
+from dptext.neural.deep_candidate.candidates import FittedCandidates as FittedCandidates
+from dptext.neural.deep_candidate.fit import fit_candidates as fit_candidates
+from dptext.neural.deep_candidate.loading import load_candidates as load_candidates

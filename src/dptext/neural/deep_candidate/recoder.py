@@ -1,26 +1,25 @@
 """The recoder of DeepCandidate: sentence embeddings moved so that documents of one cluster, or class, lie together.
 
-Meehan, Mrini and Chaudhuri 2022, section 4.3 and appendix A.3: a frozen encoder, a 4-layer perceptron H on each
-sentence, a linear layer that names the cluster of the document from the mean of its recoded sentences. The widths are
-not given there; here every layer is as wide as the embedding. All of it is trained on public text.
+Meehan, Mrini and Chaudhuri 2022, section 4.3 and appendix A.3. The encoder is frozen. A 4-layer perceptron H recodes
+each sentence, and a linear layer predicts the cluster of the document from the mean of its recoded sentences. The paper
+does not give the widths; here every layer is as wide as the embedding. All of it is trained on public text.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from dptext.embeddings.likeness import in_blocks
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
+from dptext.neural.weights import read_weights, weights_digest, weights_of
 from dptext.text.files import create_private
 from dptext.types import Floats, Integers
 
@@ -35,7 +34,7 @@ class RecoderSchedule:
     """How long and how fast the recoder is trained.
 
     Attributes:
-        epochs: at most so many; the weights with the least loss on held-out documents are kept.
+        epochs: the number of epochs. The weights with the least loss on held-out documents are kept.
         batch_size: documents a step.
         learning_rate: of Adam.
     """
@@ -46,10 +45,10 @@ class RecoderSchedule:
 
 
 class Recoder(Frozen):
-    """A trained H. Immutable; public.
+    """A trained perceptron H. Immutable; public.
 
-    Its outputs are divided by a public norm and clipped to length 1, so that they fit the grid on which their
-    projections are exact.
+    Its outputs are divided by a public norm and clipped to length 1. So they fit the grid on which their projections
+    are exact.
     """
 
     __slots__ = ("_model", "dim", "norm")
@@ -65,10 +64,7 @@ class Recoder(Frozen):
     @property
     def digest(self) -> str:
         """sha256 of the weights."""
-        found = hashlib.sha256(repr(self.norm).encode())
-        for name, value in sorted(self._model.state_dict().items()):
-            found.update(name.encode() + value.detach().contiguous().numpy().tobytes())
-        return found.hexdigest()
+        return weights_digest(self._model, repr(self.norm))
 
     def __call__(self, embeddings: Floats) -> Floats:
         """Recoded embeddings `(n, dim)` of length 1 at most."""
@@ -85,9 +81,8 @@ class Recoder(Frozen):
         Raises:
             ConfigError: they are there already, or cannot be written.
         """
-        tensors = {name: value.contiguous() for name, value in self._model.state_dict().items()}
         with create_private(folder / _FILE) as file:
-            file.write(save({**tensors, "norm": torch.tensor(self.norm, dtype=torch.float64)}))
+            file.write(save({**weights_of(self._model), "norm": torch.tensor(self.norm, dtype=torch.float64)}))
 
 
 def _perceptron(dim: int) -> nn.Sequential:
@@ -106,17 +101,17 @@ def load_recoder(folder: Path, dim: int) -> Recoder:
     path = folder / _FILE
     model = _perceptron(dim)
     try:
-        state = load_file(path)
+        state = read_weights(path.read_bytes())
         norm = float(state.pop("norm"))
         model.load_state_dict(state)
+        if not norm > 0:
+            raise ValueError("no norm")
     except OSError as error:
         raise ConfigError(f"Cannot read the recoder {path}: {error.strerror or 'not a file'}.") from error
-    except (SafetensorError, RuntimeError, KeyError) as error:
+    except (RuntimeError, ValueError, KeyError) as error:
         raise ConfigError(
             f"{path} does not hold a recoder of dimension {dim}: fit and save the model again."
         ) from error
-    if not norm > 0 or not all(bool(torch.isfinite(value).all()) for value in state.values()):
-        raise ConfigError(f"{path} holds weights that are no numbers: fit and save the model again.")
     return Recoder(model, dim, norm)
 
 

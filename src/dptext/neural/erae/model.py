@@ -1,4 +1,4 @@
-"""ER-AE's network with its vocabulary, as the mechanism uses it: fitted, saved and loaded, texts in and texts out."""
+"""ER-AE's network with its vocabulary, as the mechanism uses it: fitted, saved and loaded, from texts to texts."""
 
 from __future__ import annotations
 
@@ -9,28 +9,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 
-from dptext.embeddings.devices import require_device
-from dptext.embeddings.sentence_encoder import load_sentence_encoder
-from dptext.embeddings.vectors import load_glove
+from dptext.embeddings.devices import require_device, seeded_torch
+from dptext.embeddings.encoders import load_encoder
+from dptext.embeddings.vector_files import load_glove
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.neural.erae.network import (
-    FIRST_OPTION,
-    ROWS,
-    ErAeNetwork,
-    Progress,
-    Schedule,
-    Sizes,
-    Writing,
-    digest_of,
-    targets_of,
-    train,
-)
+from dptext.neural.erae.network import FIRST_OPTION, ErAeNetwork, Sizes, targets_of
+from dptext.neural.erae.training import ErAeSchedule, StepProgress, train
+from dptext.neural.erae.writing import ROWS, Writing
 from dptext.neural.tokens import Tokens
+from dptext.neural.weights import read_weights, weights_digest, weights_of
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest
 from dptext.types import Integers, Singles
@@ -41,7 +31,7 @@ _AGAIN = "Fit and save the model again."
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ErAeSettings:
     """What a spec says about the network; see `dptext.mechanisms.erae.ErAe`."""
 
     max_tokens: int
@@ -57,7 +47,7 @@ class Settings:
     device: str
 
     def sizes(self, tokens: Tokens) -> Sizes:
-        """Of the network."""
+        """Sizes of the network."""
         return Sizes(len(tokens), self.max_tokens, self.embedding, self.hidden, self.latent_dim, self.latent)
 
 
@@ -79,16 +69,17 @@ class ErAeModel(Frozen):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Of the vocabulary: option i is word i - 1, option 0 the end."""
+        """Words of the vocabulary. Option 0 is the end, option i is word i - 1."""
         return self._tokens.words
 
     @property
     def digests(self) -> Mapping[str, str]:
         """sha256 digests of the network with its vocabulary, and of the text it was trained on."""
-        return {"model": digest_of(self._network, self._tokens), "public": self._trained_on}
+        described = json.dumps([asdict(self._network.sizes), self._tokens.words, self._tokens.max_tokens])
+        return {"model": weights_digest(self._network, described), "public": self._trained_on}
 
     def begin(self, records: Sequence[Record], *, public: bool) -> Writing:
-        """Texts to be written, at most `rows`; `public` for the language model beside it."""
+        """Begin to write texts, at most `rows`; with `public`, the public language model writes along."""
         return Writing(self._network, targets_of(self._tokens, records), device=self._device, public=public)
 
     def options_of(self, record: Record) -> list[int]:
@@ -97,7 +88,7 @@ class ErAeModel(Frozen):
         return [int(max(token, FIRST_OPTION)) - FIRST_OPTION for token in row]
 
     def text(self, options: Integers) -> str:
-        """Of one row of options; what follows the end is not read."""
+        """The text of one row of options, up to the end."""
         return self._tokens.read((options + FIRST_OPTION).tolist())[1]
 
     def save(self, folder: Path) -> None:
@@ -106,7 +97,6 @@ class ErAeModel(Frozen):
         Raises:
             ConfigError: they are there already, or cannot be written.
         """
-        state = {name: value.detach().cpu().contiguous() for name, value in self._network.state_dict().items()}
         described = {
             "format": FORMAT,
             "version": VERSION,
@@ -114,17 +104,17 @@ class ErAeModel(Frozen):
             "sizes": asdict(self._network.sizes),
             "words": self._tokens.words,
         }
-        for name, data in ((_WEIGHTS, save(state)), (_DESCRIBED, json.dumps(described).encode())):
+        for name, data in ((_WEIGHTS, save(weights_of(self._network))), (_DESCRIBED, json.dumps(described).encode())):
             with create_private(folder / name) as file:
                 file.write(data)
 
 
 def fit_erae(
-    settings: Settings,
+    settings: ErAeSettings,
     public: Sequence[Record],
     *,
     seed: int,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[StepProgress], None] | None = None,
 ) -> ErAeModel:
     """Vocabulary and weights from these records alone.
 
@@ -146,8 +136,7 @@ def fit_erae(
             f"{len(public)} records: give more public text, or lower max_words."
         )
     targets = targets_of(tokens, public)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded_torch(seed):
         network = ErAeNetwork(settings.sizes(tokens))
         vectors = word_vectors(tokens, settings.vectors)
         network.start_from(vectors)
@@ -155,7 +144,7 @@ def fit_erae(
             network.to(settings.device),
             targets,
             vectors,
-            schedule=Schedule(epochs=settings.epochs, reward=settings.reward, learning_rate=settings.learning_rate),
+            schedule=ErAeSchedule(epochs=settings.epochs, reward=settings.reward, learning_rate=settings.learning_rate),
             seed=seed,
             device=settings.device,
             on_progress=on_progress,
@@ -164,13 +153,13 @@ def fit_erae(
 
 
 def word_vectors(tokens: Tokens, source: Literal["minilm", "glove"]) -> Singles:
-    """Unit vectors of the options `(options, dim)`: public; zero where there is none, and of the end.
+    """Public unit vectors of the options `(options, dim)`; zero for the end, and where a word has none.
 
     Raises:
         MissingExtraError: they are not installed.
     """
     if source == "minilm":
-        words = load_sentence_encoder().embed(list(tokens.words)).astype(np.float32)
+        words = load_encoder("sentence").embed(list(tokens.words)).astype(np.float32)
     else:
         glove = load_glove()
         rows = glove.index_of(list(tokens.words))
@@ -179,7 +168,7 @@ def word_vectors(tokens: Tokens, source: Literal["minilm", "glove"]) -> Singles:
     return np.concatenate([np.zeros((1, words.shape[1]), np.float32), (words / norms).astype(np.float32)])
 
 
-def load_erae(settings: Settings, folder: Path) -> ErAeModel:
+def load_erae(settings: ErAeSettings, folder: Path) -> ErAeModel:
     """The model that `ErAeModel.save` wrote under the same settings.
 
     Raises:
@@ -199,13 +188,10 @@ def load_erae(settings: Settings, folder: Path) -> ErAeModel:
         if described["sizes"] != asdict(sizes):
             raise ValueError
         network = ErAeNetwork(sizes)
-        state = load_file(folder / _WEIGHTS)
-        network.load_state_dict(state)
-        if not all(bool(torch.isfinite(value).all()) for value in state.values()):
-            raise ValueError
+        network.load_state_dict(read_weights((folder / _WEIGHTS).read_bytes()))
         trained_on = str(described["trained_on"])
     except OSError as error:
         raise ConfigError(f"Cannot read the model in {folder}: {error.strerror or 'no file'}. {_AGAIN}") from error
-    except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (RuntimeError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(f"The model in {folder} was cut short or edited, or is of another spec. {_AGAIN}") from error
     return ErAeModel(network.to(settings.device), tokens, device=settings.device, trained_on=trained_on)

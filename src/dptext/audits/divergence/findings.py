@@ -1,0 +1,249 @@
+"""What a comparison of two sets of texts found, as data, as JSON and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from dptext.audits.divergence.certified import CertifiedBound
+from dptext.audits.divergence.conversion import CLAIMS, Direct, Line
+from dptext.audits.formatting import as_json, fields_as_json, markdown_table, signature_line
+from dptext.estimates import Estimate
+from dptext.types import Floats, Json
+
+#: The estimators, in the order of the table.
+PUBLISHED: Final = "kNN count ratio (published)"
+NEAREST: Final = "kNN, Poczos and Schneider"
+GAUSSIAN: Final = "Gaussian, pooled, debiased"
+LOGISTIC_RATIO: Final = "logistic ratio, cross-fitted"
+MLP_RATIO: Final = "MLP ratio, cross-fitted"
+DEFAULT: Final = "default: larger of Gaussian and MLP"
+
+#: The ways to an epsilon.
+DIRECT: Final = "direct"
+CHEAPEST: Final = "cheapest line"
+PAPER: Final = "paper line"
+PAPER_WHOLE: Final = "paper line on the published estimate"
+
+#: The notes that every report has.
+MEANING: Final = (
+    "An empirical estimate of, and a certified lower bound on, leakage in this embedding: NOT an upper bound, not "
+    "differential privacy."
+)
+TEXT: Final = (
+    "Texts can differ where their vectors do not: the divergence of the texts is at least that of the vectors."
+)
+ONE_DRAW: Final = (
+    "It speaks of one text drawn from either set. n texts of one source diverge up to n times as much, and there is no "
+    "neighbouring record in it."
+)
+INTERVALS: Final = (
+    "Intervals are of the scatter of the records; they do not hold the bias of an estimator, and models are not "
+    "trained anew for them. 0 is in an interval wherever relabelled records look as different (p > 5% "
+    "at 95%). The certified bound takes records as drawn independently; several from one document are not."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """A measured number, and the same number where there is nothing to find.
+
+    Attributes:
+        estimate: the number with its interval; a divergence may be estimated below 0.
+        null: its mean over random relabellings of the records, with models trained anew.
+        p_value: share of the labellings, the true one counted, that give as much.
+    """
+
+    estimate: Estimate
+    null: float
+    p_value: float
+
+    def to_dict(self) -> dict[str, Json]:
+        """As JSON-able data."""
+        return {**self.estimate.to_dict(), "null": as_json(self.null), "p_value": self.p_value}
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Divergences of one estimator.
+
+    Attributes:
+        name: of the estimator.
+        forward: D_alpha(first || second) for each order.
+        backward: D_alpha(second || first).
+        larger: the larger direction, with interval and null.
+        rises: whether neither direction falls; no true curve does.
+    """
+
+    name: str
+    forward: tuple[float, ...]
+    backward: tuple[float, ...]
+    larger: tuple[Tested, ...]
+    rises: bool
+
+    def to_dict(self) -> dict[str, Json]:
+        """As JSON-able data."""
+        return {**fields_as_json(self), "larger": [found.to_dict() for found in self.larger]}
+
+
+@dataclass(frozen=True, slots=True)
+class Consistency:
+    """An attack beside the epsilons.
+
+    Attributes:
+        attack: its name.
+        accuracy: how often it is right, both sets equally likely.
+        needs: the epsilon that this accuracy needs at delta.
+        needs_surely: that of the lower end of its interval.
+        below: names of epsilons below `needs`.
+        surely_below: those below `needs_surely`.
+    """
+
+    attack: str
+    accuracy: Estimate
+    needs: float
+    needs_surely: float
+    below: tuple[str, ...]
+    surely_below: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Json]:
+        """As JSON-able data."""
+        return fields_as_json(self)
+
+
+@dataclass(frozen=True, slots=True)
+class DivergenceReport:
+    """How far two sets are apart in one embedding. It shows no text.
+
+    Attributes:
+        alphas: the orders.
+        curves: one for each estimator, the default last.
+        epsilons: by the way from the curve. "direct" is the headline.
+        conversion: the direct conversion of the default curve.
+        cheapest: the cheapest line above the default curve.
+        paper: the published line of the default curve.
+        certified: lower bounds that hold with confidence.
+        checks: attacks beside the epsilons.
+        delta: of all epsilons.
+        is_separated: whether a model told all unseen records apart. Then every number is a lower value.
+        records: how many there are in either set.
+        plane: the first two components of either set, `(n, 2)`, for a figure. They are not in the JSON, as they are as
+            private as the sets: whoever has a candidate text can look for its point.
+        notes: what a reader must know.
+        signature: the settings that made the numbers.
+    """
+
+    alphas: tuple[float, ...]
+    curves: tuple[Curve, ...]
+    epsilons: Mapping[str, Tested] = field(hash=False)
+    conversion: Direct
+    cheapest: Line
+    paper: Line
+    certified: CertifiedBound
+    checks: tuple[Consistency, ...]
+    delta: float
+    is_separated: bool
+    records: tuple[int, int]
+    plane: tuple[Floats, Floats] = field(repr=False, hash=False, compare=False)
+    notes: tuple[str, ...] = ()
+    signature: Mapping[str, Json] = field(default_factory=dict, hash=False)
+
+    @property
+    def epsilon(self) -> Estimate:
+        """The direct conversion of the default curve, with its interval."""
+        return self.epsilons[DIRECT].estimate
+
+    def curve(self, name: str) -> Curve:
+        """The curve of an estimator.
+
+        Raises:
+            KeyError: there is none of this name.
+        """
+        return {curve.name: curve for curve in self.curves}[name]
+
+    def to_dict(self) -> dict[str, Json]:
+        """As JSON-able data, without anything of single records."""
+        epsilon = self.epsilon.to_dict()
+        return {
+            "attack": "divergence",
+            "meaning": MEANING,
+            "epsilon": {name: epsilon[name] for name in ("value", "low", "high")},
+            "delta": self.delta,
+            "confidence": self.epsilon.confidence,
+            "epsilons": {
+                name: {**found.to_dict(), "claims": CLAIMS["paper line" if name == PAPER_WHOLE else name]}
+                for name, found in self.epsilons.items()
+            },
+            "lines": {
+                DIRECT: self.conversion.to_dict(),
+                CHEAPEST: self.cheapest.to_dict(),
+                PAPER: self.paper.to_dict(),
+            },
+            "alphas": list(self.alphas),
+            "curves": [curve.to_dict() for curve in self.curves],
+            "certified": self.certified.to_dict(),
+            "checks": [check.to_dict() for check in self.checks],
+            "is_separated": self.is_separated,
+            "records": list(self.records),
+            "notes": list(self.notes),
+            "signature": dict(self.signature),
+        }
+
+    def to_markdown(self) -> str:
+        """Tables in Markdown between what was compared and what to know when reading it."""
+        confidence = 100 * self.epsilon.confidence
+        head = ["D_alpha (larger direction)", *(f"alpha {alpha:g}" for alpha in self.alphas)]
+        rows = [[curve.name, *(_cell(found) for found in curve.larger)] for curve in self.curves]
+        rows.append(
+            [f"certified, at least ({confidence:g}%)", *(three_digits(value) for value in self.certified.divergences)]
+        )
+        ways = [
+            [
+                name,
+                _cell(found),
+                three_digits(found.null),
+                f"{found.p_value:.2g}",
+                CLAIMS[PAPER if name == PAPER_WHOLE else name],
+            ]
+            for name, found in self.epsilons.items()
+        ]
+        ways.append(
+            [
+                f"certified, at least ({confidence:g}%)",
+                three_digits(self.certified.epsilon),
+                "",
+                "",
+                "holds for the vectors of records that were drawn independently",
+            ]
+        )
+        lines = [
+            f"{self.records[0]:,} against {self.records[1]:,} records; intervals at {confidence:g}%.",
+            "",
+            *markdown_table(head, rows),
+            "",
+            *markdown_table([f"epsilon at delta {self.delta:g}", "value", "null", "p", "what it may claim"], ways),
+            "",
+            *(_said(check) for check in self.checks),
+            *self.notes,
+            signature_line(self.signature),
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _said(check: Consistency) -> str:
+    said = f"{check.attack} is right for {check.accuracy}, which needs an epsilon of {three_digits(check.needs)}."
+    if check.below:
+        said += f" BELOW that, and so too small: {', '.join(check.below)}"
+        said += f" (surely: {', '.join(check.surely_below)})." if check.surely_below else " (within chance)."
+    return said
+
+
+def _cell(found: Tested) -> str:
+    estimate = found.estimate
+    return f"{three_digits(estimate.value)} [{three_digits(estimate.low)}, {three_digits(estimate.high)}]"
+
+
+def three_digits(value: float) -> str:
+    """A number with two digits after the point, or with three in all from 100 on."""
+    return f"{value:.2f}" if abs(value) < 100 else f"{value:.3g}"

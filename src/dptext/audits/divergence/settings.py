@@ -1,0 +1,66 @@
+"""How two sets of texts are compared."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dptext import _validate
+from dptext.audits.divergence.conversion import DELTA
+from dptext.audits.divergence.knn import NEIGHBOURS
+from dptext.audits.divergence.renyi import ALPHAS, check_alphas
+from dptext.audits.divergence.space import COMPONENTS
+from dptext.errors import ConfigError
+from dptext.estimates import bonferroni
+
+
+@dataclass(frozen=True, slots=True)
+class DivergenceSettings:
+    """How two sets are compared.
+
+    Attributes:
+        alphas: orders, rising, above 1.
+        delta: of all epsilons.
+        components: main directions of public text that are kept.
+        neighbours: k of both nearest-neighbour estimators.
+        folds: of the cross-fitting.
+        permutations: relabellings of the null; at least 1/(1 - confidence) - 1.
+        resamples: random halves behind each interval; at least 2/(1 - confidence) - 1.
+        confidence: of the intervals and of the certified bound.
+        seed: of everything.
+
+    Raises:
+        ConfigError: a setting out of its range.
+    """
+
+    alphas: tuple[float, ...] = ALPHAS
+    delta: float = DELTA
+    components: int = COMPONENTS
+    neighbours: int = NEIGHBOURS
+    folds: int = 5
+    permutations: int = 20
+    resamples: int = 200
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_alphas(self.alphas)
+        if len(self.alphas) < 2:
+            raise ConfigError(f"Expected alphas={self.alphas!r} to be at least two: a line needs two points.")
+        _validate.positive(delta=self.delta)
+        _validate.within(0, 0.5, delta=self.delta)
+        _validate.count(
+            components=self.components,
+            neighbours=self.neighbours,
+            permutations=self.permutations,
+            resamples=self.resamples,
+        )
+        _validate.within(2, 100, folds=self.folds)
+        _validate.not_negative(seed=self.seed)
+        alpha = bonferroni(self.confidence, 1)
+        for name, given, least in (
+            ("permutations", self.permutations, math.ceil(1 / alpha - 1e-9) - 1),
+            ("resamples", self.resamples, math.ceil(2 / alpha - 1e-9) - 1),
+        ):
+            if given < least:
+                raise ConfigError(f"Expected {name}={given!r} >= {least} for confidence={self.confidence!r}.")

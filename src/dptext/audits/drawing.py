@@ -1,0 +1,126 @@
+"""Drawing figures as SVG, the same bytes for the same numbers. Needs matplotlib: pip install "dptext[report]".
+
+A figure is drawn on what `drawing` yields and saved when its block ends::
+
+    with drawing("violations.svg", title="...") as figure:
+        axes = figure.subplots()
+        axes.plot(xs, ys)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+from dptext.errors import needing
+from dptext.estimates import Estimate
+from dptext.text.files import Target
+from dptext.types import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Distinct for colour-blind readers too (Okabe and Ito 2008), and for all by their dashes.
+LINES: Final = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#CC79A7", ":"))
+
+#: Two legends with more letters than this, side by side, do not fit the width.
+_LONG_LABEL: Final = 30
+
+_STYLE: Final = {
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "figure.figsize": (7.2, 4.0),
+    "figure.constrained_layout.use": True,
+    "font.family": ["DejaVu Sans"],  # comes with matplotlib, so that text is as wide everywhere
+    "font.size": 9.5,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "dptext",  # ids are otherwise random
+}
+
+
+def load_matplotlib() -> ModuleType:
+    """The module matplotlib, loaded when it is first needed.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    with needing("Drawing figures", "report"):
+        import matplotlib as mpl  # noqa: PLC0415
+        import matplotlib.figure  # noqa: PLC0415
+    return mpl
+
+
+@contextlib.contextmanager
+def drawing(path: str | os.PathLike[str] | Target, *, title: str) -> Iterator[Figure]:
+    """An empty figure in the style of the house. It is saved as SVG when the block ends without an error.
+
+    Args:
+        path: of the SVG file, which only its owner can read. A `Target` may say otherwise, or overwrite a file.
+        title: what a screen reader says of the file. It is not drawn.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        ConfigError: the file is there already, or cannot be written.
+    """
+    mpl = load_matplotlib()
+    Target.at(path).check()
+    with mpl.rc_context(_STYLE):
+        figure: Figure = mpl.figure.Figure()  # not by pyplot, which keeps figures and looks for a screen
+        yield figure
+        save(figure, path, title=title)
+
+
+def save(figure: Figure, path: str | os.PathLike[str] | Target, *, title: str) -> None:
+    """Write a figure as SVG without a date or a version, so that equal figures are equal files.
+
+    Raises:
+        ConfigError: the file is there already, or cannot be written.
+    """
+    load_matplotlib()
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="svg", metadata={"Title": title, "Date": None, "Creator": None})
+    Target.at(path).write(drawn.getvalue())
+
+
+def interval_curve(axes: Axes, xs: Floats, values: Sequence[Estimate], color: str, dashes: str, name: str) -> None:
+    """Draw a curve with its intervals. An infinite end is an arrow, an infinite value a star at the top."""
+    shown = [(x, found) for x, found in zip(xs, values, strict=True) if math.isfinite(found.value)]
+    if beyond := [x for x, found in zip(xs, values, strict=True) if not math.isfinite(found.value)]:
+        top = axes.get_xaxis_transform()
+        axes.plot(beyond, [0.99] * len(beyond), "*", color=color, transform=top, label=f"{name}: infinite")
+    middle = [found.value for _, found in shown]
+    down = [found.value - found.low if math.isfinite(found.low) else 0.0 for _, found in shown]
+    up = [found.high - found.value if math.isfinite(found.high) else 0.0 for _, found in shown]
+    axes.errorbar(
+        [x for x, _ in shown],
+        middle,
+        [down, up],
+        lolims=[math.isinf(found.high) for _, found in shown],
+        fmt=f"o{dashes}",
+        color=color,
+        markersize=3.5,
+        elinewidth=1.0,
+        label=name,
+    )
+
+
+def legend_below(figure: Figure, *, columns: int = 3) -> None:
+    """Draw one legend for all panels below them, where no curve is."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if max(map(len, labels), default=0) > _LONG_LABEL:
+        columns = 1
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=9)

@@ -1,0 +1,121 @@
+"""How the candidates of a pool are ranked: by the likelihood of a release, or by a surrogate of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import numpy as np
+
+from dptext.audits.reconstruction.pools import CandidatePool
+from dptext.audits.reconstruction.surrogate import PoolScore, learn_surrogate
+from dptext.audits.running import sample
+from dptext.audits.subjects import Outputs, Sampler, Subject
+from dptext.errors import ConfigError
+from dptext.mechanism import HasLatent, VectorNoise
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import Randomness
+from dptext.types import Floats, Integers
+
+#: So few coordinates stay in the cache of a processor while a density is computed.
+_COORDINATES_AT_ONCE = 1 << 16
+
+
+class Adversary(StrEnum):
+    """How the pool is ranked: by the declared density, or by what simulated releases taught."""
+
+    LIKELIHOOD = "likelihood"
+    SURROGATE = "surrogate"
+
+
+def with_latents(subject: Subject, pool: CandidatePool) -> tuple[VectorNoise, Floats]:
+    """The subject as noise with a density, and the latents of the candidates, `(N, dim)`.
+
+    Raises:
+        ConfigError: the subject has no density, or no latents of the texts.
+    """
+    if not isinstance(subject, VectorNoise):
+        raise ConfigError("Expected a subject with release and log_density; others are attacked by a surrogate.")
+    if isinstance(pool, np.ndarray):
+        return subject, pool
+    if not isinstance(subject, HasLatent):
+        raise ConfigError("Expected vectors as candidates: the subject has no latents of texts.")
+    return subject, np.asarray(subject.latent(pool), np.float64)
+
+
+def release_chosen(
+    subject: Subject, pool: CandidatePool, chosen: Integers, randomness: Randomness, position: int
+) -> Outputs:
+    """One release of each chosen candidate, in order."""
+    if isinstance(pool, np.ndarray) and isinstance(subject, VectorNoise) and not isinstance(subject, Sampler):
+        return np.asarray(subject.release(pool[chosen], randomness.at(position)), np.float64)
+    parts: list[Outputs] = []
+    for i, count in zip(*np.unique(chosen, return_counts=True), strict=True):
+        parts.append(sample(subject, pool[int(i)], int(count), randomness, position=position))
+        position += int(count)
+    place = np.empty(len(chosen), np.int64)
+    place[np.argsort(chosen, kind="stable")] = np.arange(len(chosen))
+    vectors = [part for part in parts if isinstance(part, np.ndarray)]
+    if vectors:
+        return np.concatenate(vectors)[place]
+    texts = [text for part in parts for text in part]
+    return [texts[i] for i in place]
+
+
+def likelihood_score(noise: VectorNoise, latents: Floats) -> PoolScore:
+    """The log density of each release given each candidate, `(releases, candidates)`, in blocks of pairs."""
+    n, dim = latents.shape
+
+    def score(outputs: Outputs) -> Floats:
+        released = np.asarray(outputs, np.float64)
+        result = np.empty((len(released), n))
+        rows = max(1, min(len(released), _COORDINATES_AT_ONCE // dim))
+        columns = max(1, _COORDINATES_AT_ONCE // (rows * dim))
+        for top in range(0, len(released), rows):
+            block = released[top : top + rows]
+            for left in range(0, n, columns):
+                some = latents[left : left + columns]
+                pairs = noise.log_density(np.tile(block, (len(some), 1)), np.repeat(some, len(block), axis=0))
+                result[top : top + rows, left : left + columns] = pairs.reshape(len(some), len(block)).T
+        return result
+
+    return score
+
+
+def ranks_of(scores: Floats, chosen: Integers, own: Randomness) -> Integers:
+    """The place of the chosen candidate in each row, 0 for the best. Equal scores are in random order.
+
+    To count better scores alone would be wrong: an attack that scores all candidates the same would always succeed.
+    """
+    mine = np.take_along_axis(scores, chosen[:, None], axis=1)
+    ranks = (scores > mine).sum(axis=1)
+    tied = (scores == mine).sum(axis=1)
+    for size in np.unique(tied[tied > 1]):
+        rows = np.flatnonzero(tied == size)
+        ranks[rows] += uniform_below(int(size), len(rows), own).astype(np.int64)
+    return np.asarray(ranks, np.int64)
+
+
+def surrogate_score(
+    subject: Subject,
+    pool: CandidatePool,
+    simulations: int,
+    randomness: Randomness,
+    position: int,
+    advance: Callable[[int], None],
+) -> PoolScore:
+    """Scores that are learned from simulated releases of each candidate.
+
+    Raises:
+        ConfigError: fewer than two simulations of each.
+        MissingExtraError: the releases are texts and scikit-learn is absent.
+    """
+    if simulations < 2:
+        raise ConfigError(f"Expected simulations={simulations!r} >= 2.")
+
+    def simulate(i: int) -> Outputs:
+        outputs = sample(subject, pool[i], simulations, randomness, position=position + i * simulations)
+        advance((i + 1) * simulations)
+        return outputs
+
+    return learn_surrogate(simulate, len(pool))

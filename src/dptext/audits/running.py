@@ -1,0 +1,113 @@
+"""How an audit runs a subject: many independent runs on one input, in several calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from dptext.audits.subjects import Chooser, Outputs, Privatizer, Sampler, Subject, Value, as_record, as_vector
+from dptext.errors import ConfigError, PrivacyError
+from dptext.mechanism import HasDistribution, VectorNoise, compared, seen
+from dptext.sampling.randomness import Randomness
+from dptext.text.records import Record, Release
+from dptext.types import Floats
+
+_ROWS_AT_ONCE = 2048
+_ENTRIES_AT_ONCE = 1 << 22
+
+
+def sample(
+    subject: Subject,
+    value: Value,
+    runs: int,
+    randomness: Randomness,
+    *,
+    position: int = 0,
+    on_progress: Callable[[int], None] | None = None,
+) -> Outputs:
+    """Outputs of independent runs on one input.
+
+    The subject is called several times: one with a fixed seed repeats itself from call to call, and that must show.
+
+    Args:
+        subject: what is tried.
+        value: the input.
+        runs: how many.
+        randomness: for subjects that take one. Runs at different positions are independent, also when it is seeded.
+        position: of the first run.
+        on_progress: called with the number of runs done.
+
+    Raises:
+        ConfigError: the subject has none of the four forms, or the input is not of its kind.
+        PrivacyError: the subject answers with another number of outputs than runs.
+    """
+    parts: list[Outputs] = []
+    done = 0
+    for size in _sizes(value, runs):
+        part = _run(subject, value, size, randomness.at(position + done))
+        if len(part) != size:
+            raise PrivacyError(f"Expected one output a run from the subject, found {len(part)} for {size} runs.")
+        parts.append(part)
+        done += size
+        if on_progress is not None:
+            on_progress(done)
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    if 0 < len(arrays) < len(parts) or len({array.shape[1] for array in arrays}) > 1:
+        raise ConfigError("Expected outputs of one kind and size from all runs.")
+    if arrays:
+        return np.concatenate(arrays)
+    return [text for part in parts for text in part]
+
+
+def _sizes(value: Value, runs: int) -> Iterator[int]:
+    width = 1 if isinstance(value, str | Record) else max(1, np.size(value))
+    limit = max(1, min(_ROWS_AT_ONCE, _ENTRIES_AT_ONCE // width, -(-runs // 8)))
+    for start in range(0, runs, limit):
+        yield min(limit, runs - start)
+
+
+def _run(subject: Subject, value: Value, size: int, randomness: Randomness) -> Outputs:
+    if isinstance(subject, Sampler):
+        return _outputs(subject.sample(value, size, randomness))
+    if isinstance(value, str | Record):
+        if not isinstance(subject, Privatizer):
+            raise ConfigError("Expected a subject that takes texts: with privatize(records, randomness), or sample.")
+        releases = subject.privatize([as_record(value)] * size, randomness)
+        return _outputs(_all_that_leaves(subject, releases))
+    vector = as_vector(value)
+    rows = np.broadcast_to(vector, (size, len(vector)))
+    if isinstance(subject, Chooser):
+        return np.asarray(subject.choose(rows, randomness), np.float64)[:, None]
+    if isinstance(subject, VectorNoise):
+        return _outputs(subject.release(rows, randomness))
+    raise ConfigError(
+        "Expected a subject with sample(value, runs, randomness), privatize, release, or choose and distribution."
+    )
+
+
+def _all_that_leaves(
+    subject: Subject, releases: Sequence[Release[str]] | Sequence[Release[Floats]]
+) -> Sequence[object] | Floats:
+    """The outputs as an attacker sees them: labels and vectors leave with the text."""
+    texts = [Release(r.id, r.output, r.label, vector=r.vector) for r in releases if isinstance(r.output, str)]
+    if len(texts) < len(releases):
+        return [release.output for release in releases]
+    # A distribution names its outputs by strings.
+    return [seen(release) for release in texts] if isinstance(subject, HasDistribution) else compared(texts)
+
+
+def _outputs(found: Sequence[object] | Floats) -> Outputs:
+    """The outputs as texts, or as finite vectors of one size. Nothing else can be compared."""
+    rows = found if isinstance(found, np.ndarray) else list(found)
+    if isinstance(rows, list) and all(isinstance(row, str) for row in rows):
+        return [str(row) for row in rows]
+    if isinstance(rows, np.ndarray) and rows.dtype.kind in "US":
+        return [str(row) for row in rows.ravel().tolist()]
+    try:
+        vectors = np.asarray(rows, np.float64)
+    except (TypeError, ValueError):
+        vectors = np.array(np.nan)
+    if vectors.ndim == 0 or not np.isfinite(vectors).all():
+        raise ConfigError("Expected outputs that are texts, or finite vectors of one size, found something else.")
+    return vectors.reshape(len(vectors), -1)

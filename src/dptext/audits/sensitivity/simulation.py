@@ -1,0 +1,181 @@
+"""How often random pairs of vectors violate a sensitivity claim.
+
+    >>> from dptext.audits.sensitivity.claims import Claim
+    >>> from dptext.audits.sensitivity.simulation import Normal, simulate
+    >>> simulate(Claim(dim=24), Normal(0.1), pairs=2000, seed=7).share.low > 0.9
+    True
+
+The share of violating pairs says how ordinary such pairs are. It is no privacy parameter: one violating pair refutes a
+claim as well as all of them do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dptext import _validate
+from dptext.audits.sensitivity.claims import Claim
+from dptext.audits.subjects import OnProgress
+from dptext.errors import ConfigError
+from dptext.estimates import MAX_TRIALS, Estimate, clopper_pearson
+from dptext.sampling.clipping import Norm
+from dptext.types import Floats
+
+#: The published simulation, by the authors' code of Habernal 2021 (habernal/emnlp2021-differential-privacy-nlp).
+PUBLISHED_SEED = 123456
+PUBLISHED_PAIRS = 10_000
+PUBLISHED_CLIP_NORM = 10.0
+PUBLISHED_DIMS = range(1, 256)
+
+#: Numbers in each array of a block: 256 KiB, which the cache of a processor holds.
+_BLOCK = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Vectors whose coordinates are independent and uniform in (-C, C)."""
+
+    def __str__(self) -> str:
+        return "uniform in (-C, C)"
+
+    def draw(self, rows: int, claim: Claim, *, generator: np.random.Generator) -> Floats:
+        """Vectors `(rows, dim)`."""
+        return generator.uniform(-claim.clip_norm, claim.clip_norm, (rows, claim.dim))
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """Vectors whose coordinates are independent and normal with mean 0.
+
+    Attributes:
+        sd: standard deviation in units of C. The paper's "variance 0.1 C" is a standard deviation of 0.1 C in its code,
+            where C = 10 makes the two agree. Read literally with C = 1 it would be sqrt(0.1).
+    """
+
+    sd: float = 0.1
+
+    def __post_init__(self) -> None:
+        _validate.positive(sd=self.sd)
+
+    def __str__(self) -> str:
+        return f"normal, sd {self.sd:.4g} C"
+
+    def draw(self, rows: int, claim: Claim, *, generator: np.random.Generator) -> Floats:
+        """Vectors `(rows, dim)`."""
+        return generator.normal(0.0, self.sd * claim.clip_norm, (rows, claim.dim))
+
+
+Law = Uniform | Normal
+
+#: The three laws of the published code, in the order in which it draws. The paper shows the first two.
+PUBLISHED_LAWS: tuple[Law, ...] = (Uniform(), Normal(0.1), Normal(0.01))
+
+
+@dataclass(frozen=True, slots=True)
+class Violations:
+    """How many pairs of random vectors are further apart than claimed.
+
+    Attributes:
+        claim: what was claimed, of vectors of which size.
+        law: how the vectors are drawn before clipping.
+        pairs: independent pairs drawn.
+        share: of them that violate the claim, with its Clopper-Pearson interval.
+    """
+
+    claim: Claim
+    law: Law
+    pairs: int
+    share: Estimate
+
+
+def _distances(vectors: Floats, claim: Claim) -> Floats:
+    """Distances `(rows / 2,)` after clipping, of vectors 0 and 1, of 2 and 3, and so on."""
+    bounded = claim.clip(vectors)
+    difference = bounded[0::2] - bounded[1::2]
+    return np.asarray(np.linalg.norm(difference, ord=1 if claim.measured is Norm.L1 else 2, axis=1))
+
+
+def _violations(claim: Claim, law: Law, *, pairs: int, generator: np.random.Generator, confidence: float) -> Violations:
+    # Blocks keep memory constant, and numbers come from the generator in the same order.
+    block = max(1, _BLOCK // (2 * claim.dim))
+    found = 0
+    for start in range(0, pairs, block):
+        vectors = law.draw(2 * min(block, pairs - start), claim, generator=generator)
+        found += int(np.count_nonzero(_distances(vectors, claim) > claim.claimed))
+    return Violations(claim, law, pairs, clopper_pearson(found, pairs, confidence=confidence))
+
+
+def simulate(
+    claim: Claim, law: Law, *, pairs: int = PUBLISHED_PAIRS, seed: int = 0, confidence: float = 0.95
+) -> Violations:
+    """Draw independent pairs of vectors and count those that violate the claim after clipping.
+
+    Args:
+        claim: what is claimed, of vectors of which size, clipped how.
+        law: of the vectors before clipping.
+        pairs: how many, at most 1e9.
+        seed: of the draws; each (seed, dim) has a stream of its own.
+        confidence: of the interval, in (0, 1).
+
+    Raises:
+        ConfigError: a setting out of its range.
+    """
+    _validate.count(pairs=pairs)
+    _validate.within(1, MAX_TRIALS, pairs=pairs)
+    _validate.not_negative(seed=seed)
+    generator = np.random.default_rng([seed, claim.dim])
+    return _violations(claim, law, pairs=pairs, generator=generator, confidence=confidence)
+
+
+def replay(
+    dims: Iterable[int] = PUBLISHED_DIMS,
+    *,
+    clipped: Norm | None = Norm.L2,
+    measured: Norm = Norm.L1,
+    multiple: float = 2.0,
+    confidence: float = 0.95,
+    on_progress: OnProgress | None = None,
+) -> tuple[Violations, ...]:
+    """The published simulation with the very numbers that its authors drew (Habernal 2021, figure 1).
+
+    C is 10. For n = 1, 2, ... one generator gives 10,000 independent pairs by each of `PUBLISHED_LAWS`. All n share it,
+    so everything up to the largest of `dims` is drawn. Another clip, norm or claim may be held against the same
+    vectors.
+
+    Args:
+        dims: which n to count, each in [1, 255].
+        clipped: see `Claim`.
+        measured: see `Claim`.
+        multiple: see `Claim`.
+        confidence: of the intervals, in (0, 1).
+        on_progress: called with the coordinates of a vector drawn so far and in all, over all n.
+
+    Returns:
+        By n, then in the order of `PUBLISHED_LAWS`.
+
+    Raises:
+        ConfigError: a setting out of its range.
+    """
+    wanted = frozenset(dims)
+    if not wanted:
+        raise ConfigError("Expected dims to name at least one number of coordinates.")
+    for dim in wanted:
+        _validate.count(dim=dim)
+        _validate.within(PUBLISHED_DIMS.start, PUBLISHED_DIMS.stop - 1, dim=dim)
+    first = Claim(dim=1, clip_norm=PUBLISHED_CLIP_NORM, clipped=clipped, measured=measured, multiple=multiple)
+    generator = np.random.default_rng(PUBLISHED_SEED)
+    largest = max(wanted)
+    found: list[Violations] = []
+    for dim in range(1, largest + 1):
+        claim = replace(first, dim=dim)
+        for law in PUBLISHED_LAWS:
+            if dim in wanted:
+                found.append(_violations(claim, law, pairs=PUBLISHED_PAIRS, generator=generator, confidence=confidence))
+            else:
+                law.draw(2 * PUBLISHED_PAIRS, claim, generator=generator)
+        if on_progress is not None:
+            on_progress(dim * (dim + 1) // 2, largest * (largest + 1) // 2)
+    return tuple(found)

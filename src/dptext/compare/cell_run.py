@@ -1,0 +1,158 @@
+"""One cell from the fit to its numbers.
+
+Fits, splits, classifiers and intervals follow the experiment's seed, which is public. Releases draw secret bits, unless
+the experiment is seeded, which voids every guarantee. Beside its numbers a cell keeps four samples made from *public*
+records. A mechanism that has learned from private text may repeat that text whatever it is given, so it makes no such
+samples. Samples of private records are kept only where that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from dptext.compare.cells import Cell
+from dptext.compare.corpora import Corpus
+from dptext.compare.experiment import Experiment
+from dptext.compare.grid import lifted
+from dptext.compare.lens import Lens
+from dptext.compare.measure import measured
+from dptext.compare.released import Measurement, Released
+from dptext.compare.stored import REFUTED
+from dptext.mechanism import Learns, Mechanism, Spec
+from dptext.privacy.guarantee import Guarantee, Unit
+from dptext.runs.specs import spec_from_settings
+from dptext.runs.streaming import SEEDED, privatize
+from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.text.records import Record, Release
+from dptext.utility.tables import ORIGINAL, baselines
+
+SAMPLES: Final = 4
+#: With so many public records, mechanisms are fitted without those that samples are made of. A mechanism that answers
+#: with public texts would otherwise answer with the very text.
+HELD_OUT_FROM: Final = 100
+#: The stream of the samples begins here, far from that of the private records.
+_APART: Final = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one cell gave.
+
+    Attributes:
+        numbers: all that was measured.
+        guarantee: of the spec; None where there is none.
+        document: epsilon of the guarantee for whole documents, where it is finite.
+        samples: public originals and what became of them; none where the mechanism has learned from private text.
+        private_samples: private originals and what became of them, if they are to be kept.
+    """
+
+    numbers: tuple[Measurement, ...]
+    guarantee: Guarantee | None
+    document: float | None
+    samples: tuple[tuple[str, str], ...] = field(repr=False)
+    private_samples: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def refuted(self) -> list[str]:
+        """The audits that found the guarantee to be false."""
+        return [n.metric.partition(".")[0] for n in self.numbers if n.metric.endswith(REFUTED) and n.value == 1]
+
+
+def run_cell(cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, *, private_samples: bool) -> Outcome:
+    """Fit, release, measure.
+
+    Args:
+        cell: of the grid.
+        experiment: its seed, randomness and measures.
+        corpus: of the cell.
+        lens: the public models of this process.
+        private_samples: keep some private originals and what became of them.
+
+    Raises:
+        ConfigError: the records or settings cannot be used.
+        MissingExtraError: a package is not installed.
+    """
+    seed = experiment.seed + cell.trial
+    source = seeded(seed) if experiment.seeded else secure()
+    way = _mechanism(cell, corpus, seed, source) if cell.kind else _reference(cell.row, corpus)
+    released = Released(
+        releases=way.draw(corpus.private, source, seed),
+        mechanism=way.mechanism,
+        guarantee=way.guarantee,
+        again=lambda records, number: way.draw(records, seeded(number), number),
+        labelled=way.labelled,
+        written=way.written,
+    )
+    public = corpus.public[:SAMPLES] if cell.trains_on == "public" else ()
+    return Outcome(
+        numbers=tuple(measured(released, corpus, experiment, lens, seed=seed)),
+        guarantee=way.guarantee,
+        document=way.document,
+        samples=_pairs(public, way.draw(public, source.at(_APART), seed)) if public else (),
+        private_samples=_pairs(corpus.private[:SAMPLES], released.releases) if private_samples else (),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How releases are made, and what they guarantee.
+
+    Attributes:
+        mechanism, guarantee: None for references.
+        document: epsilon of the guarantee for whole documents, where it is finite.
+        labelled, written: whether labels, whether texts are released.
+        draw: the releases of records; also takes random bits, and a seed for references.
+    """
+
+    mechanism: Mechanism[str] | None
+    guarantee: Guarantee | None
+    document: float | None
+    labelled: bool
+    written: bool
+    draw: Callable[[Sequence[Record], Randomness, int], Sequence[Release[str]]] = field(repr=False)
+
+
+def _reference(row: str, corpus: Corpus) -> _Way:
+    def draw(records: Sequence[Record], _: Randomness, seed: int) -> Sequence[Release[str]]:
+        return baselines(records, corpus.public, labels=corpus.labels, seed=seed)[row]
+
+    return _Way(None, None, None if row == ORIGINAL else 0.0, bool(corpus.labels), written=True, draw=draw)
+
+
+def _mechanism(cell: Cell, corpus: Corpus, seed: int, source: Randomness) -> _Way:
+    spec = spec_from_settings(cell.settings)
+    mechanism = _fitted(spec, corpus, cell.trains_on, seed)
+    guarantee, document = spec.guarantee(Unit(cell.unit), cell.delta), lifted(spec, cell.delta)
+    if not source.is_secure:
+        guarantee, document = guarantee.voided(SEEDED), None
+
+    def draw(records: Sequence[Record], bits: Randomness, _: int) -> Sequence[Release[str]]:
+        # The table states the basis of every row, so that nobody needs to be asked here.
+        return list(privatize(records, mechanism, randomness=bits, without_guarantee=True))
+
+    return _Way(
+        mechanism,
+        guarantee,
+        None if document is None else document.epsilon,
+        spec.traits.releases_labels,
+        spec.traits.releases_text,
+        draw,
+    )
+
+
+def _fitted(spec: Spec, corpus: Corpus, trains_on: str, seed: int) -> Mechanism[str]:
+    public = corpus.public[SAMPLES:] if len(corpus.public) >= HELD_OUT_FROM else corpus.public
+    if trains_on == "public":
+        return spec.fit(public=public, seed=seed)
+    fit: Callable[..., Mechanism[str]] = spec.fit
+    if (
+        spec.traits.learns is Learns.EITHER
+    ):  # the published system learns from the very texts that it rewrites, and no others
+        return fit(private=corpus.private, seed=seed)
+    return fit(public=public, private=corpus.private, seed=seed)
+
+
+def _pairs(records: Sequence[Record], releases: Sequence[Release[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((record.text, release.output) for record, release in zip(records, releases, strict=False))

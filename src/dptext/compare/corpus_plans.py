@@ -1,0 +1,150 @@
+"""What a TOML file says of a corpus: where its public, private and test part come from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
+
+from dptext import _validate
+from dptext.compare.toml_models import Count, Finite, Name, PrintableText, TomlTable
+from dptext.text.reading import OnError
+
+Part = Literal["public", "private", "test"]
+
+PARTS: Final[tuple[Part, ...]] = ("public", "private", "test")
+DATA: Final = "DPTEXT_DATA"
+DEFAULT_DATA: Final = "../shared/data"
+
+_DEFAULT_SHARES: Final[Mapping[Part, float]] = {"public": 0.4, "private": 0.4, "test": 0.2}
+_SUM_SLACK: Final = 1e-9
+_ONE_ORIGIN: Final = "expected a path, or sample = N for N built-in sample texts: one of the two"
+
+
+def expanded(path: str) -> str:
+    """The path with the folder of the corpora in the place of `$DPTEXT_DATA`."""
+    return path.replace(f"${{{DATA}}}", f"${DATA}").replace(f"${DATA}", os.environ.get(DATA) or DEFAULT_DATA)
+
+
+def _existing(path: str) -> str:
+    if path and not Path(path).is_file():
+        raise ValueError(
+            f"expected the file {path!r} to exist: give its path, or set {DATA} to the folder of the corpora"
+        )
+    return path
+
+
+def _several(value: object) -> object:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _label_set(given: object) -> tuple[str, ...]:
+    if given == "public":
+        return ()
+    found = _validate.labels(given)
+    if len(found) < 2:
+        raise ValueError(f"expected at least two labels, or 'public', found {list(found)!r}")
+    return found
+
+
+class Origin(TomlTable):
+    """Where records come from, and which of them are kept.
+
+    Attributes:
+        path: of a file; empty where there is none.
+        sample: number of built-in sample texts; 0 where there are none.
+        where: fields and the values of them (one, or any of several) that records must have.
+        limit: the largest number of records, drawn by the experiment's seed; 0 keeps all.
+    """
+
+    path: Annotated[PrintableText, AfterValidator(expanded), AfterValidator(_existing)] = ""
+    sample: Count = 0
+    where: dict[str, Annotated[tuple[JsonValue, ...], BeforeValidator(_several), Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
+    limit: Count = 0
+
+    @model_validator(mode="after")
+    def _has_fields(self) -> Self:
+        if self.sample and self.where:
+            raise ValueError("expected no where beside sample: its texts have no fields")
+        return self
+
+
+class Source(Origin):
+    """The origin of one part: a file or sample texts."""
+
+    @model_validator(mode="after")
+    def _has_one_origin(self) -> Self:
+        if bool(self.path) == bool(self.sample):
+            raise ValueError(_ONE_ORIGIN)
+        return self
+
+
+class CorpusPlan(Origin):
+    """One corpus: each part has a source of its own, or a share of the common one, which `Origin` describes.
+
+    Attributes:
+        text: name of the field of the text.
+        label, author: names of fields; empty where there is none.
+        labels: the public label set; empty takes the labels of the public part.
+        pieces: what is one record: the documents, or their sentences.
+        max_tokens: texts are cut to so many tokens; 0 cuts nothing.
+        on_error: whether a record that cannot be read ends the reading or is left out.
+        shares: of the common source, by part.
+        public, private, test: sources of their own.
+    """
+
+    text: Name = "text"
+    label: PrintableText = ""
+    author: PrintableText = ""
+    labels: Annotated[tuple[str, ...], BeforeValidator(_label_set)] = ()
+    pieces: Literal["documents", "sentences"] = "documents"
+    max_tokens: Count = 0
+    on_error: OnError = OnError.STOP
+    shares: dict[Part, Annotated[Finite, Field(gt=0, lt=1)]] = Field(default_factory=dict)
+    public: Source | None = None
+    private: Source | None = None
+    test: Source | None = None
+
+    @property
+    def sources(self) -> dict[Part, Source]:
+        """The sources of the parts that have one of their own."""
+        found = {"public": self.public, "private": self.private, "test": self.test}
+        return {part: source for part in PARTS if (source := found[part]) is not None}
+
+    @property
+    def common(self) -> Source | None:
+        """The source that the other parts have shares of."""
+        if not self.path and not self.sample:
+            return None
+        return Source.model_construct(path=self.path, sample=self.sample, where=self.where, limit=self.limit)
+
+    @property
+    def drawn(self) -> Mapping[Part, float]:
+        """The shares of the common source, those that were not asked for among them."""
+        if self.common is None:
+            return {}
+        return self.shares or {part: share for part, share in _DEFAULT_SHARES.items() if part not in self.sources}
+
+    @model_validator(mode="after")
+    def _has_every_part_once(self) -> Self:
+        if self.path and self.sample:
+            raise ValueError(_ONE_ORIGIN)
+        if self.common is None and (self.where or self.limit or self.shares):
+            raise ValueError("expected where, limit and shares beside a path or sample that the parts share")
+        for part in PARTS:
+            if (part in self.drawn) == (part in self.sources):
+                said = "both" if part in self.drawn else "neither"
+                raise ValueError(
+                    f"expected the part {part!r} to have a path of its own or a share of the common path, found "
+                    f"{said}: write {part} = {{ path = ... }}, or path = ... with shares = {{ {part} = ... }}"
+                )
+        if (total := sum(self.drawn.values())) > 1 + _SUM_SLACK:
+            raise ValueError(f"expected the shares to sum to 1 at most, found {total:g}")
+        if self.labels and not self.label:
+            raise ValueError("expected label = FIELD with labels: name the field of the label")
+        return self

@@ -1,0 +1,178 @@
+"""The grid of an experiment: one cell for each corpus, row and trial.
+
+References come first in each corpus: *original*, *public-only*, *random*, and *label_only* (with a random public text
+of the label that was drawn, and with its medoid) at every epsilon for a document that its mechanisms have.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from dptext.compare.cells import Cell
+from dptext.compare.experiment import REFERENCES, Experiment, MechanismPlan
+from dptext.compare.stored import LABEL_ONLY, MEDOID
+from dptext.errors import ConfigError, IncomparableError
+from dptext.mechanism import Spec, setting_fields, settings
+from dptext.mechanisms.registry import SPECS
+from dptext.privacy.guarantee import Basis, Guarantee, Unit
+from dptext.runs.specs import spec_from_settings
+from dptext.types import Json
+
+#: Stands in the place of a corpus's labels where settings are checked before the corpus is read.
+ANY_LABELS: Final = ("a", "b")
+
+#: Of label_only where no mechanism of the corpus has an epsilon for documents.
+_EPSILONS: Final = (2.0, 5.0, 10.0, 20.0)
+#: Randomized response with a larger epsilon gives the label away.
+_LARGEST: Final = 100.0
+#: Calibration overshoots by no more than this rounding.
+_ROUNDING: Final = 1e-9
+
+
+def plan_cells(experiment: Experiment, labels: Mapping[str, tuple[str, ...]]) -> list[Cell]:
+    """All cells, corpus by corpus.
+
+    Args:
+        experiment: what is to be run.
+        labels: the public label set of each corpus, empty where there are none.
+
+    Raises:
+        ConfigError: settings that make no spec, or one that cannot be trained as the plan says.
+    """
+    found: list[Cell] = []
+    for corpus in experiment.corpora:
+        rows = list(_rows(experiment, corpus, labels[corpus]))
+        for trial in range(experiment.trials):
+            found += [replace(row, trial=trial) for row in rows]
+    return found
+
+
+def _rows(experiment: Experiment, corpus: str, labels: tuple[str, ...]) -> Iterator[Cell]:
+    own = [
+        row
+        for plan in experiment.mechanisms
+        if not plan.corpora or corpus in plan.corpora
+        for row in _mechanism_rows(plan, corpus, labels)
+    ]
+    names = [row.row for row in own]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"Expected one row {name!r} in {corpus!r}: two mechanisms and their sweeps give it.")
+    for name in REFERENCES[:3]:
+        yield Cell(corpus, name, {}, 0)
+    if len(labels) > 1:
+        embedder = "sentence" if experiment.settings.embedder == "sentence" else "tfidf"
+        for epsilon in _document_epsilons(own):
+            for name, text in ((LABEL_ONLY, "random"), (MEDOID, "medoid")):
+                values: dict[str, Json] = {"kind": "label_only", "labels": [*labels], "epsilon": epsilon, "text": text}
+                if text == "medoid":
+                    values["embedder"] = embedder
+                yield Cell(corpus, name, settings(spec_from_settings(values)), 0, str(Unit.DOCUMENT))
+    yield from own
+
+
+def _document_epsilons(rows: list[Cell]) -> list[float]:
+    """The epsilons of the rows for one document, rounded to those that were asked for."""
+    found: set[float] = set()
+    for row in rows:
+        if row.fault:
+            continue
+        guarantee = lifted(spec_from_settings(row.settings), row.delta)
+        if guarantee is not None and guarantee.epsilon <= _LARGEST:
+            found.add(float(f"{guarantee.epsilon:.6g}"))  # calibration ends a little below what was asked
+    return sorted(found) or list(_EPSILONS)
+
+
+def lifted(spec: Spec, delta: float) -> Guarantee | None:
+    """The guarantee of the spec for whole documents; None where it has none, or one that depends on a distance."""
+    if Unit.DOCUMENT not in spec.units:
+        return None
+    found = spec.guarantee(Unit.DOCUMENT, delta)
+    return found if found.metric is None and math.isfinite(found.effective_epsilon) else None
+
+
+def _mechanism_rows(plan: MechanismPlan, corpus: str, labels: tuple[str, ...]) -> Iterator[Cell]:
+    for values in itertools.product(*plan.sweep.values()):
+        swept = dict(zip(plan.sweep, values, strict=True))
+        name = " ".join([plan.name, *(f"{key}={_shown(value)}" for key, value in swept.items())])
+        chosen = _labelled(plan.kind, {**plan.set, **swept}, labels)
+        calibrated = [_calibrated(plan, chosen, epsilon) for epsilon in plan.document_epsilon]
+        if any(found is not None for found in calibrated):
+            for epsilon, found in zip(plan.document_epsilon, calibrated, strict=True):
+                spec = found if found is not None else "not known for whole documents"
+                yield _cell(plan, corpus, f"{name} epsilon={epsilon:g}", spec, chosen, unit=Unit.DOCUMENT)
+        else:
+            own = _made(plan, chosen)
+            yield _cell(plan, corpus, name, own, chosen, unit=own.units[0])
+
+
+def _cell(
+    plan: MechanismPlan, corpus: str, name: str, spec: Spec | str, chosen: Mapping[str, Json], *, unit: Unit
+) -> Cell:
+    """The cell of a spec, or of settings for which there is none, with the reason."""
+    if isinstance(spec, str):
+        made, fault = {"kind": plan.kind, **chosen}, spec
+    elif plan.trains_on == "private" and not spec.traits.takes_private:
+        raise ConfigError(f"Expected trains_on='public' for {plan.name!r}: {plan.kind} learns from public text alone.")
+    else:
+        made, fault = settings(spec), ""
+    return Cell(corpus, name, made, 0, str(unit), plan.delta, plan.trains_on, fault)
+
+
+def _labelled(kind: str, values: Mapping[str, Json], labels: tuple[str, ...]) -> dict[str, Json]:
+    """The settings with the labels of the corpus, where the mechanism has such a setting and none is given.
+
+    A mechanism within another one gets them likewise.
+    """
+    found = dict(values)
+    inner = found.get("mechanism")
+    if isinstance(inner, dict) and inner.get("kind") in SPECS:
+        found["mechanism"] = _labelled(str(inner["kind"]), inner, labels)
+    if labels and "labels" not in found and any(item.name == "labels" for item in setting_fields(SPECS[kind])):
+        found["labels"] = list(labels)
+    return found
+
+
+def _made(plan: MechanismPlan, chosen: Mapping[str, Json]) -> Spec:
+    try:
+        return spec_from_settings({**chosen, "kind": plan.kind})
+    except ConfigError as error:
+        raise ConfigError(f"[[mechanisms]] {plan.name!r}: {error}") from error
+
+
+def _calibrated(plan: MechanismPlan, chosen: Mapping[str, Json], epsilon: float) -> Spec | str | None:
+    """The spec calibrated to this epsilon for whole documents.
+
+    Returns:
+        None where the spec has no guarantee for documents; the reason where the calibration fails.
+    """
+    start = dict(chosen)
+    needed = {item.name for item in setting_fields(SPECS[plan.kind])}
+    if "epsilon" in needed and "epsilon" not in start:
+        start["epsilon"] = epsilon
+    spec = _made(plan, start)
+    if spec.guarantee().basis is Basis.NONE:
+        return None
+    try:
+        found = spec.calibrate(epsilon, unit=Unit.DOCUMENT, delta=plan.delta)
+    except IncomparableError:
+        return None
+    except ConfigError as error:
+        return str(error)
+    guarantee = lifted(found, plan.delta)
+    if guarantee is None:
+        return None
+    if guarantee.epsilon > epsilon * (1 + _ROUNDING):
+        return f"calibrated to epsilon {epsilon:g} it costs {guarantee.epsilon:.6g}"
+    return found
+
+
+def _shown(value: Json) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) else json.dumps(value)

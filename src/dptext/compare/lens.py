@@ -1,0 +1,62 @@
+"""The embedder behind cosines and attackers: loaded once a process, with a memory for texts that come again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.encoders import load_encoder
+from dptext.embeddings.vector_files import load_vectors
+from dptext.embeddings.word_mean import WordMean
+from dptext.types import Floats, Singles
+
+_REMEMBERED: Final = 50_000
+
+
+class Lens:
+    """The embedder of a process, loaded when it is first asked for.
+
+    Args:
+        name: "sentence", "glove", or a file of word vectors.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._embedder: RememberingEmbedder | None = None
+
+    def embedder(self) -> RememberingEmbedder:
+        """The embedder behind cosines and attackers.
+
+        Raises:
+            ConfigError: the word vectors cannot be used.
+            MissingExtraError: a package is not installed.
+        """
+        if self._embedder is None:
+            self._embedder = RememberingEmbedder(_load_embedder(self._name))
+        return self._embedder
+
+
+class RememberingEmbedder:
+    """An embedder that embeds a text once, as long as there is room for its vector."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self.name, self.dim = inner.name, inner.dim
+        self._known: dict[str, Singles] = {}
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """Vectors `(n_texts, dim)`."""
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if len(self._known) + len(fresh) > _REMEMBERED:
+            self._known.clear()
+            fresh = list(dict.fromkeys(texts))
+        found = np.asarray(self._inner.embed(fresh), np.float32) if fresh else np.empty((0, self.dim), np.float32)
+        self._known.update(zip(fresh, found, strict=True))
+        return np.asarray([self._known[text] for text in texts], np.float64).reshape(len(texts), self.dim)
+
+
+def _load_embedder(name: str) -> Embedder:
+    return load_encoder(name) if name in ("sentence", "glove") else WordMean(load_vectors(name))

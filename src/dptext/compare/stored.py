@@ -1,0 +1,266 @@
+"""What a comparison stores, as typed values: rows of the table, files of cells, `experiment.json`.
+
+DIR/experiment.json        what was asked, of which records, on what machine, and how far it is
+DIR/cells/SIGNATURE.json   one finished cell each
+DIR/table.parquet, .json   the rows of all finished cells
+
+`dptext.compare.reading` reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Final, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    JsonValue,
+    model_validator,
+)
+
+from dptext.compare.toml_models import Count, Finite
+from dptext.privacy.guarantee import Basis, Guarantee
+from dptext.text.formats import string_fault
+from dptext.text.inputs import parse_json
+from dptext.types import Json
+
+EXPERIMENT: Final = "experiment.json"
+CELLS: Final = "cells"
+JSON_FILE: Final = "table.json"
+PARQUET: Final = "table.parquet"
+LABEL_ONLY: Final = "label_only"
+MEDOID: Final = "label_only (medoid)"
+#: How the metrics end whose 1 says that an audit refutes the guarantee.
+REFUTED: Final = ".refuted"
+
+#: The columns of the table, in their order.
+COLUMNS: Final = (
+    "corpus", "row", "kind", "settings", "trial", "unit", "relation", "epsilon", "delta", "metric_privacy", "basis",
+    "document_epsilon", "metric", "value", "low", "high", "confidence", "seconds", "peak_mib", "signature", "error",
+)  # fmt: skip
+WHOLE_COLUMNS: Final = ("trial",)
+NUMBER_COLUMNS: Final = (
+    "epsilon", "delta", "document_epsilon", "value", "low", "high", "confidence", "seconds", "peak_mib",
+)  # fmt: skip
+
+_BASES: Final = ("", *(str(basis) for basis in Basis))
+_LARGEST_WHOLE: Final = 2**53  # JSON and Parquet hold every smaller integer exactly
+# The references of this kind, which `read_results` tells apart by epsilon. No mechanism may be named so.
+_REFERENCE: Final = re.compile(rf"{LABEL_ONLY}( \(medoid\))?( epsilon=\S+| #\d+)?")
+
+
+def _storable(text: str) -> str:
+    if fault := string_fault(text):
+        raise ValueError(f"the text {fault}")
+    return text
+
+
+def _json_object(text: str) -> str:
+    try:
+        found = parse_json(text or "{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError("it is no JSON object")  # noqa: TRY004 (pydantic reads a ValueError)
+    return text
+
+
+def _basis(name: str) -> str:
+    if name not in _BASES:
+        raise ValueError(f"it is none of {', '.join(_BASES[1:])}")
+    return name
+
+
+def _guarantee(stored: object) -> Guarantee | None:
+    """The words of a certificate are made from it again, so that they cannot say something else."""
+    if stored is None:
+        return None
+    if not isinstance(stored, dict):
+        raise ValueError("it is no object")  # noqa: TRY004 (pydantic reads a ValueError)
+    return Guarantee.from_dict(stored)
+
+
+StoredText = Annotated[str, AfterValidator(_storable)]
+
+
+class Stored(BaseModel):
+    """A value that stands in a file. Keys that are not known are left out."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+
+class KeptRow(Stored):
+    """One row of the table, without what it cost: what recommendations need.
+
+    Attributes:
+        corpus: name of the corpus.
+        row: shown name: a reference, or a mechanism with its swept settings.
+        kind: of the spec; empty for references without one.
+        settings: of the spec, as JSON.
+        trial: number of the repetition.
+        unit, relation: which inputs are neighbours; empty where nothing is private.
+        epsilon, delta: None where nothing is guaranteed or none is asked.
+        metric_privacy: the distance that epsilon is multiplied with, for metric privacy.
+        basis: a value of `dptext.privacy.guarantee.Basis`, or empty.
+        document_epsilon: the guarantee lifted to one document, where it is finite.
+        metric: what was measured; empty for a cell that failed.
+        value, low, high: the estimate and its interval.
+        error: why the cell failed.
+    """
+
+    corpus: StoredText
+    row: StoredText
+    kind: StoredText
+    settings: Annotated[StoredText, AfterValidator(_json_object)]
+    trial: Annotated[Count, Field(le=_LARGEST_WHOLE)]
+    unit: StoredText
+    relation: StoredText
+    epsilon: Annotated[Finite, Field(ge=0)] | None
+    delta: Finite | None
+    metric_privacy: StoredText | None
+    basis: Annotated[str, AfterValidator(_basis)]
+    document_epsilon: Finite | None
+    metric: StoredText
+    value: Finite | None
+    low: Finite | None
+    high: Finite | None
+    error: StoredText | None
+
+    @model_validator(mode="after")
+    def _has_a_metric_or_an_error(self) -> Self:
+        if (self.metric == "") != self.failed:
+            raise ValueError("a row has a metric, or an error, and never both")
+        return self
+
+    @property
+    def failed(self) -> bool:
+        """Whether the cell of this row failed."""
+        return self.error is not None
+
+    @cached_property
+    def chosen(self) -> Mapping[str, Json]:
+        """The settings, parsed."""
+        found: dict[str, Json] = parse_json(self.settings or "{}")
+        return found
+
+    @property
+    def meaning(self) -> tuple[str, str, str | None]:
+        """What must agree before two epsilons stand on one axis: unit, relation, distance."""
+        return self.unit, self.relation, self.metric_privacy
+
+    @property
+    def reference(self) -> bool:
+        """Whether every table has this row: it is no mechanism on trial."""
+        return self.kind == "" or self.label_only
+
+    @property
+    def label_only(self) -> bool:
+        """Whether this is the reference of which only the label comes through, at any epsilon."""
+        return self.kind == LABEL_ONLY and _REFERENCE.fullmatch(self.row) is not None
+
+
+class TableRow(KeptRow):
+    """One row of the table: one metric of one cell.
+
+    Attributes:
+        confidence: of the interval.
+        seconds, peak_mib: what the cell cost.
+        signature: of everything that made the cell; the name of its file.
+    """
+
+    confidence: Finite | None
+    seconds: Finite
+    peak_mib: Finite
+    signature: Annotated[str, Field(pattern=r"^[0-9a-f]+$")]
+
+    def to_dict(self) -> dict[str, Json]:
+        """As JSON-able data, columns in their order."""
+        found = self.model_dump()
+        return {column: found[column] for column in COLUMNS}
+
+
+class Sample(Stored):
+    """An original and what was made of it; `released` is None where no text is released."""
+
+    original: str = Field(repr=False)
+    released: str | None = Field(None, repr=False)
+
+
+class CellFile(Stored):
+    """One finished cell, without samples of private records.
+
+    Attributes:
+        signature: of everything that made it.
+        cell: what was run, as `Cell.to_dict` gives it.
+        guarantee: that its spec states, if it has one.
+        samples: made from public records.
+        rows: of the table.
+        refuted: the audits that found the guarantee to be false.
+        error: why it failed; None where it did not.
+    """
+
+    signature: str
+    cell: dict[str, JsonValue]
+    guarantee: Annotated[InstanceOf[Guarantee] | None, BeforeValidator(_guarantee)] = Field(alias="certificate")
+    samples: tuple[Sample, ...] = Field(repr=False)
+    rows: tuple[TableRow, ...]
+    refuted: tuple[str, ...]
+    error: str | None
+
+    @property
+    def private_training(self) -> bool:
+        """Whether the mechanism was handed private records to learn from."""
+        return self.cell.get("trains_on") == "private"
+
+
+class PartDigest(Stored):
+    """Number and sha256 of the records of one part of a corpus."""
+
+    records: Count
+    digest: str
+
+
+class CellCounts(Stored):
+    """Cells of a grid by how they ended."""
+
+    done: Count
+    failed: Count
+    total: Count
+
+
+class About(Stored):
+    """What was compared: `experiment.json`.
+
+    Attributes:
+        name: of the experiment.
+        written: the date, in UTC.
+        version: of dptext.
+        machine: cores and memory.
+        command: that ran it.
+        toml: the experiment, parsed.
+        corpora: the parts of each corpus.
+        cells: how far it is.
+    """
+
+    name: str
+    written: str
+    version: str
+    machine: dict[str, JsonValue]
+    command: str
+    toml: dict[str, JsonValue]
+    corpora: dict[str, dict[str, PartDigest]]
+    cells: CellCounts
+
+    @property
+    def trained_on_private(self) -> tuple[str, ...]:
+        """Names of the mechanisms whose `fit` was handed the private records."""
+        plans = self.toml.get("mechanisms", [])
+        tables = [plan for plan in plans if isinstance(plan, dict)] if isinstance(plans, list) else []
+        return tuple(str(plan["name"]) for plan in tables if plan.get("trains_on") == "private" and "name" in plan)

@@ -1,0 +1,34 @@
+"""What turns texts into vectors, as other rooms see it, and what a guarantee assumes where it reads private text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from dptext.types import Floats, Singles
+
+#: Part of the assumptions below. It says what one text can cost another where the assumption fails.
+HIDDEN = (
+    "rounding hides what other texts do to its last bits (one that flips shows in another release, at up to epsilon "
+    "again)"
+)
+#: What a guarantee assumes where a sentence encoder reads private text: padding a batch changes last bits.
+ALONE = f"the sentence encoder reads a sentence as if it were alone in its batch: {HIDDEN}"
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors: a sentence encoder, or a mean of word vectors."""
+
+    @property
+    def name(self) -> str:
+        """What identifies the embedder in reports, such as "all-MiniLM-L6-v2"."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates of a vector."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Singles | Floats:
+        """Vectors `(n_texts, dim)`."""
+        ...

@@ -1,0 +1,34 @@
+"""One door to all encoders: a name in, an encoder out."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from dptext.embeddings import sentence_encoder
+from dptext.embeddings.encoder_files import MINILM
+from dptext.embeddings.sentence_encoder import Precision, SentenceEncoder
+from dptext.embeddings.vector_files import load_glove
+from dptext.embeddings.word_mean import WordMean
+
+Encoder: TypeAlias = SentenceEncoder | WordMean
+
+
+def load_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precision = "float32") -> Encoder:
+    """The encoder of this name.
+
+    Args:
+        name: "glove" for the mean of 50,000 GloVe vectors; "sentence" for all-MiniLM-L6-v2; or what
+            `load_sentence_encoder` takes: all-MiniLM-L6-v2, a folder, a model that was downloaded before.
+        device: where a sentence encoder computes.
+        precision: of a sentence encoder.
+
+    Raises:
+        MissingExtraError: the packages of the encoder are not installed.
+        ConfigError: the encoder or the device is not here, or `load_sentence_encoder` refuses the encoder.
+    """
+    if name == "glove":
+        return WordMean(load_glove())
+    # Looked up in its module at each call: tests and experiments put another encoder there.
+    return sentence_encoder.load_sentence_encoder(
+        MINILM if name == "sentence" else name, device=device, precision=precision
+    )

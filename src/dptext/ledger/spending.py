@@ -1,0 +1,95 @@
+"""What events cost at the limit of an account.
+
+An account adds up the events of its charges. Every epsilon is derived from them by `dptext.privacy.accounting`, now and
+when the books are read again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+from dptext.ledger.requests import Terms
+from dptext.ledger.texts import event_to_text
+from dptext.privacy import accounting
+from dptext.privacy.events import Event, SampledGaussianEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust
+
+#: Twenty charges of 0.1 are 2 + 1.1e-16 as binary fractions. A limit of 2 admits them.
+TOLERANCE = 1e-12
+#: An epsilon at delta > 0 over different runs assumes this (docs/decisions/0007).
+PLANNED = "the settings of later runs were not chosen by looking at the outputs of earlier ones"
+
+
+def left_of(limit: float, spent: float) -> float:
+    """limit - spent, rounded down; 0 where more was spent."""
+    if math.isinf(spent):
+        return 0.0
+    exact = Fraction(limit) - Fraction(spent)
+    if exact <= 0:
+        return 0.0
+    nearest = float(exact)
+    return math.nextafter(nearest, 0.0) if Fraction(nearest) > exact else nearest
+
+
+def format_left(epsilon: float) -> str:
+    """A remaining epsilon for reading: three decimals at most, always rounded down."""
+    shown = math.floor(Fraction(repr(epsilon)) * 1000)  # as `format_epsilon`
+    return f"{shown // 1000}.{shown % 1000:03d}".rstrip("0").rstrip(".")
+
+
+def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Run lengths in the order of their texts, because numerical distributions of other orders differ by some 1e-11."""
+    return tuple(sorted(accounting.compose(events), key=event_to_text))
+
+
+def spent_epsilon(events: Iterable[Event], limit: Guarantee) -> float:
+    """The epsilon that events are charged at the delta of the limit, by the quick bound; 0 for no events."""
+    ordered = in_order(events)
+    return _epsilon(ordered, limit.delta, limit.relation) if ordered else 0.0
+
+
+@lru_cache(maxsize=4096)  # of many subjects most have one of few histories
+def _epsilon(events: tuple[Event, ...], delta: float, relation: Relation) -> float:
+    return accounting.quick_epsilon(events, delta, relation=relation)
+
+
+def is_within(spent: float, limit: Guarantee) -> bool:
+    """Whether the limit admits what is spent."""
+    return not math.isinf(spent) and Fraction(spent) - Fraction(limit.epsilon) <= Fraction(TOLERANCE)
+
+
+def spent_guarantee(
+    events: Sequence[Event], limit: Guarantee, terms: Terms, *, bound: accounting.Bound = accounting.quick_epsilon
+) -> Guarantee:
+    """What events are charged at the delta of the limit, as a statement with all that it rests on.
+
+    Args:
+        events: what was charged.
+        limit: of the account.
+        terms: of all charges.
+        bound: charges go by the quick one; `accounting.epsilon` may say less, and may take seconds.
+    """
+    composed = in_order(events)
+    if not composed:
+        return Guarantee(
+            0.0, limit.delta, limit.unit, limit.relation, None, terms.trust, terms.basis, terms.assumptions,
+            terms.reveals,
+        )  # fmt: skip
+    if any(isinstance(event, SampledGaussianEvent) for event in composed):  # charged before that was asked for
+        terms |= Terms(Trust.CENTRAL)
+    if limit.delta > 0 and len(composed) > 1:
+        terms |= Terms(basis=Basis.CONDITIONAL, assumptions=(PLANNED,))
+    return accounting.guarantee(
+        composed,
+        limit.delta,
+        unit=limit.unit,
+        relation=limit.relation,
+        trust=terms.trust,
+        basis=terms.basis,
+        assumptions=terms.assumptions,
+        reveals=terms.reveals,
+        bound=bound,
+    )

@@ -1,0 +1,178 @@
+"""What subjects have spent: the SQL statements behind charges that fall on them.
+
+Subjects are handled in sets. Their hashes go through a temporary table, and the few different standings that subjects
+have (`tallies`) are worked out once each. So memory and the number of statements do not grow with the subjects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import sqlalchemy as sa
+from sqlalchemy.schema import CreateTable
+
+from dptext.errors import DataError
+from dptext.ledger.entries import Account, require_within
+from dptext.ledger.requests import Request
+from dptext.ledger.schema import Number, charged_subjects, subject_balances, tallies
+from dptext.ledger.statements import AnyRow, insert_into, once
+from dptext.ledger.texts import digest_of, events_from_text, events_to_text
+from dptext.privacy.events import Event
+
+_ROWS_AT_ONCE = 1000
+_incoming = sa.Table(
+    "incoming_subjects",
+    sa.MetaData(),
+    sa.Column("subject", sa.LargeBinary, primary_key=True),
+    sa.Column("units", sa.Integer, nullable=False),
+    prefixes=["TEMPORARY"],
+)
+
+
+_moves = sa.Table(
+    "subject_moves",
+    sa.MetaData(),
+    sa.Column("before", Number, primary_key=True, autoincrement=False),
+    sa.Column("after", Number, nullable=False),
+    prefixes=["TEMPORARY"],
+)
+
+
+# Jumps from one value of the index to the next, so that it does not read a row for each subject.
+_DISTINCT_TALLIES = sa.text(
+    """
+    WITH RECURSIVE found (tally_id) AS (
+      SELECT MIN(tally_id) FROM subject_balances WHERE account_id = :account
+      UNION ALL
+      SELECT (SELECT MIN(s.tally_id) FROM subject_balances s WHERE s.account_id = :account AND s.tally_id > f.tally_id)
+      FROM found f WHERE f.tally_id IS NOT NULL
+    )
+    SELECT t.events FROM found f JOIN tallies t ON t.id = f.tally_id
+    """
+).columns(tallies.c.events)
+
+
+def weigh_everyone(connection: sa.Connection, row: AnyRow, account: Account, request: Request) -> str:
+    """The account's own events after a charge to everyone.
+
+    Raises:
+        BudgetExceededError: some subject cannot pay.
+    """
+    everyone = events_from_text(row.events)
+    own = [(), *(tallies_of(connection, row.id) if row.subjects else [])]
+    require_within(account, [[*everyone, *events] for events in own], request.events)
+    return events_to_text([*everyone, *request.events])
+
+
+def tallies_of(connection: sa.Connection, account_id: int) -> list[tuple[Event, ...]]:
+    """The events charged to the account's subjects by name, each different list once."""
+    found = connection.execute(_DISTINCT_TALLIES, {"account": account_id}).all()
+    return [events_from_text(text) for (text,) in found]
+
+
+def tally_of(connection: sa.Connection, account_id: int, subject: bytes) -> tuple[Event, ...]:
+    """What was charged to one subject by name; nothing for a subject without charges of its own."""
+    own = connection.execute(
+        sa.select(tallies.c.events)
+        .join(subject_balances, subject_balances.c.tally_id == tallies.c.id)
+        .where(subject_balances.c.account_id == account_id, subject_balances.c.subject == subject)
+    ).scalar_one_or_none()
+    return events_from_text(own) if own else ()
+
+
+def receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subject: int) -> int:
+    """Write the subjects of a run to a temporary table, and count the different ones.
+
+    Raises:
+        DataError: a subject has more than `units_per_subject` units.
+    """
+    connection.execute(CreateTable(_incoming, if_not_exists=True))
+    connection.execute(sa.delete(_incoming))
+    adding = insert_into(connection)(_incoming)
+    adding = adding.on_conflict_do_update(
+        index_elements=["subject"], set_={"units": _incoming.c.units + adding.excluded.units}
+    )
+    remaining = iter(hashes)
+    while some := list(islice(remaining, _ROWS_AT_ONCE)):
+        connection.execute(adding, [{"subject": each, "units": n} for each, n in sorted(Counter(some).items())])
+    counted = sa.select(sa.func.count(), sa.func.max(_incoming.c.units)).select_from(_incoming)
+    n_subjects, most = connection.execute(counted).one()
+    if (most or 0) > units_per_subject:
+        raise DataError(
+            f"Expected at most {units_per_subject} records of each subject in the run, found {most} of one: nothing "
+            "is charged and nothing is released."
+        )
+    return int(n_subjects)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Subjects of a run of whom the same was spent.
+
+    Attributes:
+        tally_id: what was spent; None where they were never charged by name.
+        after: what will have been spent, as text.
+        subjects: how many subjects there are.
+    """
+
+    tally_id: int | None
+    after: str
+    subjects: int
+
+
+def weigh_subjects(connection: sa.Connection, row: AnyRow, account: Account, request: Request) -> list[Standing]:
+    """What was spent of the subjects that were received, and what will have been.
+
+    Raises:
+        BudgetExceededError: one of them cannot pay.
+    """
+    mine = sa.and_(subject_balances.c.account_id == row.id, subject_balances.c.subject == _incoming.c.subject)
+    found = connection.execute(
+        sa.select(tallies.c.id, tallies.c.events, sa.func.count())
+        .select_from(_incoming.outerjoin(subject_balances, mine).outerjoin(tallies))
+        .group_by(tallies.c.id, tallies.c.events)
+    ).all()
+    everyone = events_from_text(row.events)
+    own = [events_from_text(events) if events else () for _, events, _ in found]
+    if own:
+        require_within(account, [[*everyone, *events] for events in own], request.events)
+    after = (
+        Standing(tally_id, events_to_text([*events, *request.events]), int(n))
+        for (tally_id, _, n), events in zip(found, own, strict=True)
+    )
+    return sorted(after, key=lambda each: each.after)  # two accounts write new tallies in one order: no deadlock
+
+
+def move_subjects(connection: sa.Connection, row: AnyRow, number: int, standings: Sequence[Standing]) -> None:
+    """Write the subjects that were received to the charge, and move each to its new standing."""
+    connection.execute(
+        sa.insert(charged_subjects).from_select(
+            ["charge_id", "subject"], sa.select(sa.literal(number), _incoming.c.subject)
+        )
+    )
+    after = {
+        standing.tally_id: once(connection, tallies, digest_of(standing.after), events=standing.after)
+        for standing in standings
+    }
+    new = after.pop(None, None)
+    if after:
+        connection.execute(CreateTable(_moves, if_not_exists=True))
+        connection.execute(sa.delete(_moves))
+        connection.execute(sa.insert(_moves), [{"before": before, "after": then} for before, then in after.items()])
+        # One statement, because what one standing becomes may be what another was.
+        then = sa.select(_moves.c.after).where(_moves.c.before == subject_balances.c.tally_id)
+        received = subject_balances.c.subject.in_(sa.select(_incoming.c.subject))
+        connection.execute(
+            sa.update(subject_balances)
+            .where(subject_balances.c.account_id == row.id, received)
+            .values(tally_id=then.scalar_subquery())
+        )
+    if new is not None:
+        mine = sa.and_(subject_balances.c.account_id == row.id, subject_balances.c.subject == _incoming.c.subject)
+        unseen = sa.select(sa.literal(row.id), _incoming.c.subject, sa.literal(new)).where(
+            sa.not_(sa.exists().where(mine))
+        )
+        connection.execute(sa.insert(subject_balances).from_select(["account_id", "subject", "tally_id"], unseen))

@@ -1,0 +1,60 @@
+"""JSON text of what a ledger keeps, the same for equal data, and its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from functools import lru_cache
+
+from dptext.errors import LedgerError
+from dptext.privacy import accounting
+from dptext.privacy.events import Event, event_from_dict, event_to_dict
+from dptext.types import Json
+
+DAMAGED = "The balances of the ledger are damaged: `dptext budget verify` says where. Nothing is released."
+#: Reading JSON text raises one of these where dptext did not write it.
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+def canonical(data: Json) -> str:
+    """JSON text that is the same for equal data."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest_of(text: str) -> str:
+    """sha256 in hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def events_to_text(events: Iterable[Event]) -> str:
+    """Run lengths of the events as JSON text, the same for the same events in any order."""
+    return f"[{','.join(sorted(map(event_to_text, accounting.compose(events))))}]"
+
+
+@lru_cache(maxsize=4096)  # a charge changes one of many run lengths
+def event_to_text(event: Event) -> str:
+    """One run length as JSON text, the same for equal events."""
+    # 3 and 3.0 make equal events, and so do 0.0 and -0.0. Equal events must have equal texts.
+    numbers = {f.name: float(getattr(event, f.name)) + 0.0 for f in fields(event) if f.type == "float"}
+    return canonical(event_to_dict(replace(event, **numbers)))  # type: ignore[arg-type]  # floats for floats
+
+
+def events_from_text(text: str) -> tuple[Event, ...]:
+    """The events that `events_to_text` wrote.
+
+    Raises:
+        LedgerError: they are damaged.
+    """
+    try:
+        return events_of(json.loads(text))
+    except UNREADABLE:
+        raise LedgerError(DAMAGED) from None
+
+
+def events_of(data: Json) -> tuple[Event, ...]:
+    """The events of JSON data; what is none raises one of `UNREADABLE`."""
+    if not isinstance(data, list):
+        raise TypeError("a list of events was expected")
+    return tuple(event_from_dict(item) for item in data)  # type: ignore[arg-type]  # which refuses what is none

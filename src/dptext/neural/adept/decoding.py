@@ -1,0 +1,129 @@
+"""The decoder of ADePT's auto-encoder in use: from latents to labels and texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dptext.neural.adept.network import AutoEncoder
+from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens
+from dptext.types import Floats, Integers
+
+_NO_REPEAT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How a latent becomes a sequence.
+
+    Attributes:
+        constrained: whether a label stands first and nowhere else, and no trigram twice.
+        temperature: 0 takes the best token; else tokens are drawn.
+    """
+
+    constrained: bool = True
+    temperature: float = 0.0
+
+
+class Decoder:
+    """Writes sequences for many latents at once; immutable.
+
+    A table holds the part of the gates that a token decides, and the latent's part is computed once. So a step is a
+    look-up, one product with the hidden state, and the output layer. Rows that have ended are dropped.
+    """
+
+    def __init__(
+        self, model: AutoEncoder, tokens: Tokens, *, device: str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> None:
+        self._tokens = tokens
+        self._device = device
+        size = model.sizes.embedding
+        with torch.no_grad():
+            weights = {name: value.detach().to(device) for name, value in model.writer.named_parameters()}
+            inner, outer = weights["weight_ih_l0"], weights["weight_hh_l0"]
+            bias = weights["bias_ih_l0"] + weights["bias_hh_l0"]
+            self._table = (model.write_embedding.weight.detach().to(device) @ inner[:, :size].T + bias).contiguous()
+            self._of_latent = inner[:, size:].T.contiguous()
+            self._of_state = outer.T.contiguous()
+            self._start = (model.start.weight.detach().to(device).T, model.start.bias.detach().to(device))
+            self._output = (model.choose.weight.detach().to(device, dtype).T, model.choose.bias.detach().to(device))
+        self._dtype = dtype
+        barred = torch.zeros((3, model.sizes.n_tokens), device=device)
+        barred[:, [PAD, UNKNOWN, BEGIN]] = -torch.inf
+        self._free = barred[0].clone()
+        labels = list(tokens.label_ids())
+        if labels:
+            barred[0] = -torch.inf
+            barred[0, labels] = 0.0
+            barred[1:, labels] = -torch.inf
+        barred[int(bool(labels)), END] = -torch.inf  # an empty text says nothing
+        self._barred = barred
+
+    def decode(self, latents: Floats, how: Decoding, *, seed: int = 0, rows: int = 512) -> list[tuple[str | None, str]]:
+        """Label and text of each latent `(n, latent_dim)`.
+
+        Args:
+            latents: as they are released.
+            how: the decoding.
+            seed: of the drawn tokens, for public use only: a private release takes the best token.
+            rows: latents at once.
+        """
+        written = np.concatenate(
+            [np.full((0, self._tokens.length), PAD, np.int64), *self._blocks(latents, how, seed, rows)]
+        )
+        return [self._tokens.read(row) for row in written.tolist()]
+
+    def _blocks(self, latents: Floats, how: Decoding, seed: int, rows: int) -> list[Integers]:
+        generator = torch.Generator(device=self._device).manual_seed(seed)
+        blocks = []
+        with torch.inference_mode():
+            for start in range(0, len(latents), rows):
+                block = torch.from_numpy(np.ascontiguousarray(latents[start : start + rows], np.float32))
+                blocks.append(self._write(block.to(self._device), how, generator))
+        return blocks
+
+    def _write(self, latents: Tensor, how: Decoding, generator: torch.Generator) -> Integers:
+        n, length = len(latents), self._tokens.length
+        written = torch.full((n, length), PAD, dtype=torch.int64, device=self._device)
+        alive = torch.arange(n, device=self._device)
+        weight, bias = self._start
+        h = torch.tanh(latents @ weight + bias)
+        c = torch.zeros_like(h)
+        fixed = latents @ self._of_latent
+        token = torch.full((n,), BEGIN, dtype=torch.int64, device=self._device)
+        for step in range(length - 1):  # the last position is the end's
+            gates = torch.addmm(self._table[token] + fixed, h, self._of_state)
+            entered, kept, new, shown = gates.chunk(4, dim=1)
+            c = torch.sigmoid(kept) * c + torch.sigmoid(entered) * torch.tanh(new)
+            h = torch.sigmoid(shown) * torch.tanh(c)
+            scores = (h.to(self._dtype) @ self._output[0]).float() + self._output[1]
+            if how.constrained:
+                scores += self._barred[min(step, 2)]
+                self._bar_repeats(scores, written[alive, :step])
+            else:
+                scores += self._free
+            if how.temperature > 0:
+                token = torch.multinomial(torch.softmax(scores / how.temperature, dim=1), 1, generator=generator)[:, 0]
+            else:
+                token = scores.argmax(dim=1)
+            written[alive, step] = token
+            going = token != END
+            if not bool(going.all()):
+                if not bool(going.any()):
+                    break
+                alive, token, h, c, fixed = alive[going], token[going], h[going], c[going], fixed[going]
+        return np.asarray(written.cpu().numpy())
+
+    @staticmethod
+    def _bar_repeats(scores: Tensor, before: Tensor) -> None:
+        """No trigram twice: where the last two words stood together before, the word that followed is barred."""
+        last = _NO_REPEAT - 1
+        if before.shape[1] < _NO_REPEAT:
+            return
+        windows = before[:, :-1].unfold(1, last, 1)  # (n, starts, last), each followed by one word
+        same = (windows == before[:, None, -last:]).all(dim=2)
+        rows, starts = torch.nonzero(same, as_tuple=True)
+        scores[rows, before[rows, starts + last]] = -torch.inf

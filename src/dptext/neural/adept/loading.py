@@ -1,0 +1,145 @@
+"""Loads a saved auto-encoder of ADePT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dptext.embeddings.devices import require_device
+from dptext.embeddings.encoders import load_encoder
+from dptext.embeddings.sentence_encoder import Precision
+from dptext.errors import ConfigError
+from dptext.neural.adept.distilled import DistilledEncoder
+from dptext.neural.adept.files import SAVE_AGAIN, SIZES_FILE, WEIGHTS_FILE, read_files
+from dptext.neural.adept.model import PUBLIC, PUPIL, PUPIL_PARTS, AnnotatedModel, Reader, described_tokens
+from dptext.neural.adept.network import Architecture, AutoEncoder
+from dptext.neural.adept.settings import NetworkSettings
+from dptext.neural.adept.training import Schedule
+from dptext.neural.tokens import Tokens
+from dptext.neural.weights import read_weights
+
+
+def load_fitted(
+    settings: NetworkSettings,
+    folder: Path,
+    *,
+    device: str,
+    precision: Precision,
+    trainings: Sequence[str] = (PUBLIC,),
+) -> AnnotatedModel:
+    """The model that `AnnotatedModel.save` wrote under the same settings, if it was trained in one of these ways.
+
+    Raises:
+        ConfigError: a file is absent, truncated, edited, of another version, no such model, or does not fit the
+            settings; or the device is not here.
+        MissingExtraError: the sentence encoder is not installed.
+    """
+    require_device(device)
+    return _loaded(settings, folder, *read_files(folder), device=device, precision=precision, trainings=trainings)
+
+
+def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
+    """The model in a folder under the settings that it names itself, if it was trained on public text alone.
+
+    Raises:
+        ConfigError: as `load_fitted`.
+        MissingExtraError: the sentence encoder is not installed.
+    """
+    require_device(device)
+    described, weights = read_files(folder)
+    try:
+        sizes, tokens = Architecture(**described["sizes"]), described["tokens"]
+        numbers = [value for value in asdict(sizes).values() if isinstance(value, int)]
+        if len(numbers) < 7 or min(numbers) < 0 or not all(isinstance(label, str) for label in tokens["labels"]):
+            raise TypeError
+        settings = NetworkSettings(
+            labels=tuple(tokens["labels"]),
+            encoder=("distilled" if described.get("distilled") else "sentence") if sizes.features else "lstm",
+            latent_dim=sizes.latent_dim,
+            clip_norm=float(sizes.clip_norm),
+            max_tokens=int(tokens["max_tokens"]),
+            hidden=sizes.hidden,
+            embedding=sizes.embedding,
+            min_count=1,  # this and what follows concerns the training only
+            max_words=len(tokens["words"]),
+            projected=sizes.projected,
+            schedule=Schedule(),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{folder / SIZES_FILE} lacks what a model needs: it was edited. {SAVE_AGAIN}") from error
+    return _loaded(settings, folder, described, weights, device=device, precision="float32", trainings=(PUBLIC,))
+
+
+def _loaded(
+    settings: NetworkSettings,
+    folder: Path,
+    described: dict[str, Any],
+    weights: bytes,
+    *,
+    device: str,
+    precision: Precision,
+    trainings: Sequence[str],
+) -> AnnotatedModel:
+    """The model of what `read_files` found in the folder."""
+    try:
+        words = described["tokens"]["words"]
+        if not all(isinstance(word, str) for word in words):
+            raise TypeError
+        tokens = Tokens(tuple(words), settings.labels, settings.max_tokens)
+    except (KeyError, TypeError) as error:
+        raise ConfigError(f"{folder / SIZES_FILE} lacks what a model needs: it was edited. {SAVE_AGAIN}") from error
+    if described.get("training") not in trainings:
+        raise ConfigError(
+            f"Expected the model in {folder} to be trained on {' or '.join(trainings)}: it was trained in another way, "
+            "for which these settings promise too much. Load it under the settings it was fitted with."
+        )
+    not_its_weights = f"{folder / WEIGHTS_FILE} does not hold the weights of this model: cut short or edited."
+    try:
+        state = read_weights(weights)
+        if any(value.dtype != torch.float32 for value in state.values()):
+            raise ValueError("weights of another type")
+    except ValueError as error:
+        raise ConfigError(f"{not_its_weights} {SAVE_AGAIN}") from error
+    if (described.get("distilled") is not None) != (settings.encoder == "distilled"):
+        raise ConfigError(f"The model in {folder} was made with another encoder than {settings.encoder}. {SAVE_AGAIN}")
+    reader: Reader | None = None
+    if settings.encoder == "sentence":
+        reader = load_encoder("sentence", device=device)
+    elif settings.encoder == "distilled":
+        reader = _saved_pupil(described.get("distilled"), state, settings.max_tokens, folder)
+    sizes = settings.architecture(tokens, reader.dim if reader else 0)
+    if described["tokens"] != described_tokens(tokens) or described.get("sizes") != asdict(sizes):
+        raise ConfigError(f"The model in {folder} was made with other settings than these. {SAVE_AGAIN}")
+    model = AutoEncoder(sizes)
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise ConfigError(f"{not_its_weights} {SAVE_AGAIN}") from error
+    return AnnotatedModel(
+        model.to(device),
+        tokens,
+        reader,
+        device=device,
+        precision=precision,
+        trained_on=str(described.get("trained_on", "")),
+        training=str(described["training"]),
+    )
+
+
+def _saved_pupil(described: object, state: dict[str, Tensor], max_tokens: int, folder: Path) -> DistilledEncoder:
+    """The distilled encoder, whose arrays are taken out of the weights."""
+    try:
+        rarity, weights, offset = (state.pop(PUPIL + name).numpy() for name in PUPIL_PARTS)
+        words, teacher = described["words"], described["teacher"]  # type: ignore[index]  # else a TypeError
+        if not all(isinstance(text, str) for text in (*words, teacher)):
+            raise TypeError
+        if (len(words),) != rarity.shape or (len(words), len(offset)) != weights.shape:
+            raise ValueError
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"The model in {folder} lacks its distilled encoder. {SAVE_AGAIN}") from error
+    return DistilledEncoder(tuple(words), rarity, weights, offset, max_tokens, teacher)

@@ -1,0 +1,38 @@
+"""The weights of a network as tensors on the CPU: their digest, and how they are read from a file."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor, nn
+
+
+def weights_of(network: nn.Module) -> dict[str, Tensor]:
+    """The weights, in the order of their names."""
+    return {name: value.detach().cpu().contiguous() for name, value in sorted(network.state_dict().items())}
+
+
+def weights_digest(network: nn.Module, described: str) -> str:
+    """sha256 of a description, such as the vocabulary, and of all names and weights."""
+    found = hashlib.sha256(described.encode())
+    for name, value in weights_of(network).items():
+        found.update(name.encode() + value.numpy().tobytes())
+    return found.hexdigest()
+
+
+def read_weights(data: bytes) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, which holds no code.
+
+    Raises:
+        ValueError: it is no such file, or a number in it is not finite.
+    """
+    try:
+        found = load(data)
+    except SafetensorError as error:
+        raise ValueError("it does not hold weights") from error
+    if not all(bool(torch.isfinite(value).all()) for value in found.values()):
+        raise ValueError("it holds weights that are not finite")
+    return found

@@ -1,0 +1,101 @@
+"""The public settings of a run from file to file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from dptext import _validate
+from dptext.errors import (
+    ConfigError,
+)
+from dptext.mechanism import Mechanism, settings
+from dptext.runs.streaming import BATCH_SIZE
+from dptext.sampling.randomness import Randomness
+from dptext.text.formats import Format
+from dptext.text.reading import OnError
+from dptext.text.records import Fields
+from dptext.types import Json
+
+if TYPE_CHECKING:  # the ledger is loaded by those who use one
+    from dptext.runs.payment import Payment
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Public settings of a run from file to file.
+
+    Attributes:
+        fields: names of the input fields; the kept ones are listed in `reveals`.
+        input_format, output_format: None tells them by the extensions.
+        on_error: what to do with a record that cannot be read.
+        delta: at which guarantees are stated.
+        max_per_author: see `privatize`.
+        batch_size: records that are computed together, and at most in a block of the output (a row group of Parquet,
+            a member of gzip) and between two marks to resume from. A block is in memory whole.
+        without_guarantee: see `privatize`.
+        force: overwrite an output that is there, throw away an unfinished run.
+        resume: go on with an unfinished run.
+        safe_csv: put an apostrophe before every text of a CSV output that a spreadsheet would take for a formula.
+    """
+
+    fields: Fields = field(default_factory=Fields)
+    input_format: Format | None = None
+    output_format: Format | None = None
+    on_error: OnError = OnError.STOP
+    delta: float = 0.0
+    max_per_author: int | None = None
+    batch_size: int = BATCH_SIZE
+    without_guarantee: bool = False
+    force: bool = False
+    resume: bool = False
+    safe_csv: bool = False
+
+    def __post_init__(self) -> None:
+        _validate.count(batch_size=self.batch_size)
+        _validate.probability(delta=self.delta)
+        if self.max_per_author is not None:
+            _validate.count(max_per_author=self.max_per_author)
+            if self.fields.author is None:
+                raise ConfigError("Expected the name of the author field with max_per_author: --author-field NAME.")
+
+    @property
+    def reveals(self) -> tuple[str, ...]:
+        """What leaves besides the text."""
+        names = [f"the field {name!r}" for name in self.fields.keep]
+        if self.fields.id is not None:
+            names.insert(0, f"the ids (field {self.fields.id!r})")
+        if self.on_error is OnError.SKIP:
+            names.append("the number of skipped records")
+        return ("the number of records", *names)
+
+
+def run_digest(
+    mechanism: Mechanism[str],
+    plan: Plan,
+    randomness: Randomness,
+    kind: Format,
+    payment: Payment | None,
+    *,
+    compressed: bool = False,
+) -> str:
+    """sha256 of all that an unfinished run must have in common with the one that goes on with it."""
+    fixed: dict[str, Json] = {
+        "spec": settings(mechanism.spec),
+        "digests": dict(mechanism.digests),
+        "fields": json.dumps(asdict(plan.fields)),
+        "formats": [str(plan.input_format), str(kind)],
+        "on_error": str(plan.on_error),
+        "delta": plan.delta,
+        "max_per_author": plan.max_per_author,
+        "randomness": randomness.fingerprint,
+        "account": None if payment is None else payment.account,
+    }
+    # Older versions cut these by private lengths: what they began, or have ready, is not gone on with.
+    if kind is Format.PARQUET or compressed:
+        fixed["blocks"] = "by releases"
+    if plan.safe_csv:  # only then, so that runs that an older version began can be resumed
+        fixed["safe_csv"] = True
+    return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()

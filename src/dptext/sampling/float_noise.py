@@ -1,0 +1,194 @@
+"""Laplace and Gaussian noise drawn in floats, with the additive slack that `dptext.sampling.noise` derives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dptext import _validate
+from dptext.errors import ConfigError
+from dptext.privacy.curves import gaussian_delta
+from dptext.privacy.events import ApproximateEvent, GaussianEvent, MetricEvent
+from dptext.sampling.clipping import LARGEST_EPSILON, Norm, Vectors, clip, finite, paired, rounded, sensitivity
+from dptext.sampling.float_draws import gaussian_log_density, normals, radial_laplace, radial_log_density, slack
+from dptext.sampling.source import Randomness
+from dptext.types import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class L2Laplace:
+    """L2 clipping, then noise with density proportional to exp(-epsilon |z|_2 / (2C)) (K-norm mechanism).
+
+    sqrt(2) less root mean square noise than `GridLaplace` after L2 clipping.
+
+    Guarantee:
+        `events`: (epsilon, slack); a float sampler (see the module).
+    """
+
+    epsilon: float
+    dim: int
+    clip_norm: float
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon, clip_norm=self.clip_norm)
+        _validate.count(dim=self.dim)
+        _validate.within(1, 4096, dim=self.dim)
+
+    @property
+    def scale(self) -> float:
+        """Mean radius / dim."""
+        return sensitivity(self.clip_norm, dim=self.dim, clipped=Norm.L2, measured=Norm.L2) / self.epsilon
+
+    @property
+    def grid(self) -> float:
+        """Step of the released coordinates: 1/64 of a coordinate's standard deviation."""
+        return math.sqrt(self.dim) * self.scale / 64
+
+    @property
+    def events(self) -> tuple[ApproximateEvent]:
+        """One release."""
+        return (ApproximateEvent(self.epsilon, slack(self.dim, self.dim * self.scale + self.clip_norm, self.grid)),)
+
+    def release(self, vectors: Vectors, source: Randomness) -> Floats:
+        """Noisy vectors `(rows, dim)`."""
+        clipped = clip(finite(vectors, self.dim), self.clip_norm)
+        return rounded(clipped + radial_laplace(len(clipped), self.dim, self.scale, source), self.grid)
+
+    def log_density(self, released: Floats, vectors: Vectors) -> Floats:
+        """Log density of each released vector, `(rows,)`, before rounding."""
+        clipped = clip(finite(vectors, self.dim), self.clip_norm)
+        return radial_log_density(paired(released, clipped) - clipped, self.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """L2 clipping, then continuous Gaussian noise with the least sigma for (epsilon, delta) (Balle and Wang 2018).
+
+    Less noise than `GridGaussian` at the same (epsilon, delta).
+
+    Guarantee:
+        `events`: Gaussian noise and the additive slack of a float sampler (1e-9 at 64 dimensions), so that many
+        releases compose as Gaussians do. Together they are (epsilon, delta): sigma comes from the analytic curve at
+        delta - slack (MATHS 2.2). A smaller delta raises ConfigError.
+    """
+
+    epsilon: float
+    delta: float
+    dim: int
+    clip_norm: float
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon, delta=self.delta, clip_norm=self.clip_norm)
+        _validate.within(0, LARGEST_EPSILON, epsilon=self.epsilon)
+        _validate.probability(delta=self.delta)
+        _validate.count(dim=self.dim)
+        _validate.within(1, 4096, dim=self.dim)
+        _ = self.sigma
+
+    @property
+    def _distance(self) -> float:
+        return sensitivity(self.clip_norm, dim=self.dim, clipped=Norm.L2, measured=Norm.L2)
+
+    @property
+    def _slack(self) -> float:
+        # The slack shrinks as sigma grows, so the one at too small a sigma is a bound for the final one. A Box-Muller
+        # pair errs by some 2^-49 of its own radius, which is at most the length of the whole noise vector.
+        least = self._distance * analytic_multiplier(self.epsilon, self.delta)
+        return slack(self.dim, math.sqrt(self.dim) * least + self.clip_norm, least / 64)
+
+    @property
+    def noise_multiplier(self) -> float:
+        """sigma / sensitivity: the least at which `events` cost at most epsilon at delta."""
+        sure = self._slack
+        if self.delta <= sure:
+            raise ConfigError(f"Expected delta={self.delta!r} > {sure:.3g}, a float sampler's slack: see GridGaussian.")
+        # Accounting rounds what it reads off the curve up by 2^-44.
+        return analytic_multiplier(self.epsilon * (1 - 2.0**-42), self.delta - sure)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of a coordinate."""
+        return self._distance * self.noise_multiplier
+
+    @property
+    def grid(self) -> float:
+        """Step of the released coordinates: 1/64 of a coordinate's standard deviation."""
+        return self.sigma / 64
+
+    @property
+    def events(self) -> tuple[GaussianEvent, ApproximateEvent]:
+        """One release: the noise, and the slack of its sampler."""
+        return GaussianEvent(self.noise_multiplier), ApproximateEvent(0.0, self._slack)
+
+    def release(self, vectors: Vectors, source: Randomness) -> Floats:
+        """Noisy vectors `(rows, dim)`."""
+        clipped = clip(finite(vectors, self.dim), self.clip_norm)
+        return rounded(clipped + self.sigma * normals(len(clipped), self.dim, source), self.grid)
+
+    def log_density(self, released: Floats, vectors: Vectors) -> Floats:
+        """Log density of each released vector, `(rows,)`, before rounding."""
+        clipped = clip(finite(vectors, self.dim), self.clip_norm)
+        return gaussian_log_density(paired(released, clipped) - clipped, self.sigma)
+
+
+@lru_cache(maxsize=256)
+def analytic_multiplier(epsilon: float, delta: float) -> float:
+    """The least sigma / sensitivity of continuous Gaussian noise for (epsilon, delta), rounded up.
+
+    Balle and Wang 2018, theorem 8 and algorithm 1; by bisection of `dptext.privacy.curves.gaussian_delta`.
+    """
+    low, high = 0.0, 1.0
+    while gaussian_delta(high, epsilon) > delta:
+        low, high = high, 2 * high
+    while high - low > 2.0**-45 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if gaussian_delta(middle, epsilon) <= delta else (middle, high)
+    return high
+
+
+@dataclass(frozen=True, slots=True)
+class MetricNoise:
+    """Noise with density proportional to exp(-epsilon |z|_2), without clipping (Feyisetan et al. 2020).
+
+    Guarantee:
+        `event`: log ratio at most epsilon * |x - x'|_2, plus an additive slack for points of at most
+        `largest_norm` (public).
+    """
+
+    epsilon: float
+    dim: int
+    largest_norm: float
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon, largest_norm=self.largest_norm)
+        _validate.count(dim=self.dim)
+        _validate.within(1, 4096, dim=self.dim)
+
+    @property
+    def grid(self) -> float:
+        """Step of the released coordinates: 1/64 of a coordinate's standard deviation."""
+        return math.sqrt(self.dim) / self.epsilon / 64
+
+    def event(self, metric: str) -> MetricEvent:
+        """One release, of points whose distance is called `metric`."""
+        return MetricEvent(
+            self.epsilon, metric, slack(self.dim, self.dim / self.epsilon + self.largest_norm, self.grid)
+        )
+
+    def draw(self, rows: int, source: Randomness) -> Floats:
+        """Noise vectors `(rows, dim)`, to be added with `add`."""
+        return radial_laplace(rows, self.dim, 1 / self.epsilon, source)
+
+    def add(self, points: Vectors, noise: Floats) -> Floats:
+        """Points plus noise, rounded to the grid, `(rows, dim)`."""
+        return rounded(finite(points, self.dim) + noise, self.grid)
+
+    def release(self, points: Vectors, source: Randomness) -> Floats:
+        """Noisy points `(rows, dim)`: `draw`, then `add`."""
+        return self.add(points, self.draw(len(points), source))
+
+    def log_density(self, released: Floats, points: Vectors) -> Floats:
+        """Log density of each released point, `(rows,)`, before rounding."""
+        centres = finite(points, self.dim)
+        return radial_log_density(paired(released, centres) - centres, 1 / self.epsilon)

@@ -1,0 +1,103 @@
+"""Top-k randomized response: one of the k best options, or one of the others."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate
+from dptext.privacy.events import TopKEvent
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.source import Randomness
+from dptext.sampling.weights import Rankable, blocks_of, checked
+from dptext.types import Booleans, Floats, Integers
+
+
+def _ranked(scores: Rankable, size: int) -> NDArray[Any]:
+    """Integer scores as they are, because integers compare faster than floats; other scores checked."""
+    if np.issubdtype(scores.dtype, np.integer) and scores.ndim == 2 and scores.shape[1] == size:
+        return scores
+    return checked(scores, size)
+
+
+def top_k_mask(values: NDArray[Any], k: int) -> Booleans:
+    """Which options are the k best of each row; of equal ones the first."""
+    if k == 1:
+        threshold = values.max(axis=1, keepdims=True)
+    else:
+        threshold = np.partition(values, values.shape[1] - k, axis=1)[:, [values.shape[1] - k]]
+    above = values > threshold
+    equal = values == threshold
+    spare = k - above.sum(axis=1, keepdims=True)
+    return np.asarray(above | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= spare)))
+
+
+def _pick(mask: Booleans, rank: Integers) -> Integers:
+    """The index of the rank-th True of each row, `(rows,)`."""
+    counts = mask.sum(axis=1)
+    starts = np.cumsum(counts) - counts
+    return np.asarray(np.flatnonzero(mask)[starts + rank] - np.arange(len(mask)) * mask.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class TopKRandomizedResponse:
+    """One of the k best options with probability k e^E / (k e^E + size - k), else one of the others (MATHS 1.4).
+
+    Guarantee:
+        Exactly epsilon for any two inputs at all: every option has one of two probabilities, whose ratio is
+        e^epsilon, and only the *set* of the k best depends on the input.
+    """
+
+    epsilon: float
+    k: int
+    size: int
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        _ = self.event
+
+    @property
+    def event(self) -> TopKEvent:
+        """One choice."""
+        return TopKEvent(self.epsilon, self.k, self.size)
+
+    @property
+    def hit_probability(self) -> float:
+        """Probability that one of the k best is chosen."""
+        best, other = self._weights()
+        return self.k * best / (self.k * best + (self.size - self.k) * other)
+
+    def _weights(self) -> tuple[int, int]:
+        """Integers best : other with ratio at most e^epsilon, as close as 62 bits allow."""
+        budget = 1 << 62
+        # other = 2^b as large as k * other * e^epsilon + size * other allows
+        room = math.log2(budget) - 1 - max(math.log2(self.size), math.log2(self.k) + self.epsilon / math.log(2))
+        other = 1 << max(0, math.floor(room))
+        cap = (budget - self.size * other) // self.k
+        log_best = math.log(other) + self.epsilon
+        best = cap if log_best > math.log(cap) + 1e-9 else math.floor(other * math.exp(self.epsilon) * (1 - 2.0**-48))
+        return max(min(best, cap), other), other
+
+    def distribution(self, scores: Rankable) -> Floats:
+        """Probabilities `(rows, options)`, exactly as drawn."""
+        best, other = self._weights()
+        total = self.k * best + (self.size - self.k) * other
+        mask = top_k_mask(_ranked(scores, self.size), self.k)
+        return np.asarray(np.where(mask, best / total, other / total))
+
+    def choose(self, scores: Rankable, source: Randomness) -> Integers:
+        """One option a row, `(rows,)`: one integer draw a row."""
+        best, other = self._weights()
+        rows = len(scores)
+        drawn = uniform_below(self.k * best + (self.size - self.k) * other, rows, source).astype(np.int64)
+        hit = drawn < self.k * best
+        rank = np.where(hit, drawn // best, (drawn - self.k * best) // other)
+        result = np.empty(rows, np.int64)
+        for block in blocks_of(rows, self.size):
+            mask = top_k_mask(_ranked(scores[block], self.size), self.k)
+            result[block] = _pick(mask == hit[block, None], rank[block])
+        return result

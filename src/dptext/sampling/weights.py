@@ -1,0 +1,107 @@
+"""Weights of options as integers, and draws by them: what private choices share.
+
+Scores are `(rows, options)`. Weights e^w become integers of up to 119 bits. That is as if each w were off by at most
+2^-39, which is paid for by shrinking w a little (`ROUNDING_LOSS`), so that the stated epsilon holds exactly. Weights
+more than e^54 below a row's largest are lifted to that floor. This changes no sensitivity, because the largest weight
+is as Lipschitz as each score.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext.errors import ConfigError, PrivacyError
+from dptext.sampling.discrete import LIMB_BITS, LIMBS, wide_choice
+from dptext.sampling.source import Randomness
+from dptext.types import Floats, Int16s, Int32s, Integers, Singles, UInt64s
+
+Scores = Floats | Singles
+Rankable = Scores | Int16s | Int32s | Integers
+_FLOOR = -54.0
+_TOP_BITS = 119
+#: What rounding weights to integers can add to the log ratio of two outputs (four roundings of 2^-40 each).
+ROUNDING_LOSS = 2.0**-37
+_OPTIONS_AT_ONCE = 1 << 17  # bounds the memory of the wide integers, some 900 bytes an option
+
+
+def checked(scores: Rankable, size: int | None = None) -> Floats:
+    """The scores in float64, of any size that floats can weigh.
+
+    Raises:
+        ConfigError: they are not `(rows, options)`, or not for `size` options.
+        PrivacyError: NaN or infinity is among them.
+    """
+    if scores.ndim != 2 or scores.shape[1] < 1:
+        raise ConfigError(f"Expected scores of shape (rows, options), found {scores.shape}.")
+    if size is not None and scores.shape[1] != size:
+        raise ConfigError(f"Expected scores for {size} options, found {scores.shape[1]}.")
+    values = np.asarray(scores, np.float64)
+    require_finite(values)
+    return np.clip(values, -1e150, 1e150)
+
+
+def require_finite(values: NDArray[np.floating[Any]]) -> None:
+    """Refuse scores that are not finite: they have no place in the order, and no bound covers them.
+
+    Raises:
+        PrivacyError: NaN or infinity is among them.
+    """
+    if not np.isfinite(values).all():
+        raise PrivacyError("Expected finite scores, found NaN or infinity: nothing is chosen.")
+
+
+def relative(log_weights: Floats) -> Floats:
+    """Log weights relative to the row's largest, at least -54."""
+    return np.asarray(np.maximum(log_weights - log_weights.max(axis=1, keepdims=True), _FLOOR))
+
+
+def integer_weights(log_weights: Floats) -> UInt64s:
+    """e^w as integers of up to 119 bits relative to the row's largest (exactly 2^119), limbs first."""
+    exponent = relative(log_weights) / math.log(2)
+    whole = np.floor(exponent)
+    mantissa = np.rint(np.exp2(exponent - whole) * 2.0**52).astype(np.uint64)
+    shift = (whole + (_TOP_BITS - 52)).astype(np.int64)
+    limbs = np.empty((LIMBS, *log_weights.shape), np.uint64)
+    mask = np.uint64((1 << LIMB_BITS) - 1)
+    for i in range(LIMBS):
+        by = shift - LIMB_BITS * i
+        left = np.where(by >= LIMB_BITS, np.uint64(0), mantissa << np.clip(by, 0, 63).astype(np.uint64))
+        right = mantissa >> np.clip(-by, 0, 63).astype(np.uint64)
+        limbs[i] = np.where(by >= 0, left, right) & mask
+    return limbs
+
+
+def blocks_of(rows: int, options: int) -> list[slice]:
+    """The rows in blocks that fit into memory."""
+    step = max(1, _OPTIONS_AT_ONCE // options)
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+def scaled(scores: Floats, scale: float) -> Floats:
+    """Log weights scale * (score - row's largest), subtracted first so that large scores keep their digits."""
+    return np.asarray(scale * (scores - scores.max(axis=1, keepdims=True)))
+
+
+def normalized(values: Floats) -> Floats:
+    """Rows `(rows, options)` of values >= 0 divided by their sum; uniform where the sum is 0."""
+    total = values.sum(axis=1, keepdims=True)
+    return np.where(total > 0, values / np.where(total > 0, total, 1.0), 1.0 / values.shape[1])
+
+
+def softmax(log_weights: Floats) -> Floats:
+    """Probabilities `(rows, options)` in proportion to the weights."""
+    weights = np.exp(relative(log_weights))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def draw_by_weight(log_weights: Floats, source: Randomness) -> Integers:
+    """One option a row `(rows,)`, with probability in proportion to its weight."""
+    rows, options = log_weights.shape
+    result = np.empty(rows, np.int64)
+    for block in blocks_of(rows, options):
+        result[block] = wide_choice(integer_weights(log_weights[block]), source)
+    return result

@@ -1,0 +1,91 @@
+"""What a check of the contract is given, and the error that it raises."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from dataclasses import dataclass, field
+
+from dptext.errors import DPTextError
+from dptext.mechanism import Mechanism
+from dptext.text.records import Record
+
+
+class ContractError(DPTextError, AssertionError):
+    """A mechanism breaks the contract; the message says which part."""
+
+
+def require(condition: bool, broken: str) -> None:
+    """Raise ContractError with what is broken unless the condition holds."""
+    if not condition:
+        raise ContractError(broken)
+
+
+_LONG = 10_000
+
+
+def _new_canaries() -> tuple[str, ...]:
+    """Private texts that nothing draws by chance, each of one kind of character: letters, digits, ideographs, emoji."""
+    ranges = ("0123456789", [chr(c) for c in range(0x20000, 0x20400)], [chr(c) for c in range(0x1F300, 0x1F5FF)])
+    return _new_canary(), *("".join(secrets.choice(letters) for _ in range(16)) for letters in ranges)
+
+
+def _new_canary() -> str:
+    """A word that no vocabulary has and no mechanism can draw; it has letters only, so that no tokenizer splits it."""
+    return "zq" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(14))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a check is given.
+
+    Attributes:
+        mechanism: the mechanism on trial.
+        records: records of the caller.
+        words: known words of its vocabulary, at least two.
+        seed: of the seeded runs.
+        canary: a word that stands for private text.
+        others: more such words, in letters, digits, ideographs and emoji.
+    """
+
+    mechanism: Mechanism[str]
+    records: tuple[Record, ...] = field(repr=False)
+    words: tuple[str, ...]
+    seed: int
+    canary: str = field(default_factory=_new_canary, repr=False)
+    others: tuple[str, ...] = field(default_factory=_new_canaries, repr=False)
+
+    @property
+    def odd(self) -> list[Record]:
+        """Records that break what was not built for them."""
+        word, canary = self.words[0], self.canary
+        texts = (
+            "",
+            " \n\t ",
+            canary,
+            f"{canary} {canary}\n{canary.upper()} {word}",
+            f"{word} {canary}, {canary.capitalize()}!",
+            "\u00e9\u4e16\u754c \U0001f600 a\u0301 \u202e",
+            "\u0645\u0631\u062d\u0628\u0627 \u043f\u0440\u0438\u0432\u0435\u0442",
+            "\U0001f468\u200d\U0001f469\u200d\U0001f467" * 3,
+            "a" * 5000,
+            "!?" * 200,
+            f"{word} " * _LONG + canary,
+            *(f"{word} {other}" for other in self.others),
+            f"{word}\r\n{word}\x0b{word}\x00",
+            "The same text.",
+            "The same text.",
+        )
+        # Labels and authors that no training saw.
+        return [Record(f"odd{i}", text, label=canary, author=canary) for i, text in enumerate(texts)]
+
+    @property
+    def batch(self) -> list[Record]:
+        """Odd records, then the caller's, then plain ones."""
+        plain = [Record(f"plain{i}", f"{word} {self.words[0]}") for i, word in enumerate(self.words)]
+        return [*self.odd, *self.records, *plain]
+
+    def leaks(self, text: str) -> bool:
+        """Whether a canary shows, in any case."""
+        lowered = "".join(text.lower().split())  # a tokenizer may have put spaces between emoji or ideographs
+        return self.canary in lowered or any(other in lowered for other in self.others)

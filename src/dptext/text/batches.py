@@ -1,0 +1,170 @@
+"""Records and releases as columns, so that a mechanism needs no object a record.
+
+    >>> batch = Batch.of([Record("0", "so", "positive"), Record("1", "la")])
+    >>> batch.texts, batch.labels
+    (['so', 'la'], ['positive', None])
+    >>> batch.released([text.upper() for text in batch.texts])[1]
+    Release(id='1', output='LA', label=None, kept={}, vector=None)
+
+Both are sequences of records and of releases too: who wants one gets it made when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import overload
+
+import numpy as np
+
+from dptext.errors import ConfigError
+from dptext.frozen import Frozen
+from dptext.text.formats import Scalar
+from dptext.text.records import Record, Release
+from dptext.types import Floats
+
+
+class Batch(Frozen, Sequence[Record]):
+    """Private records as columns of one length. Its `repr` shows nothing of them.
+
+    Attributes:
+        ids, texts: of each record.
+        labels, authors, subjects: of each record; None where it has none.
+        kept: fields of each record that the caller declared public.
+    """
+
+    __slots__ = ("authors", "ids", "kept", "labels", "subjects", "texts")
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str],
+        labels: Sequence[str | None],
+        authors: Sequence[str | None],
+        subjects: Sequence[str | None],
+        kept: Sequence[Mapping[str, Scalar]],
+    ) -> None:
+        self.ids = ids
+        self.texts = texts
+        self.labels = labels
+        self.authors = authors
+        self.subjects = subjects
+        self.kept = kept
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> Batch:
+        """The records as columns; a batch as it is."""
+        if isinstance(records, Batch):
+            return records
+        return cls(
+            [record.id for record in records],
+            [record.text for record in records],
+            [record.label for record in records],
+            [record.author for record in records],
+            [record.subject for record in records],
+            [record.kept for record in records],
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, at: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Batch: ...
+
+    def __getitem__(self, at: int | slice) -> Record | Batch:
+        if isinstance(at, slice):
+            columns = (self.ids, self.texts, self.labels, self.authors, self.subjects, self.kept)
+            return Batch(*(column[at] for column in columns))  # type: ignore[arg-type]  # each keeps its own type
+        return Record(
+            self.ids[at],
+            self.texts[at],
+            self.labels[at],
+            self.authors[at],
+            subject=self.subjects[at],
+            kept=self.kept[at],
+        )
+
+    def __repr__(self) -> str:
+        return f"Batch({len(self)} records)"
+
+    def released(
+        self,
+        texts: Sequence[str] | None = None,
+        *,
+        labels: Sequence[str | None] | None = None,
+        vectors: Floats | None = None,
+    ) -> Releases:
+        """The releases of these records, in their order.
+
+        Args:
+            texts: one a record; the empty text where None.
+            labels: one a record, or None where labels are not privatized.
+            vectors: `(n_records, dim)`, or None where no vector leaves.
+
+        Raises:
+            ConfigError: a column has another length.
+        """
+        outputs = [""] * len(self) if texts is None else texts
+        sizes = {len(self), len(outputs), *(len(each) for each in (labels, vectors) if each is not None)}
+        if len(sizes) > 1:
+            raise ConfigError(f"Expected one text, label and vector for each of {len(self)} records.")
+        return Releases(self.ids, outputs, labels, self.kept, vectors)
+
+
+class Releases(Frozen, Sequence[Release[str]]):
+    """Releases as columns of one length; see `Batch.released`."""
+
+    __slots__ = ("ids", "kept", "labels", "outputs", "vectors")
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        outputs: Sequence[str],
+        labels: Sequence[str | None] | None,
+        kept: Sequence[Mapping[str, Scalar]],
+        vectors: Floats | None,
+    ) -> None:
+        self.ids = ids
+        self.outputs = outputs
+        self.labels = labels
+        self.kept = kept
+        self.vectors = vectors
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, at: int) -> Release[str]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Releases: ...
+
+    def __getitem__(self, at: int | slice) -> Release[str] | Releases:
+        labels, vectors = self.labels, self.vectors
+        if isinstance(at, slice):
+            return Releases(
+                self.ids[at],
+                self.outputs[at],
+                None if labels is None else labels[at],
+                self.kept[at],
+                None if vectors is None else vectors[at],
+            )
+        return Release(
+            self.ids[at],
+            self.outputs[at],
+            None if labels is None else labels[at],
+            self.kept[at],
+            vector=None if vectors is None else tuple(vectors[at].tolist()),
+        )
+
+    def __iter__(self) -> Iterator[Release[str]]:
+        n = len(self)
+        labels = self.labels if self.labels is not None else [None] * n
+        vectors = [None] * n if self.vectors is None else map(tuple, np.asarray(self.vectors).tolist())
+        for id_, output, label, kept, vector in zip(self.ids, self.outputs, labels, self.kept, vectors, strict=True):
+            yield Release(id_, output, label, kept, vector=vector)
+
+    def __repr__(self) -> str:
+        return f"Releases({len(self)} releases)"

@@ -1,0 +1,136 @@
+"""The columns of a file of releases, and the values of each release in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from dptext.errors import ConfigError, DataError
+from dptext.text.formats import Format, Scalar, is_scalar, string_fault
+from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Release
+from dptext.types import Singles
+
+VECTOR_FIELD: Final = "embedding"
+#: Formats whose files hold no vectors.
+WITHOUT_VECTORS: Final = frozenset({Format.CSV, Format.TEXT})
+#: Formats whose files hold no labels or kept fields.
+TEXTS_ONLY: Final = frozenset({Format.TEXT})
+
+
+def release_columns(
+    format: Format, *, text: bool = True, vector: bool = False, label: bool = False, keep: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Names of the columns: ``id``, then ``text``, ``embedding`` and ``label`` where released, then the kept fields.
+
+    Raises:
+        ConfigError: If two columns would have one name, neither text nor vectors are released, vectors are to go into
+            CSV or plain text, or plain text is to hold more than texts.
+    """
+    if not text and not vector:
+        raise ConfigError("Expected text=True or vector=True: a release without both is not worth a file.")
+    if vector and format in WITHOUT_VECTORS:
+        raise ConfigError(
+            f"Expected format={str(format)!r} to hold vectors, which CSV and plain text do not. Write Parquet or JSON "
+            "Lines."
+        )
+    if format in TEXTS_ONLY:
+        if label or keep:
+            raise ConfigError(
+                "Expected no labels or kept fields: plain text holds texts only. Write JSON Lines or CSV."
+            )
+        return (TEXT_FIELD,)
+    released = ((TEXT_FIELD, text), (VECTOR_FIELD, vector), (LABEL_FIELD, label))
+    columns = (ID_FIELD, *(name for name, there in released if there), *keep)
+    if len(set(columns)) < len(columns):
+        raise ConfigError(
+            f"Expected keep={keep!r} to name no field twice and none of the columns that are written anyway "
+            f"({', '.join(columns[: len(columns) - len(keep)])}). To keep the ids, name the field of the ids."
+        )
+    return columns
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What of each release is written, and how.
+
+    Attributes:
+        text, vector, label: whether these are written.
+        keep: the kept fields, in the order of the columns.
+        dim: length of the vectors, 0 as long as none is known.
+        safe_csv: whether texts that a spreadsheet would take for formulas get an apostrophe before them; CSV only.
+    """
+
+    text: bool = True
+    vector: bool = False
+    label: bool = False
+    keep: tuple[str, ...] = ()
+    dim: int = 0
+    safe_csv: bool = False
+
+    def names(self, format: Format) -> tuple[str, ...]:
+        """As `release_columns`."""
+        return release_columns(format, text=self.text, vector=self.vector, label=self.label, keep=self.keep)
+
+    def after(self, releases: Sequence[Release[str]]) -> Columns:
+        """The same columns once these releases are in the file, so that the length of the vectors is known."""
+        return replace(self, dim=len(releases[0].vector or ())) if releases else self
+
+    def rows(self, releases: Sequence[Release[str]]) -> list[list[Scalar | Singles]]:
+        """The values of each release in the order of the columns; all vectors are as long as the first."""
+        rows = []
+        dim = self.dim
+        for number, release in enumerate(releases, start=1):
+            rows.append(self._row(release, f"Release {number} of the batch", dim))
+            dim = dim or len(release.vector or ())
+        return rows
+
+    def _row(self, release: Release[str], where: str, dim: int) -> list[Scalar | Singles]:
+        """The values of one release.
+
+        A release that does not fit the columns stops the writing. To leave a value or a column out would silently
+        change what was released.
+        """
+        if set(release.kept) != set(self.keep):
+            raise ConfigError(
+                f"{where} has other kept fields than keep={self.keep!r}. Write the fields that the records keep."
+            )
+        for name, there, written in (
+            ("label", release.label is not None, self.label),
+            ("text", release.output != "", self.text),
+            ("vector", release.vector is not None, self.vector),
+        ):
+            if there and not written:
+                raise ConfigError(f"{where} has a {name}, and {name}=False says that {name}s are not written.")
+        if release.vector is None and self.vector:
+            raise ConfigError(f"{where} has no vector, and vector=True says that vectors are written.")
+        values: list[Scalar | Singles] = [release.id, *((release.output,) if self.text else ())]
+        strings = len(values)
+        if release.vector is not None:
+            values.append(_vector(release.vector, where, dim))
+        values += [*((release.label,) if self.label else ()), *(release.kept[name] for name in self.keep)]
+        for column, value in enumerate(values):
+            if self.vector and column == strings:
+                continue  # the vector
+            wrong_type = not is_scalar(value) or (column < strings and not isinstance(value, str))
+            if wrong_type or (isinstance(value, str) and string_fault(value) is not None):
+                raise DataError(
+                    f"{where} cannot be written: value {column + 1} is not text in UTF-8 or a plain number."
+                )
+        return values
+
+
+def _vector(vector: tuple[float, ...], where: str, dim: int) -> Singles:
+    """The vector as a file holds it."""
+    # Checked before numpy sees it, because numpy's errors quote what is not a number.
+    if not isinstance(vector, tuple) or not vector or not all(isinstance(number, float) for number in vector):
+        raise DataError(f"{where} cannot be written: its vector is not a tuple of floats.")
+    if dim not in (0, len(vector)):
+        raise DataError(f"{where} cannot be written: its vector has another length than the first.")
+    with np.errstate(over="ignore"):
+        found = np.array(vector, np.float32)
+    if not np.isfinite(found).all():
+        raise DataError(f"{where} cannot be written: its vector is not finite, or not in float32.")
+    return found

@@ -1,0 +1,90 @@
+"""Batches of releases as bytes that can be appended one by one: JSON Lines, CSV and plain text."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Sequence
+from typing import assert_never
+
+import numpy as np
+
+from dptext.errors import ConfigError
+from dptext.text.columns import Columns
+from dptext.text.formats import Format, as_string, safe_cell
+from dptext.text.records import Release
+from dptext.types import Singles
+
+_TEXTS = Columns()
+
+
+def encode_batch(
+    releases: Sequence[Release[str]],
+    format: Format,
+    columns: Columns = _TEXTS,
+    *,
+    compressed: bool = False,
+    header: bool = False,
+) -> bytes:
+    r"""A batch as bytes that may stand alone or follow those of another batch.
+
+    A compressed batch is a complete gzip member without a time stamp. So a file of such batches, cut after any of them,
+    is valid gzip, and the same batches give the same bytes.
+
+    - JSON Lines: one object a line. A vector is a list of the shortest decimals that tell its numbers in float32.
+    - CSV: RFC 4180 (``\r\n``). Kept values that are not strings are as JSON writes them, and null is an empty field. A
+      spreadsheet takes a text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula; see `Columns.safe_csv`.
+    - Plain text: the texts alone, in order. One line is one document, so line ends within a text (``\n``, ``\r``)
+      become spaces. Ids are not written.
+
+    Args:
+        releases: The batch.
+        format: JSON Lines, CSV or plain text.
+        columns: What of each release is written; ids and texts by default.
+        compressed: Whether to gzip.
+        header: Whether the batch begins a file; a CSV file then begins with its header.
+
+    Returns:
+        The bytes. Without a release there are none but the header and the gzip frame.
+
+    Raises:
+        ConfigError: If the format is Parquet, or the columns are impossible or not those of the releases.
+        DataError: If a value cannot be written as UTF-8, or a vector is not finite or not as long as the first.
+    """
+    names = columns.names(format)
+    rows = columns.rows(releases)
+    match format:
+        case Format.JSONL:
+            lines = ([_decimals(value) if isinstance(value, np.ndarray) else value for value in row] for row in rows)
+            text = "".join(
+                json.dumps(dict(zip(names, line, strict=True)), ensure_ascii=False, allow_nan=False) + "\n"
+                for line in lines
+            )
+        case Format.CSV:
+            buffer = io.StringIO(newline="")
+            # "\r\n", because in Python 3.11 the csv module quotes only what is part of its own line end.
+            writer = csv.writer(buffer, lineterminator="\r\n")
+            cell = safe_cell if columns.safe_csv else as_string
+            if header:
+                writer.writerow(map(cell, names))
+            writer.writerows([["" if value is None else cell(value) for value in row] for row in rows])
+            text = buffer.getvalue()
+        case Format.TEXT:
+            texts = (release.output for release in releases)
+            text = "".join(line.replace("\r\n", " ").replace("\n", " ").replace("\r", " ") + "\n" for line in texts)
+        case Format.PARQUET:
+            raise ConfigError("Expected a format that can be appended to. Parquet is written by open_writer.")
+        case _:
+            assert_never(format)
+    data = text.encode()
+    return gzip.compress(data, mtime=0) if compressed else data
+
+
+def _decimals(vector: Singles) -> list[float]:
+    """The numbers as JSON should write them: with the fewest decimals that tell the float32."""
+    found = np.array([float(str(number)) for number in vector])
+    # Readers round to float64 first, then to float32. That would turn a few numbers (7.038531e-26) into a neighbour.
+    faithful: list[float] = np.where(found.astype(np.float32) == vector, found, vector).tolist()
+    return faithful

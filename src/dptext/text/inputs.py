@@ -1,0 +1,80 @@
+"""Files read: opened, read as a whole, and what the system refuses, in plain words.
+
+No error holds what was read, because exceptions of the parsers carry it: ``json.JSONDecodeError`` the whole document.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from dptext.errors import ConfigError
+
+#: Bytes of the largest file that is read as a whole: no certificate or model comes near, and a device never ends.
+_MAX_WHOLE: Final = 2**28
+
+
+def file_error(path: str | os.PathLike[str], verb: str, error: OSError | ValueError) -> ConfigError:
+    """The error to raise where the system refuses to open, read or write a file.
+
+    Args:
+        path: The file.
+        verb: What was tried: "read" or "write".
+        error: What the system answered; of an OSError only the wording is used, and a ValueError means a bad path.
+    """
+    reason = "no path can hold a NUL character, or one that the file system cannot encode"
+    if isinstance(error, OSError):
+        reason = error.strerror or type(error).__name__
+    advice = (
+        "Give the path of an existing file that you may read."
+        if verb == "read"
+        else "Choose a folder that exists, that you may write to and whose disk has room."
+    )
+    return ConfigError(f"Cannot {verb} {str(path)!r}: {reason}. {advice}")
+
+
+def open_input(path: Path) -> io.BufferedReader:
+    """Open a file for reading.
+
+    Raises:
+        ConfigError: If the system refuses.
+    """
+    try:
+        return path.open("rb")
+    except (OSError, ValueError) as error:
+        problem = file_error(path, "read", error)
+    raise problem
+
+
+def read_whole(path: Path, *, limit: int = _MAX_WHOLE) -> bytes:
+    """The bytes of a whole file, such as a certificate, settings or the description of a model.
+
+    Raises:
+        ConfigError: If it cannot be read, or is longer than ``limit`` bytes (a device may never end).
+    """
+    with open_input(path) as file:
+        try:
+            data = file.read(limit + 1)
+        except OSError as error:
+            problem = file_error(path, "read", error)
+        else:
+            if len(data) <= limit:
+                return data
+            problem = ConfigError(f"Expected {str(path)!r} to be at most {limit} bytes long. Name the right file.")
+    raise problem
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON document. Nesting that is too deep is a `ValueError`, too, and not a `RecursionError`.
+
+    Raises:
+        ValueError: If this is not JSON. Its message may quote the document.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        pass
+    raise ValueError("the nesting is too deep")

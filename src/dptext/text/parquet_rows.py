@@ -1,0 +1,70 @@
+"""Rows of a Parquet file, or their faults."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any, Final
+
+from dptext.errors import needing
+from dptext.text.lines import Bad, Broken, Row
+
+_PARQUET_BATCH: Final = 256
+_FAILED: Final[Any] = object()
+
+
+def load_pyarrow() -> tuple[ModuleType, ModuleType]:
+    """The modules pyarrow and pyarrow.parquet, loaded when first needed."""
+    with needing("Parquet", "parquet"):
+        import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
+        import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
+    return pa, pq
+
+
+def parquet_rows(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Row]:
+    """The rows of an open Parquet file, or their faults; nothing follows a `Broken`."""
+    arrow, parquet = load_pyarrow()
+    if not raw.peek(1):
+        return
+    # pyarrow quotes values in its messages.
+    errors = (arrow.ArrowException, OSError, ValueError)
+    file = known = None
+    with contextlib.suppress(*errors):
+        # Without read-ahead: its threads call `raw` and outlive a failed read. A thread that calls into a Python that
+        # is ending aborts the process.
+        file = parquet.ParquetFile(raw, pre_buffer=False)
+        known = file.schema_arrow.names
+    if file is None or known is None:
+        yield Broken("the file is not Parquet, or it is truncated or damaged")
+        return
+    with file:
+        for name in names:
+            if known.count(name) != 1:
+                yield Broken(f"the file has no column {name!r} or several")
+                return
+        batches = None
+        with contextlib.suppress(*errors):
+            batches = file.iter_batches(batch_size=_PARQUET_BATCH, columns=list(names), use_threads=False)
+        while batches is not None:
+            batch = _FAILED
+            with contextlib.suppress(*errors):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            if batch is _FAILED:
+                break
+            for start in range(batch.num_rows):
+                yield _parquet_row(batch, start, errors)
+        yield Broken("the Parquet data is truncated or damaged")
+
+
+def _parquet_row(batch: Any, index: int, errors: tuple[type[Exception], ...]) -> Row:
+    # Times raise the other errors: outside of Python's years, finer than its microseconds, or of an unknown zone.
+    unmatched: tuple[type[Exception], ...] = (*errors, ArithmeticError, LookupError, TypeError, ImportError)
+    try:
+        row: dict[str, object] = batch.slice(index, 1).to_pylist()[0]
+    except unmatched:
+        return Bad("a value is not UTF-8, or Python has no match for it")
+    return row

@@ -1,0 +1,95 @@
+"""Rows of a file in any format, or their faults."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import json
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Final, assert_never
+
+from dptext.text.csv_rows import csv_rows
+from dptext.text.formats import Format, is_compressed
+from dptext.text.inputs import open_input
+from dptext.text.lines import Bad, Line, Row, lines_of
+from dptext.text.parquet_rows import parquet_rows
+
+
+def file_rows(path: Path, kind: Format, names: Sequence[str], *, max_line: int) -> Generator[Row, None, None]:
+    """The rows of a file, or their faults; nothing follows a `Broken`.
+
+    Args:
+        path: the file.
+        kind: its format.
+        names: the fields that are needed, the text first.
+        max_line: bytes of the longest line, or row of CSV, that is read whole.
+    """
+    with open_input(path) as raw:
+        if kind is Format.PARQUET:
+            yield from parquet_rows(raw, names)
+            return
+        # Not within a BufferedReader: it would lose what came out of a truncated file just before the fault.
+        unzipped: io.BufferedIOBase = gzip.GzipFile(fileobj=raw) if is_compressed(path) else raw
+        lines = lines_of(unzipped, max_line)
+        match kind:
+            case Format.JSONL:
+                yield from _jsonl_rows(lines)
+            case Format.CSV:
+                yield from csv_rows(lines, names, max_line)
+            case Format.TEXT:
+                yield from _text_rows(lines, names[0])
+            case _:
+                assert_never(kind)
+
+
+def _text_rows(lines: Iterator[Line], name: str) -> Iterator[Row]:
+    for line in lines:
+        yield _text_row(line, name) if isinstance(line, bytes) else line
+
+
+def _text_row(line: bytes, name: str) -> Row:
+    if line.endswith(b"\n"):
+        line = line[:-1].removesuffix(b"\r")
+    try:
+        return {name: line.decode()}
+    except UnicodeDecodeError:
+        return Bad("the line is not UTF-8")
+
+
+def _jsonl_rows(lines: Iterator[Line]) -> Iterator[Row]:
+    blanks = 0
+    for line in lines:
+        if isinstance(line, bytes) and not line.strip():
+            blanks += 1
+            continue
+        yield from itertools.repeat(Bad("the line is empty"), blanks)
+        blanks = 0
+        yield _json_row(line) if isinstance(line, bytes) else line
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    # Of a repeated key Python keeps the last and others the first: two readers would see two texts.
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        raise ValueError
+    return row
+
+
+def _no_constant(_: str) -> None:
+    raise ValueError
+
+
+_JSON: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+
+
+def _json_row(line: bytes) -> Row:
+    try:
+        value: object = _JSON.decode(line.decode())
+    except UnicodeDecodeError:
+        return Bad("the line is not UTF-8")
+    except (ValueError, RecursionError):
+        # Also a number of too many digits, a key given twice, NaN, nesting that is too deep.
+        return Bad("the line is not valid JSON")
+    return value if isinstance(value, dict) else Bad("the line is not a JSON object")

@@ -1,0 +1,144 @@
+"""Writers of releases on open files.
+
+Batches of all formats but Parquet can be appended one by one, so that a file cut after any of them can be continued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import BinaryIO, Final, Protocol
+
+import numpy as np
+
+from dptext.errors import ConfigError
+from dptext.text.columns import VECTOR_FIELD, Columns
+from dptext.text.encoding import encode_batch
+from dptext.text.formats import Format, Scalar, as_string
+from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.records import Release
+from dptext.types import Singles
+
+APPENDABLE: Final = frozenset({Format.JSONL, Format.CSV, Format.TEXT})
+"""Formats whose files may be cut after any batch and continued; a Parquet file is unreadable until it is closed."""
+
+
+class ReleaseWriter(Protocol):
+    """Writes batches of releases to an open file. Closing the writer completes the format and leaves the file open."""
+
+    def write(self, releases: Sequence[Release[str]], /) -> None:
+        """Write one batch and hand it to the operating system."""
+
+    def close(self) -> None:
+        """Write what the format needs at its end. A file without a single release becomes a valid empty one."""
+
+
+class _AppendingWriter:
+    """Writes what ``encode_batch`` makes. The file may be cut and continued after any batch."""
+
+    def __init__(self, file: BinaryIO, format: Format, columns: Columns, *, compressed: bool, header: bool) -> None:
+        columns.names(format)
+        self._file = file
+        self._format = format
+        self._columns = columns
+        self._compressed = compressed
+        self._header = header
+
+    def write(self, releases: Sequence[Release[str]], /) -> None:
+        data = encode_batch(releases, self._format, self._columns, compressed=self._compressed, header=self._header)
+        self._columns = self._columns.after(releases)
+        self._header = False
+        self._file.write(data)
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._header:
+            self.write([])
+
+
+class _ParquetWriter:
+    """Writes each batch as one row group. Kept fields are strings; values that were not are as JSON writes them."""
+
+    def __init__(self, file: BinaryIO, columns: Columns) -> None:
+        self._arrow, parquet = load_pyarrow()
+        self._columns = columns
+        self._names = columns.names(Format.PARQUET)
+        vectors = self._arrow.list_(self._arrow.float32())
+        always = len(self._names) - len(columns.keep) - columns.label
+        self._schema = self._arrow.schema(
+            [
+                self._arrow.field(
+                    name,
+                    vectors if name == VECTOR_FIELD and columns.vector else self._arrow.string(),
+                    nullable=place >= always,
+                )
+                for place, name in enumerate(self._names)
+            ]
+        )
+        self._writer = parquet.ParquetWriter(file, self._schema)
+
+    def write(self, releases: Sequence[Release[str]], /) -> None:
+        rows = self._columns.rows(releases)
+        self._columns = self._columns.after(releases)
+        columns = {name: [_cell(row[place]) for row in rows] for place, name in enumerate(self._names)}
+        self._writer.write_table(self._arrow.Table.from_pydict(columns, schema=self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _cell(value: Scalar | Singles) -> str | Singles | None:
+    return value if value is None or isinstance(value, np.ndarray) else as_string(value)
+
+
+def require_csv(format: Format, *, safe_csv: bool) -> None:
+    """Raise ConfigError if safe cells are asked for in a format without formulas."""
+    if safe_csv and format is not Format.CSV:
+        raise ConfigError(
+            f"Expected safe_csv with format 'csv', found {str(format)!r}: other formats have no formulas."
+        )
+
+
+def open_writer(
+    file: BinaryIO,
+    format: Format,
+    *,
+    compressed: bool = False,
+    header: bool = True,
+    text: bool = True,
+    vector: bool = False,
+    dim: int = 0,
+    label: bool = False,
+    keep: tuple[str, ...] = (),
+    safe_csv: bool = False,
+) -> ReleaseWriter:
+    """A writer of releases on an open binary file.
+
+    A file of a format in ``APPENDABLE`` may be cut later at the size that it has after any ``write``. To go on there,
+    open the file for appending and give ``header=False`` unless the size is 0.
+
+    Args:
+        file: Where to write. The caller flushes it to the disk and closes it.
+        format: The format.
+        compressed: Whether each batch is gzipped (not for Parquet, which compresses by itself).
+        header: Whether the file is new. A new CSV file gets its header with the first batch.
+        text: As in `Columns`, like the rest.
+        vector: Not for CSV and plain text.
+        dim: 0 for a new file.
+        label: As in `Columns`.
+        keep: As in `Columns`.
+        safe_csv: For CSV only.
+
+    Raises:
+        ConfigError: If the columns are impossible, Parquet is to be gzipped or continued, or `safe_csv` is set for
+            another format than CSV.
+        MissingExtraError: If Parquet is to be written and pyarrow is not installed.
+    """
+    require_csv(format, safe_csv=safe_csv)
+    columns = Columns(text=text, vector=vector, dim=dim, label=label, keep=keep, safe_csv=safe_csv)
+    if format is not Format.PARQUET:
+        return _AppendingWriter(file, format, columns, compressed=compressed, header=header)
+    if compressed or not header:
+        raise ConfigError(
+            "Expected a new Parquet file that is not gzipped: it cannot be continued. Write JSON Lines or CSV."
+        )
+    return _ParquetWriter(file, columns)

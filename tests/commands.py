@@ -1,0 +1,105 @@
+"""`dptext` in a process of its own for each command, forked from one that has imported the library.
+
+A command is what it is from a shell: its own process, streams, folder, environment and exit code. Only the imports,
+which cost most of a short command, are done once. Tests of starting itself run a new interpreter.
+"""
+
+import atexit
+import functools
+import gc
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+#: After so many seconds a command is ended, so that no test waits for ever.
+LONGEST = 120
+
+
+def dptext(
+    *arguments: object,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    largest_file: int | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end.
+
+    Args:
+        arguments: of the command line.
+        cwd: the folder to run in; by default that of the tests.
+        env: the environment; by default that of the tests.
+        largest_file: bytes that a file may grow to, as on a disk that is full.
+    """
+    server = _server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    with tempfile.TemporaryDirectory() as folder:
+        asked = {
+            "arguments": [*map(str, arguments)],
+            "cwd": str(cwd or Path.cwd()),
+            "env": dict(os.environ if env is None else env),
+            "largest_file": largest_file,
+            "streams": [os.devnull, f"{folder}/out", f"{folder}/err"],
+        }
+        server.stdin.write(json.dumps(asked) + "\n")
+        server.stdin.flush()
+        code = int(server.stdout.readline())
+        out, err = (Path(path).read_text("utf-8") for path in asked["streams"][1:])
+    return subprocess.CompletedProcess(asked["arguments"], code, out, err)
+
+
+@functools.cache
+def _server() -> subprocess.Popen[str]:
+    server = subprocess.Popen(
+        [sys.executable, __file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},  # a process that forks has one thread
+    )
+    atexit.register(server.communicate)
+    return server
+
+
+def _forked_for_a_command() -> bool:
+    """Forks for each command that is asked for: True in the fork, which is to run it; False when no more come."""
+    while line := sys.stdin.readline():
+        asked = json.loads(line)
+        pid = os.fork()
+        if not pid:
+            for number, (path, flags) in enumerate(
+                zip(asked["streams"], (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT | os.O_APPEND] * 2), strict=True)
+            ):
+                os.dup2(os.open(path, flags, 0o600), number)
+            os.chdir(asked["cwd"])
+            os.environ.clear()
+            os.environ.update(asked["env"])
+            if asked["largest_file"] is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (asked["largest_file"],) * 2)
+            sys.argv = ["dptext", *asked["arguments"]]
+            signal.alarm(LONGEST)
+            return True
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    return False
+
+
+if __name__ == "__main__":
+    import typer.main
+
+    from dptext.cli.app import app, main
+
+    typer.main.get_command = functools.cache(typer.main.get_command)  # it takes longer than many commands
+    top = typer.main.get_command(app)
+    for name in ("explain", "mechanisms", "privatize", "report"):
+        top.load(name)
+    for group, names in (("audit", ("distinguish", "reconstruction", "sensitivity")), ("budget", ("log", "open"))):
+        for name in names:
+            top.load(group).load(name)
+    gc.freeze()
+    if _forked_for_a_command():
+        main()

@@ -1,0 +1,260 @@
+"""Write the snapshots: `python tests/snapshots/make.py [PART ...] [--again]`, all parts by default.
+
+A part that is there stays as it is and ends the command with an error, unless --again says that it is to be replaced.
+Guarantees, certificates, models, runs and ledgers are what earlier versions promised and wrote: they are replaced by
+nobody, only added to. Prose and outputs may be made again when they are changed on purpose.
+Guarantees, prose, outputs and names come out the same, byte by byte, from the same code on the same machine: made
+again, `git diff` shows the last bit that has changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import snapshot_cases as cases
+from snapshot_cases import HERE, LABELS, PUBLIC, ROWS, RUNS, SPECS, TABLE, Run, subject_key
+
+import dptext as dp
+from dptext.ledger.entries import Request
+from dptext.runs.certificate import certificate_path
+
+TESTS = HERE.parent
+
+
+def _by_kind(made: Callable[[str], list[object]]) -> str:
+    """A list for each kind as JSON, an item a line."""
+    kinds = {kind: ",\n".join(json.dumps(each, ensure_ascii=False) for each in made(kind)) for kind in SPECS}
+    return "{\n" + ",\n".join(f'"{kind}": [\n{items}\n]' for kind, items in kinds.items() if items) + "\n}\n"
+
+
+def guarantees() -> str:
+    """Settings, units, events and guarantees; the first item of a kind says its defaults and its calibrated tiny."""
+
+    def of(kind: str) -> list[object]:
+        slow = kind == "adept_dpsgd"  # a search through trainings
+        about = {
+            "defaults": cases.defaults(kind),
+            "calibrated": [] if slow else [*map(cases.calibrated, cases.tiny(kind))],
+        }
+        return [about, *map(cases.facts, cases.all_settings(kind))]
+
+    return _by_kind(of)
+
+
+def prose() -> str:
+    return _by_kind(lambda kind: [*map(cases.prose, cases.all_settings(kind))])
+
+
+def names() -> str:
+    found = {"dptext": dir(dp), **{module: cases.public_names(module) for module in cases.MODULES}}
+    return json.dumps(found, indent=1) + "\n"
+
+
+def models() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # where the auto-encoder of `candidates` lies
+        for kind in SPECS:
+            Path(kind).mkdir()
+            for name, values in cases.models(kind).items():
+                try:
+                    mechanism = dp.spec_from_settings(values).fit(public=PUBLIC, seed=0)
+                except dp.errors.MissingExtraError as error:
+                    print(f"left out: {error}")
+                    continue
+                dp.save_model(mechanism, Path(kind, name))
+                if (kind, name) == ("adept", "0"):
+                    dp.save_model(mechanism, Path("adept_of_candidates"))
+            if any(Path(kind).iterdir()):
+                cases.pack(Path(kind), HERE / "models" / f"{kind}.tar.xz")
+        os.chdir(HERE)
+
+
+def _saved(folder: Path) -> list[tuple[str, str, Path]]:
+    """Kind, name and folder of each saved model, unpacked."""
+    found = []
+    for archive in sorted((HERE / "models").glob("*.tar.xz")):
+        kind = archive.name.removesuffix(".tar.xz")
+        cases.unpack(archive, folder / kind)
+        found += [(kind, path.name, path) for path in sorted((folder / kind).iterdir())]
+    return found
+
+
+def outputs() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        found = {f"{kind} {name}": cases.outputs(dp.load_model(path)) for kind, name, path in _saved(Path(folder))}
+    lines = (f"{json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}" for name, each in found.items())
+    return (
+        "{\n"
+        f'"made with": {json.dumps(cases.made_with())},\n'
+        f'"draws": {json.dumps(cases.draws())},\n' + ",\n".join(lines) + "\n}\n"
+    )
+
+
+def certificates() -> str:
+    """A run of three records for each model; a few with other files, plans, randomness, and a ledger that pays."""
+    text = dp.Plan(without_guarantee=True)
+    table = dp.Plan(fields=TABLE, max_per_author=3, without_guarantee=True)
+    made = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source = folder / "in.jsonl"
+        source.write_text("".join(json.dumps(row) + "\n" for row in ROWS[:3]), "utf-8")
+
+        def run(mechanism: object, output: str, plan: dp.Plan, **more: object) -> None:
+            target = folder / output
+            dp.privatize_file(source, target, mechanism, plan=plan, **more)
+            certificate = json.loads(certificate_path(target).read_text("utf-8"))
+            made.append({"certificate": certificate, "file": base64.b85encode(target.read_bytes()).decode()})
+
+        for kind, model, path in _saved(folder / "models"):
+            mechanism = dp.load_model(path)
+            spec = mechanism.spec
+            whole = dp.Unit.DOCUMENT in spec.units and spec.guarantee().trust is dp.Trust.LOCAL
+            run(mechanism, f"{kind}_{model}.jsonl", table if whole else text)
+            if (kind, model) == ("label_only", "0"):
+                run(mechanism, "seeded.csv", table, randomness=dp.randomness.seeded(3))
+                run(mechanism, "packed.csv.gz", table)
+                run(mechanism, "columns.parquet", table)
+                ledger = dp.Ledger.create(folder / "budget.db", key=subject_key())
+                limit = dp.Guarantee(20.0, 1e-6, dp.Unit.AUTHOR, dp.Relation.REPLACE_ONE)
+                ledger.open_account("runs", limit, dataset="requests", by_subject=True)
+                for subject in (None, "who"):
+                    plan = dp.Plan(fields=dp.Fields(author="who", subject=subject), max_per_author=3, delta=1e-6)
+                    run(mechanism, f"paid_{subject}.jsonl", plan, payment=dp.Payment(ledger, "runs"))
+                ledger.close()
+    return "[\n" + ",\n".join(json.dumps(each, ensure_ascii=False) for each in made) + "\n]\n"
+
+
+def _killed(run: Run, folder: Path, model: Path) -> None:
+    """Start the run in a process that kills itself where the run is to end."""
+    renamed = Path.replace
+
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def replace(path: Path, to: Path) -> Path:
+        if to.name == run.target and run.done == "sealed":
+            die()
+        found = renamed(path, to)
+        if to.name == run.target:
+            die()
+        return found
+
+    if os.fork() == 0:
+        Path.replace = replace
+        dp.privatize_file(
+            folder / run.source,
+            folder / run.target,
+            dp.load_model(model),
+            plan=run.plan,
+            payment=run.paying(folder),
+            on_progress=lambda done: die() if done == run.done else None,
+        )
+        os._exit(1)
+    if os.wait()[1] != signal.SIGKILL or not (folder / f".{run.target}.resume.json").exists():
+        raise SystemExit(f"Expected the run to {run.target} to be killed before it was done.")
+
+
+def runs() -> None:
+    with tempfile.TemporaryDirectory() as around:
+        folder = Path(around)
+        saved = {(kind, name): path for kind, name, path in _saved(folder / "models")}
+        for name, run in RUNS.items():
+            place = folder / "runs" / name
+            place.mkdir(parents=True)
+            cases.write_input(place / run.source)
+            if run.pays:
+                ledger = dp.Ledger.create(place / "budget.db", key=subject_key())
+                limit = dp.Guarantee(100.0, 0.0, dp.Unit.AUTHOR, dp.Relation.REPLACE_ONE)
+                ledger.open_account("runs", limit, by_subject=True)
+                ledger.close()
+            _killed(run, place, saved[run.model])
+        cases.pack(folder / "runs", HERE / "runs.tar.xz")
+
+
+def ledgers() -> str:
+    """Two ledgers, of today's schema and of the first, and what they say."""
+    sys.path += [str(TESTS), str(TESTS / "unit" / "ledger")]
+    from test_ledger_schema import written_by_the_first_version
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "ledgers")
+        folder.mkdir()
+        ledger = dp.Ledger.create(folder / "today.db", key=subject_key())
+        document, author = (
+            dp.Guarantee(10.0, delta, unit, dp.Relation.REPLACE_ONE)
+            for delta, unit in ((0.0, dp.Unit.DOCUMENT), (1e-5, dp.Unit.AUTHOR))
+        )
+        ledger.open_account("texts", document, dataset="letters")
+        ledger.open_account("people", author, by_subject=True)
+        ledger.open_account("empty", document)
+        for values in (
+            {"kind": "label_only", "labels": LABELS, "epsilon": 0.5},
+            {"kind": "adept", "epsilon": 1.0, "labels": LABELS},
+            {"kind": "syntf", "epsilon": 0.2, "n_terms": 5},
+            {"kind": "deep_candidate", "epsilon": 0.1, "max_sentences": 5},
+        ):
+            spec = dp.spec_from_settings(values)
+            _, asked = dp.Payment(ledger, "texts").request(spec, randomness=dp.randomness.secure())
+            ledger.charge("texts", asked, key=spec.kind)
+        ledger.settle("texts", "label_only", "ab" * 32)
+        gaussian = dp.spec_from_settings({"kind": "adept", "epsilon": 1.0, "noise": "gaussian", "delta": 1e-6})
+        for key, subjects in (("first", ["Anna", "Bert", "Anna"]), ("second", ["bert ", "Carl"]), ("third", None)):
+            _, asked = dp.Payment(ledger, "people").request(
+                gaussian, randomness=dp.randomness.secure(), max_per_author=2, by_subject=subjects is not None
+            )
+            assert isinstance(asked, Request)
+            ledger.charge("people", asked, key=key, subjects=subjects)
+        said = {"today.db": cases.told(ledger)}
+        ledger.close()
+        written_by_the_first_version(str(folder / "first.db")).raw.close_all()
+        cases.pack(folder, HERE / "ledgers.tar.xz")
+        upgraded = dp.Ledger.at(folder / "first.db", key=subject_key())
+        assert upgraded.upgrade()
+        said["first.db"] = cases.told(upgraded)
+        upgraded.close()
+    return json.dumps(said, indent=1) + "\n"
+
+
+#: By name: the file or folder that says whether the part is there, and what makes it; a text is the file's content.
+PARTS: dict[str, tuple[Path, Callable[[], str | None]]] = {
+    "guarantees": (HERE / "guarantees.json", guarantees),
+    "prose": (HERE / "prose.json", prose),
+    "names": (HERE / "names.json", names),
+    "models": (HERE / "models", models),
+    "outputs": (HERE / "outputs.json", outputs),
+    "certificates": (HERE / "certificates_schema_3.json", certificates),
+    "runs": (HERE / "runs.tar.xz", runs),
+    "ledgers": (HERE / "ledgers.json", ledgers),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all by default")
+    parser.add_argument("--again", action="store_true", help="replace parts that are there")
+    asked = parser.parse_args()
+    if unknown := set(asked.parts) - set(PARTS):
+        parser.error(f"Expected parts of {', '.join(PARTS)}, found {', '.join(sorted(unknown))}.")
+    chosen = {name: PARTS[name] for name in asked.parts or PARTS}
+    if not asked.again and (there := [path.name for path, _ in chosen.values() if path.exists()]):
+        parser.error(f"{', '.join(there)}: there already. To replace what earlier versions promised, say --again.")
+    for path, made in chosen.values():
+        if path.suffix == "":
+            path.mkdir(exist_ok=True)
+        if (content := made()) is not None:
+            path.write_text(content, "utf-8")
+        files = [path, *path.glob("*")] if path.is_dir() else [path]
+        print(f"{path.relative_to(HERE)}: {sum(each.stat().st_size for each in files if each.is_file()):,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""One door to encoders: which encoder a name gives, with which settings, and what is said where a package is absent."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from dptext.embeddings import encoders, sentence_encoder
+from dptext.embeddings.encoders import load_encoder
+from dptext.embeddings.vectors import WordVectors
+from dptext.embeddings.word_mean import WordMean
+from dptext.errors import MissingExtraError
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """What the loader of sentence encoders is asked for."""
+    found: list[tuple[object, ...]] = []
+    monkeypatch.setattr(
+        sentence_encoder,
+        "load_sentence_encoder",
+        lambda name, *, device, precision: found.append((name, device, precision)),
+    )
+    return found
+
+
+def test_names_and_settings_of_sentence_encoders(asked: list[tuple[object, ...]]) -> None:
+    load_encoder()
+    load_encoder("sentence", device="cuda")
+    load_encoder("models/mine", precision="bfloat16")
+    assert asked == [
+        ("all-MiniLM-L6-v2", "cpu", "float32"),
+        ("all-MiniLM-L6-v2", "cuda", "float32"),
+        ("models/mine", "cpu", "bfloat16"),
+    ]
+
+
+def test_glove_needs_no_sentence_encoder(asked: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = WordVectors(("cat", "dog"), np.eye(2, dtype=np.float32), name="toy")
+    monkeypatch.setattr(encoders, "load_glove", lambda: toy)
+    found = load_encoder("glove", device="meta")
+    assert isinstance(found, WordMean)
+    assert found.vectors is toy
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "line"),
+    [
+        ("sentence", "sentence_transformers", r"pip install torch==2.13.0 'dptext\[sbert\]'"),
+        ("glove", "pyarrow", r"pip install 'dptext\[glove\]'"),
+    ],
+)
+def test_an_absent_package_is_named(name: str, package: str, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=f"needs the package {package}.*{line}"):
+        load_encoder(name)

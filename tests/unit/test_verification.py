@@ -1,0 +1,66 @@
+"""`dptext.verify`: one call that refuses a certificate which does not hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import dptext as dp
+from dptext.errors import ConfigError, DataError
+from dptext.runs.certificate import certificate_path
+
+LABELS = ("health", "travel", "money", "leisure")
+SPEC = dp.LabelOnly(LABELS, epsilon=2.0)
+
+
+@pytest.fixture
+def released(tmp_path: Path) -> Path:
+    records = dp.sample_records(20)
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text("".join(json.dumps({"text": each.text, "label": each.label}) + "\n" for each in records), "utf-8")
+    dp.privatize_file(source, target, SPEC.fit(public=records), plan=dp.Plan(fields=dp.Fields(label="label")))
+    return target
+
+
+def edited(path: Path, **changes: object) -> Path:
+    beside = certificate_path(path)
+    beside.write_text(json.dumps({**json.loads(beside.read_text("utf-8")), **changes}), "utf-8")
+    return beside
+
+
+def test_what_was_written_holds(released: Path) -> None:
+    found = dp.verify(certificate_path(released))
+    assert (found.spec, found.certificate.records, found.also_assumed) == (SPEC, 20, ())
+
+
+def test_another_file_is_refused(released: Path) -> None:
+    released.write_bytes(released.read_bytes() + b"\n")
+    with pytest.raises(DataError, match="sha256"):
+        dp.verify(certificate_path(released))
+
+
+def test_another_number_of_records_is_refused(released: Path) -> None:
+    with pytest.raises(DataError, match="has 20 records, its certificate speaks of 21"):
+        dp.verify(edited(released, records=21))
+
+
+def test_guarantees_that_do_not_follow_from_the_settings_are_refused(released: Path) -> None:
+    said = json.loads(certificate_path(released).read_text("utf-8"))
+    settings = {**said["settings"], "epsilon": 3.0}
+    with pytest.raises(DataError, match="does not follow from its settings"):
+        dp.verify(edited(released, settings=settings))
+
+
+def test_a_release_that_nobody_paid_for_is_not_in_the_books(released: Path, tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    with pytest.raises(DataError, match="was not paid for"):
+        dp.verify(certificate_path(released), ledger=dp.Ledger.at(str(tmp_path / "books.db")))
+
+
+def test_what_is_no_certificate_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.guarantee.json"
+    path.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="not a certificate"):
+        dp.verify(path)
