@@ -91,18 +91,15 @@ def _forked_for_a_command() -> bool:
 if __name__ == "__main__":
     import typer.main
 
-    from dptext.cli import (  # noqa: F401  # what the commands import when they are run
-        audit,
-        budget,
-        explain,
-        mechanisms,
-        privatize,
-        report,
-    )
     from dptext.cli.app import app, main
 
     typer.main.get_command = functools.cache(typer.main.get_command)  # it takes longer than many commands
-    typer.main.get_command(app)
+    top = typer.main.get_command(app)
+    for name in ("explain", "mechanisms", "privatize", "report"):
+        top.load(name)
+    for group, names in (("audit", ("distinguish", "reconstruction", "sensitivity")), ("budget", ("log", "open"))):
+        for name in names:
+            top.load(group).load(name)
     gc.freeze()
     if _forked_for_a_command():
         main()

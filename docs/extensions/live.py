@@ -24,9 +24,10 @@ import click
 import typer.main
 
 import dptext as dp
-from dptext.runs.certificate import certificate_path
 from dptext.cli.app import app
+from dptext.cli.lazy import LazyGroup
 from dptext.mechanisms.registry import SPECS
+from dptext.runs.certificate import certificate_path
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -63,7 +64,8 @@ def rooms(names: str) -> str:
 def helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
     """The name and the help of a command and of all commands below it."""
     yield context.command_path, command.get_help(context)
-    for name, below in sorted(getattr(command, "commands", {}).items()):
+    for name in sorted(command.commands) if isinstance(command, LazyGroup) else []:
+        below = command.load(name)
         inner = click.Context(below, info_name=name, parent=context, max_content_width=WIDTH, terminal_width=WIDTH)
         yield from helps(below, inner)
 

@@ -262,14 +262,14 @@ def test_a_bar_moves_and_what_is_printed_meanwhile_is_escaped(tmp_path: Path) ->
 def test_every_console_is_made_by_the_terminal() -> None:
     """A console of its own would print escape sequences through a stream that shows them."""
     folder = Path(terminal.__file__).parent
-    made = [path.name for path in folder.glob("*.py") if re.search(r"\bConsole\(", path.read_text("utf-8"))]
+    made = [path.name for path in folder.rglob("*.py") if re.search(r"\bConsole\(", path.read_text("utf-8"))]
     assert made == ["terminal.py"]
 
 
 def test_json_is_ascii() -> None:
     """What JSON escapes itself, the terminal leaves alone: an escape of its own would not be JSON."""
     folder = Path(terminal.__file__).parent
-    assert not [path.name for path in folder.glob("*.py") if "ensure_ascii" in path.read_text("utf-8")]
+    assert not [path.name for path in folder.rglob("*.py") if "ensure_ascii" in path.read_text("utf-8")]
     assert escaped(json.dumps(HOSTILE)) == json.dumps(HOSTILE)
 
 
@@ -278,8 +278,8 @@ def test_an_error_in_a_finalizer_or_a_thread_withholds_its_message(tmp_path: Pat
         "import threading\nfrom dptext.cli import app\n"
         "class Late:\n    def __del__(self): raise ValueError('zq9canaryxv')\n"
         "def broken(): raise ValueError('zq9canaryxv')\n"
-        "def show(as_json):\n    Late()\n    thread = threading.Thread(target=broken); thread.start(); thread.join()\n"
-        "import dptext.cli.mechanisms\ndptext.cli.mechanisms.show = show\napp.main()"
+        "def show():\n    Late()\n    thread = threading.Thread(target=broken); thread.start(); thread.join()\n"
+        "import dptext.cli.mechanisms\ndptext.cli.mechanisms.mechanisms = show\napp.main()"
     )
     done = subprocess.run([sys.executable, "-c", code, "mechanisms"], check=False, capture_output=True, text=True)
     assert done.returncode == 0

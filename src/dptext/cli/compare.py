@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 from dptext.cli.audit import REFUTED
+from dptext.cli.options import JsonOption, file_argument, folder_option
 from dptext.cli.progress import counted, say
 from dptext.cli.stopping import advising
 from dptext.compare.experiment import read_experiment
@@ -15,6 +18,7 @@ from dptext.compare.folder import Folder
 from dptext.compare.runner import Options, run_experiment
 from dptext.compare.stored import JSON_FILE, PARQUET
 from dptext.errors import ConfigError
+from dptext.types import Json
 
 #: The exit code of a grid in which a cell failed and no guarantee was refuted.
 FAILED_CELLS: Final = 5
@@ -23,18 +27,26 @@ _MIB_A_GIB: Final = 1024
 _MOST_GIB: Final = 2**20
 
 
-def run(
-    experiment: Path,
-    out: Path,
-    *,
-    workers: int,
-    memory: float,
-    keep_private_samples: bool,
-    retry: bool,
-    accept_changes: bool,
-    as_json: bool,
+def compare(
+    experiment: Annotated[Path, file_argument(metavar="EXPERIMENT.toml", help="Corpora, mechanisms, what to measure.")],
+    out: Annotated[
+        Path,
+        folder_option("--out", metavar="DIR", help="Folder of cells and table; gone on with if there."),
+    ],
+    workers: Annotated[int, typer.Option("--workers", help="Processes at once; 0 is one a core.")] = 0,
+    memory: Annotated[
+        float, typer.Option("--memory", metavar="GIB", help="What a process may take; 0 is an equal share.")
+    ] = 0.0,
+    keep_private_samples: Annotated[
+        bool, typer.Option("--keep-private-samples", help="Keep some private originals in DIR, for the report.")
+    ] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Run cells again that failed.")] = False,
+    accept_changes: Annotated[
+        bool, typer.Option("--accept-changes", help="Go on in DIR with another experiment; equal cells are kept.")
+    ] = False,
+    as_json: JsonOption = False,
 ) -> int:
-    """Run what is not finished, write the table, and say where it is.
+    """Run the cells that are not done, write the table, and say where it is.
 
     Returns:
         0; 1 where an audit refuted a guarantee; else 5 where a cell failed.
@@ -45,7 +57,7 @@ def run(
         MissingExtraError: a package is not installed.
     """
     if workers < 0 or not 0 <= memory < _MOST_GIB:
-        raise ConfigError("Expected --workers and --memory to be 0, which leaves the choice to dptext, or that many.")
+        raise ConfigError("Expected --workers and --memory to be positive, or 0: then dptext chooses.")
     found = read_experiment(experiment)
     options = Options(
         workers=workers,
@@ -59,19 +71,15 @@ def run(
     with advising(lambda: "Finished cells are kept: the same command goes on."), counted(found.name) as tell:
         summary = run_experiment(found, Folder(out), options, command=command, on_progress=tell)
     if as_json:
-        print(
-            json.dumps(
-                {
-                    "out": str(out),
-                    "total": summary.total,
-                    "done": summary.done,
-                    "failed": summary.failed,
-                    "run_now": summary.run,
-                    "refuted": list(summary.refuted),
-                },
-                indent=2,
-            )
-        )
+        data: dict[str, Json] = {
+            "out": str(out),
+            "total": summary.total,
+            "done": summary.done,
+            "failed": summary.failed,
+            "run_now": summary.run,
+            "refuted": list(summary.refuted),
+        }
+        print(json.dumps(data, indent=2))
     else:
         print(
             f"{summary.done} of {summary.total} cells done, {summary.failed} failed, {summary.run} run now.\n"

@@ -15,11 +15,13 @@ from rich.table import Table
 from dptext.audits.membership.attacks import PROXY
 from dptext.audits.membership.members import split_members
 from dptext.audits.membership.results import Attack, MembershipResult
-from dptext.cli.audit_membership import Membership, attack_classifier
-from dptext.cli.fit import fitted_on
+from dptext.cli.audit.membership_attacks import attack_classifier
+from dptext.cli.chosen import fitted_on
+from dptext.cli.options import JsonOption
 from dptext.cli.progress import counted, say
 from dptext.cli.terminal import plain_console
-from dptext.cli.utility import Task, read_back, show_table, table
+from dptext.cli.utility.table import show_table, table
+from dptext.cli.utility.task import Task, read_back
 from dptext.embeddings.tfidf import load_sklearn
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import Adept
@@ -33,7 +35,8 @@ from dptext.types import Json
 from dptext.utility.tables import UtilityTable
 
 EPSILON: Final = 10.0
-#: Sample texts; the second half is private, but for the first of it, which only test classifiers.
+#: Number of sample texts. The first half is public; of the second half the first `TEST` only test classifiers, and the
+#: others are private.
 RECORDS = 2400
 TEST = 200
 SHOWN = 8
@@ -53,7 +56,7 @@ class Outcome:
     leaked: dict[str, MembershipResult]
 
 
-def show(as_json: bool) -> None:
+def demo(as_json: JsonOption = False) -> None:
     """Run the demo and print it."""
     found = run()
     if as_json:
@@ -105,10 +108,12 @@ def run() -> Outcome:
     say("utility: baselines and comparison")
     task = Task(SPEC.kind, private, releases, public, SAMPLE_LABELS, EPSILON, SEED)
     kept = table(task, test=test, classifier="tfidf")
-    attack = Membership("shokri", "tfidf", shadows=0, seed=SEED)
     split = split_members(private, seed=SEED)
     trained = {"the originals": None, "what was released": mechanism}
-    leaked = {name: attack_classifier(split, each, attack)[""] for name, each in trained.items()}
+    leaked = {
+        name: attack_classifier(split, each, attack="shokri", classifier="tfidf", seed=SEED)[""]
+        for name, each in trained.items()
+    }
     return Outcome(private, releases, certificate, kept, leaked)
 
 
@@ -120,7 +125,7 @@ def _fresh(records: Sequence[Record], known: Sequence[Record]) -> list[Record]:
 
 def _privatized(private: list[Record], mechanism: Mechanism[str]) -> tuple[Certificate, list[Release[str]]]:
     """From file to file, as `dptext privatize` does."""
-    with tempfile.TemporaryDirectory() as folder, counted("privatizing") as tell:
+    with tempfile.TemporaryDirectory() as folder, counted("privatizing", "texts") as tell:
         source, target = Path(folder) / "sample.jsonl", Path(folder) / "sample.private.jsonl"
         write_releases(source, [Release(record.id, record.text, record.label) for record in private])
         certificate = privatize_file(
@@ -128,7 +133,7 @@ def _privatized(private: list[Record], mechanism: Mechanism[str]) -> tuple[Certi
             target,
             mechanism,
             plan=Plan(fields=Fields(label=LABEL_FIELD)),
-            on_progress=lambda done: tell(done, len(private), "texts"),
+            on_progress=lambda done: tell(done, len(private)),
         )
         return certificate, read_back(target, private, labelled=True)
 

@@ -5,17 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from dptext.cli.privatize import chosen_spec
+import typer
+
+from dptext.cli.chosen import chosen_spec
+from dptext.cli.options import (
+    DeltaOption,
+    JsonOption,
+    MechanismOption,
+    SetOption,
+    SpecOption,
+    any_path,
+    ledger_location,
+    member,
+)
 from dptext.cli.progress import say
 from dptext.errors import ConfigError, DataError
-from dptext.mechanism import HasRemarks, Remarks, Spec, settings
+from dptext.mechanism import HasRemarks, Remarks, Spec
+from dptext.mechanism import settings as settings_of
 from dptext.privacy.events import event_to_dict
-from dptext.privacy.guarantee import (
-    Guarantee,
-    Unit,
-)
+from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import certificate_path
 from dptext.runs.models import MODEL_FILE, model_spec
 from dptext.runs.verification import read_certificate, verify
@@ -25,19 +35,61 @@ if TYPE_CHECKING:
     from dptext.ledger.books import Ledger
 
 _OLDER: Final = (
-    "\nThis certificate is of an older version, which did not say two things that it takes for granted: that "
-    "no document stands in more than one record, and that an author's name is spelled alike in all records. A text in "
-    "five records costs five times epsilon."
+    "\nThis certificate is of an older version. It takes two things for granted without saying so: no document "
+    "stands in more than one record, and an author's name is spelled alike in all records. A text in five records "
+    "costs five times epsilon."
 )
 _SUFFIX: Final = certificate_path(Path("OUT")).name.removeprefix("OUT")
 
 
+def explain(
+    certificate: Annotated[
+        Path | None,
+        typer.Argument(
+            parser=any_path,
+            help="OUT.guarantee.json, or OUT with it beside: verify OUT and say it in words. Or MODEL, a folder.",
+        ),
+    ] = None,
+    mechanism: MechanismOption = None,
+    settings: SetOption = None,
+    spec: SpecOption = None,
+    unit: Annotated[str | None, typer.Option("--unit", help="token, sentence, document or author.")] = None,
+    delta: DeltaOption = 0.0,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger", parser=ledger_location, help="With a certificate: look the charge up in these books, too."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain a certificate, a model, or a mechanism with settings.
+
+    Raises:
+        ConfigError: options that do not fit together, or a file, folder or setting that cannot be used.
+        DataError: the certificate does not hold.
+    """
+    named = mechanism or settings or spec
+    is_model = certificate is not None and certificate.is_dir()
+    if certificate is not None and (named or (unit and not is_model)):
+        raise ConfigError("Expected a certificate or a mechanism with settings, not both.")
+    if ledger is not None and (certificate is None or is_model):
+        raise ConfigError("Expected a certificate with --ledger: the books speak of releases.")
+    if certificate is None:
+        named_spec = chosen_spec(mechanism, settings, spec)
+        _show(named_spec, _promised(named_spec, unit, delta), _remarks(named_spec), as_json)
+    elif is_model:
+        _explain_model(certificate, unit=unit, delta=delta, as_json=as_json)
+    else:
+        explain_certificate(certificate, ledger, as_json)
+
+
 def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
-    """Verify a certificate against its file, the spec in it and the ledger if one is named, then say it in words.
+    """Verify a certificate against its file, its spec and the ledger if one is named, then say it in words.
 
     Raises:
         ConfigError: there is no certificate, neither here nor beside a released file.
-        DataError: the certificate does not hold, or its names could pass for what is said of it.
+        DataError: the certificate does not hold, or a name in it has line breaks and could pass for words of ours.
     """
     given, path = path, _beside(path)
     try:
@@ -89,30 +141,8 @@ def _wanted(path: Path) -> str:
     return f" Expected OUT.guarantee.json, or OUT with it beside: there is no {certificate_path(path)}."
 
 
-def _unit(name: str | None) -> Unit | None:
-    if name is None:
-        return None
-    try:
-        return Unit(name)
-    except ValueError:
-        raise ConfigError(f"Expected --unit {name!r} to be one of {', '.join(Unit)}.") from None
-
-
-def explain_spec(
-    mechanism: str | None, pairs: list[str], path: Path | None, *, unit: str | None, delta: float, as_json: bool
-) -> None:
-    """Say what a mechanism with these settings guarantees, before anything is spent."""
-    spec = chosen_spec(mechanism, pairs, path)
-    found = _promised(spec, unit, delta)
-    _show(spec, found, _remarks(spec), as_json)
-
-
-def explain_model(folder: Path, *, unit: str | None, delta: float, as_json: bool) -> None:
-    """Say what a model that `dptext fit` wrote guarantees; only its settings are read.
-
-    Raises:
-        ConfigError: the folder holds no model, or one whose settings were edited.
-    """
+def _explain_model(folder: Path, *, unit: str | None, delta: float, as_json: bool) -> None:
+    """Say what a model guarantees; only its settings are read."""
     if not (folder / MODEL_FILE).is_file():
         raise ConfigError(
             f"Expected OUT.guarantee.json, or a folder that `dptext fit` wrote: there is no {folder / MODEL_FILE}."
@@ -124,15 +154,15 @@ def explain_model(folder: Path, *, unit: str | None, delta: float, as_json: bool
 
 
 def _promised(spec: Spec, unit: str | None, delta: float) -> list[Guarantee]:
-    asked = _unit(unit)
-    return [spec.guarantee(each, delta) for each in (spec.units if asked is None else (asked,))]
+    units = spec.units if unit is None else (member(Unit, "--unit", unit),)
+    return [spec.guarantee(each, delta) for each in units]
 
 
 def _show(spec: Spec, found: Sequence[Guarantee], remarks: Remarks | None, as_json: bool) -> None:
     if as_json:
         numbers: Mapping[str, float | None] = {} if remarks is None else remarks.numbers
         data: dict[str, Json] = {
-            "settings": settings(spec),
+            "settings": settings_of(spec),
             "events": [event_to_dict(event) for event in spec.events(spec.units[0])],
             "guarantees": [guarantee.to_dict() for guarantee in found],
             "unchanged_share": None,
@@ -151,7 +181,7 @@ def _remarks(spec: Spec) -> Remarks | None:
 
 
 def _remarks_where_possible(spec: Spec) -> Remarks | None:
-    """The same for a certificate or a model, which may be read where what its settings name is not."""
+    """The same for a certificate or a model, whose settings may name a file that is not on this computer."""
     try:
         return _remarks(spec)
     except ConfigError:

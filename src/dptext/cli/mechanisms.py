@@ -1,4 +1,4 @@
-"""`dptext mechanisms`."""
+"""`dptext mechanisms`: the list of mechanisms."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import MISSING
 
 from rich.table import Table
 
+from dptext.cli.options import JsonOption
 from dptext.cli.progress import say
 from dptext.cli.terminal import plain_console
 from dptext.mechanism import Spec, setting_fields
@@ -31,8 +32,8 @@ def _required(cls: type[Spec]) -> list[str]:
     return [field.name for field in setting_fields(cls) if field.default is MISSING]
 
 
-def show(as_json: bool) -> None:
-    """Print the list."""
+def mechanisms(as_json: JsonOption = False) -> None:
+    """Print each mechanism with its settings and its guarantee, as its docstring states them."""
     if as_json:
         rows = [
             {

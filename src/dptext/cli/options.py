@@ -1,19 +1,25 @@
-"""Options that several commands share."""
+"""Options that several commands share, and how their values are read."""
 
 from __future__ import annotations
 
 import functools
+import secrets
 import stat
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
+from dptext import _validate
+from dptext.errors import ConfigError
 from dptext.text.files import Target
+
+Named = TypeVar("Named", bound=StrEnum)
 
 
 def _checked(text: str, *, file: bool, folder: bool, special: bool) -> Path:
-    """The path, if what is there can be what is wanted; that it exists is not asked. No message shows the text."""
+    """The path, unless something is there that is not of the wanted kind. No message shows the text."""
     if not text:
         raise typer.BadParameter("the path is empty.")
     path = Path(text)
@@ -54,7 +60,7 @@ def any_path(text: str) -> Path:
 
 
 def ledger_location(text: str) -> str:
-    """Where the books are: a file, or a URL, which is looked at by those who know of secrets in it."""
+    """Where the books are: a file, or a URL. A URL may hold a password, so that the ledger checks it, not this."""
     if "://" not in text:
         output_path(text)
         try:
@@ -83,7 +89,12 @@ ClassifierOption = Annotated[
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there; never one that is read.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+WithoutGuaranteeOption = Annotated[
+    bool, typer.Option("--without-guarantee", help="Try a mechanism that guarantees nothing.")
+]
 DeltaOption = Annotated[float, typer.Option("--delta", help="The delta at which guarantees are stated.")]
+FirstSetArgument = Annotated[Path, file_argument(metavar="A", help="Texts of one set, such as a sensitive one.")]
+SecondSetArgument = Annotated[Path, file_argument(metavar="B", help="Texts of the other, such as a safe one.")]
 LedgerOption = Annotated[
     str,
     typer.Option(
@@ -105,8 +116,32 @@ SubjectKeyOption = Annotated[
 ]
 
 
+def member(kind: type[Named], option: str, text: str, *others: str) -> Named:
+    """The member of an enumeration that an option names.
+
+    Raises:
+        ConfigError: there is no such member; the message lists all, and the other values that the option takes.
+    """
+    try:
+        return kind(text)
+    except ValueError:
+        raise ConfigError(f"Expected {option} {text!r} to be one of {', '.join([*kind, *others])}.") from None
+
+
+def seed_of(seed: int | None) -> int:
+    """The seed of --seed, or one drawn at random.
+
+    Raises:
+        ConfigError: it is not in [0, 2^32), which is what the libraries take.
+    """
+    if seed is None:
+        return secrets.randbits(32)
+    _validate.within(0, 2**32 - 1, seed=seed)
+    return seed
+
+
 def target_of(path: Path | None, *inputs: Path | None, force: bool, private: bool = True) -> Target | None:
-    """Where the file of an option is to go, checked before the work; None without the option.
+    """Where the file of an output option goes, checked before the work; None without the option.
 
     Args:
         path: of the option.

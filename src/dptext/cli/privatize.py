@@ -2,143 +2,145 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from dptext.cli.fit import check_label_field
+import typer
+
+from dptext.cli.chosen import check_label_field, chosen, fitted
+from dptext.cli.options import (
+    DeltaOption,
+    JsonOption,
+    LabelFieldOption,
+    MechanismOption,
+    ModelOption,
+    SetOption,
+    SpecOption,
+    SubjectKeyOption,
+    TextFieldOption,
+    file_argument,
+    ledger_location,
+    member,
+    output_path,
+)
+from dptext.cli.progress import Tell, counted, say
 from dptext.cli.stopping import advising
-from dptext.cli.terminal import bars
 from dptext.errors import ConfigError, LedgerError
-from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.privacy.guarantee import format_epsilon
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
-from dptext.runs.models import load_model
 from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
-from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.files import refuse_inputs
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
 from dptext.text.reading import OnError
 from dptext.text.records import Fields
 from dptext.text.writers import APPENDABLE
-from dptext.types import Json
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
     from dptext.runs.payment import Payment
 
-_LINE_EVERY_SECONDS = 10.0
 
-
-def chosen_spec(mechanism: str | None, pairs: list[str], path: Path | None) -> Spec:
-    """The spec of --spec FILE, or of --mechanism with --set; --set also changes single settings of a file.
-
-    Raises:
-        ConfigError: neither or both are given, or the settings cannot be used.
-    """
-    listed = [parse_setting(pair) for pair in pairs]
-    changes = dict(listed)
-    if len(changes) < len(listed) or "kind" in changes:
-        raise ConfigError("Expected each setting once, and the mechanism by --mechanism, not by --set kind=...")
-    if (mechanism is None) == (path is None):
-        raise ConfigError("Expected one of --mechanism NAME and --spec FILE.toml.")
-    if path is not None:
-        return read_spec(path, changes)
-    values: dict[str, Json] = {"kind": mechanism, **changes}
-    return spec_from_settings(values)
-
-
-def chosen(mechanism: str | None, pairs: list[str], path: Path | None, model: Path | None) -> Spec | Path:
-    """The spec that is named, or the folder of a fitted model.
-
-    Raises:
-        ConfigError: none or several are named, or the settings cannot be used.
-    """
-    if model is None:
-        return chosen_spec(mechanism, pairs, path)
-    if mechanism is not None or path is not None or pairs:
-        raise ConfigError(
-            "Expected one of --mechanism NAME, --spec FILE.toml and --model MODEL; a model has its settings, so that "
-            "--set changes nothing in it."
-        )
-    return model
-
-
-def fitted(chosen: Spec | Path, *, device: str | None = None) -> Mechanism[str]:
-    """The mechanism of a model, on this device where one is named; or of a spec that learns from no text.
-
-    Raises:
-        ConfigError: the model cannot be loaded, the spec has to be fitted first, or a device is named for a spec.
-        MissingExtraError: a package is not installed.
-    """
-    if isinstance(chosen, Path):
-        return load_model(chosen, device=device)
-    if device is not None:
-        raise ConfigError("Expected --device with --model: a spec has its device, if any, by --set device=NAME.")
-    if chosen.traits.learns is Learns.NOTHING:
-        return chosen.fit()
-    raise ConfigError(
-        f"Expected a model of {chosen.kind}, which learns from text. Fit first: dptext fit --mechanism {chosen.kind} "
-        "--set KEY=VALUE ... --public PUBLIC --out MODEL; then give --model MODEL."
-    )
-
-
-def _format(name: str | None, option: str) -> Format | None:
-    if name is None:
-        return None
-    try:
-        return Format(name)
-    except ValueError:
-        raise ConfigError(f"Expected {option} {name!r} to be one of {', '.join(Format)}.") from None
-
-
-def plan(
-    *,
-    text_field: str,
-    id_field: str | None,
-    label_field: str | None = None,
-    author_field: str | None,
-    subject_field: str | None,
-    keep: list[str],
-    input_format: str | None,
-    output_format: str | None,
-    on_error: str,
-    max_per_author: int | None,
-    delta: float,
-    batch_size: int,
-    without_guarantee: bool,
-    force: bool,
-    resume: bool,
-    safe_csv: bool = False,
-) -> Plan:
-    """The options as a plan.
+def privatize(
+    source: Annotated[Path, file_argument(metavar="IN", help="Records: .jsonl .csv .parquet .txt, also .gz.")],
+    target: Annotated[
+        Path,
+        typer.Argument(metavar="OUT", parser=output_path, help="The new file; OUT.guarantee.json is its certificate."),
+    ],
+    mechanism: MechanismOption = None,
+    settings: SetOption = None,
+    spec: SpecOption = None,
+    model: ModelOption = None,
+    text_field: TextFieldOption = "text",
+    id_field: Annotated[
+        str | None, typer.Option("--id-field", help="Field of the ids (released!); default 0, 1, 2, ...")
+    ] = None,
+    label_field: LabelFieldOption = None,
+    author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option("--keep", help="Public field to copy to the output. Repeatable.")
+    ] = None,
+    input_format: Annotated[str | None, typer.Option("--format", help="jsonl, csv, parquet or text.")] = None,
+    output_format: Annotated[str | None, typer.Option("--output-format", help="The same for OUT.")] = None,
+    on_error: Annotated[str, typer.Option("--on-error", help="stop, or skip unreadable records.")] = "stop",
+    max_per_author: Annotated[
+        int | None, typer.Option("--max-per-author", help="Refuse more records of one author than this.")
+    ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger",
+            parser=ledger_location,
+            envvar="DPTEXT_LEDGER",
+            show_envvar=True,
+            help="Books with the account; see `dptext budget`.",
+        ),
+    ] = None,
+    account: Annotated[
+        str | None, typer.Option("--account", help="The account that pays, before anything is drawn.")
+    ] = None,
+    subject_field: Annotated[
+        str | None,
+        typer.Option(
+            "--subject-field", help="Charge each subject that this field names; without it, everyone in the account."
+        ),
+    ] = None,
+    subject_key: SubjectKeyOption = None,
+    charge_key: Annotated[
+        str | None,
+        typer.Option("--charge-key", help="Name of the charge: a run tried again under it is charged once."),
+    ] = None,
+    delta: DeltaOption = 0.0,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", help="Records computed together, and at most in a block of OUT.")
+    ] = 256,
+    seed: Annotated[int | None, typer.Option("--seed", help="For experiments: voids the guarantee.")] = None,
+    without_guarantee: Annotated[
+        bool, typer.Option("--without-guarantee", help="Run a mechanism that guarantees nothing.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT; throw away an unfinished run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
+    safe_csv: Annotated[
+        bool,
+        typer.Option(
+            "--safe-csv",
+            help="In CSV, an apostrophe before texts that a spreadsheet computes: they begin with = + - @ tab CR.",
+        ),
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option("--device", help="With --model: where its network computes, if not as it was fitted.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Privatize a file and print its certificate.
 
     Raises:
-        ConfigError: an option cannot be used.
+        ConfigError: options that do not fit together, or a file that cannot be used.
+        DataError: a record cannot be read.
+        BudgetExceededError: the account has less left than the run costs.
+        NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
     """
-    if on_error not in tuple(OnError):
-        raise ConfigError(f"Expected --on-error {on_error!r} to be one of {', '.join(OnError)}.")
+    named = chosen(mechanism, settings, spec, model)
     if force and resume:
         raise ConfigError("Expected one of --force (begin anew) and --resume (go on).")
-    return Plan(
+    plan = Plan(
         fields=Fields(
             text=text_field,
             id=id_field,
             label=label_field,
             author=author_field,
-            keep=tuple(keep),
+            keep=tuple(keep or ()),
             subject=subject_field,
         ),
-        input_format=_format(input_format, "--format"),
-        output_format=_format(output_format, "--output-format"),
-        on_error=OnError(on_error),
+        input_format=None if input_format is None else member(Format, "--format", input_format),
+        output_format=None if output_format is None else member(Format, "--output-format", output_format),
+        on_error=member(OnError, "--on-error", on_error),
         delta=delta,
         max_per_author=max_per_author,
         batch_size=batch_size,
@@ -147,16 +149,39 @@ def plan(
         resume=resume,
         safe_csv=safe_csv,
     )
+    payment = _payment(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
+    _refuse_inputs(target, (spec, model, subject_key), payment)
+    fitted_one = fitted(named, device=device)
+    read = fitted_one.spec.traits.reads_labels
+    check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
+    total = _count(source, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
+    with (
+        advising(lambda: _left_there(target, plan, paid=payment is not None)),
+        counted("privatizing") as tell,
+    ):
+        certificate = privatize_file(
+            source,
+            target,
+            fitted_one,
+            plan=plan,
+            randomness=secure() if seed is None else seeded(seed),
+            payment=payment,
+            on_progress=_with_rate(tell, total),
+            on_skip=lambda number, reason: say(f"skipped record {number}: {reason}"),
+        )
+    if as_json:
+        print(json.dumps({"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}, indent=2))
+        return
+    print(certificate.explain())
+    if payment is not None:
+        print(f"\n{_left(payment)}")
+    print(f"\nWritten: {target} and {certificate_path(target)}")
 
 
-def payment(
-    ledger: str | None, account: str | None, charge_key: str | None, *, subject_key: Path | None, named: bool
+def _payment(
+    ledger: str | None, account: str | None, charge_key: str | None, *, subject_key: Path | None, by_name: bool
 ) -> Payment | None:
-    """Who pays; None where nobody was named. The subject key is read only where subjects are charged by name.
-
-    Raises:
-        ConfigError: the options do not fit together.
-    """
+    """Who pays, or None. The subject key is read only where subjects are charged by name."""
     if account is None:
         if ledger is not None or charge_key is not None:
             raise ConfigError(
@@ -165,62 +190,16 @@ def payment(
         return None
     if ledger is None:
         raise ConfigError("Expected --ledger with --account: the books that the account is in.")
-    from dptext.cli.budget import opened
+    from dptext.cli.budget.books import opened
     from dptext.runs.payment import Payment
 
-    return Payment(opened(ledger, subject_key, named=named), account, charge_key)
-
-
-def run(
-    source: Path,
-    target: Path,
-    chosen: Spec | Path,
-    plan: Plan,
-    *,
-    payment: Payment | None,
-    seed: int | None,
-    as_json: bool,
-    device: str | None = None,
-    inputs: Sequence[Path | None] = (),
-) -> None:
-    """Privatize a file and print its certificate; `inputs` are read besides, so that nothing is written there."""
-    _refuse_inputs(target, inputs, payment)
-    mechanism = fitted(chosen, device=device)
-    spec = mechanism.spec
-    check_label_field(
-        spec, plan.fields.label, needed=spec.traits.reads_labels, copied=(plan.fields.id, *plan.fields.keep)
-    )
-
-    def skipped(number: int, reason: str) -> None:
-        print(f"skipped record {number}: {reason}", file=sys.stderr)
-
-    with (
-        advising(lambda: _left_there(target, plan, paid=payment is not None)),
-        _progress(source, plan.input_format) as advance,
-    ):
-        certificate = privatize_file(
-            source,
-            target,
-            mechanism,
-            plan=plan,
-            randomness=secure() if seed is None else seeded(seed),
-            payment=payment,
-            on_progress=advance,
-            on_skip=skipped,
-        )
-    if as_json:
-        print(json.dumps({"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}, indent=2))
-    else:
-        print(certificate.explain())
-        if payment is not None:
-            print(f"\n{_left(payment)}")
-        print(f"\nWritten: {target} and {certificate_path(target)}")
+    return Payment(opened(ledger, subject_key, named=by_name), account, charge_key)
 
 
 def _refuse_inputs(target: Path, inputs: Sequence[Path | None], payment: Payment | None) -> None:
     read = [path for path in inputs if path is not None]
     if payment is not None and payment.ledger.path is not None:
-        from dptext.cli.budget import default_key
+        from dptext.cli.budget.books import default_key
 
         read += [payment.ledger.path, default_key(payment.ledger) or payment.ledger.path]
     for path in (target, certificate_path(target)):
@@ -228,7 +207,7 @@ def _refuse_inputs(target: Path, inputs: Sequence[Path | None], payment: Payment
 
 
 def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
-    """What a run that was stopped has left beside its output, and how to go on."""
+    """What a stopped run has left beside its output, and how to go on."""
     if not state_path(target).exists():
         return f"No unfinished run lies beside {target}."
     charge = " What was charged stays charged: --resume finds the charge, --force charges anew." if paid else ""
@@ -238,7 +217,7 @@ def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
 
 
 def _left(payment: Payment) -> str:
-    """Where the account stands; the release is out, so that a ledger that cannot be read now is no failure."""
+    """What is left in the account. The release is written already: an unreadable ledger is no failure now."""
     from dptext.ledger.spending import format_left
 
     try:
@@ -251,51 +230,16 @@ def _left(payment: Payment) -> str:
     )
 
 
-@contextlib.contextmanager
-def _progress(source: Path, named: Format | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal, a line every ten seconds elsewhere; both on stderr."""
-    if not sys.stderr.isatty():
-        yield _lines()
-        return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("privatizing"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    began = time.monotonic()
-    with Progress(*columns, console=bars()) as bar:
-        task = bar.add_task("", total=_count(source, named), rate="")
-        first: list[int] = []
-
-        def advance(done: int) -> None:
-            first.append(done) if not first else None
-            seconds = max(time.monotonic() - began, 1e-9)
-            bar.update(task, completed=done, rate=f"{(done - first[0]) / seconds:,.0f} records/s")
-
-        yield advance
-
-
-def _lines() -> Callable[[int], None]:
-    began = last = time.monotonic()
+def _with_rate(tell: Tell, total: int | None) -> Callable[[int], None]:
+    """Tell how many records are done, and how many a second; those that an earlier run did do not count."""
+    began, first = time.monotonic(), None
 
     def advance(done: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= _LINE_EVERY_SECONDS:
-            last = now
-            print(f"{done:,} records, {now - began:.0f} s", file=sys.stderr)
+        nonlocal first
+        if first is None:
+            first = done
+        rate = (done - first) / max(time.monotonic() - began, 1e-9)
+        tell(done, total, f"records, {rate:,.0f}/s")
 
     return advance
 

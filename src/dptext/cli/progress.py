@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Protocol
 
 from dptext.cli.terminal import bars, escaped
-from dptext.embeddings.encoders import Encoder
-from dptext.types import Floats
-
-#: Called with what is done, what there is to do, and in what: "texts", "epochs, loss 2.31".
-Told = Callable[[int, int, str], None]
 
 LINE_EVERY_SECONDS = 10.0
+
+
+class Tell(Protocol):
+    """Shows how far a command is."""
+
+    def __call__(self, done: int, total: int | None, what: str = ..., /) -> None:
+        """So much is done of so much, or of an unknown total, in this unit: "texts"."""
+        ...
 
 
 def say(line: str) -> None:
@@ -24,12 +27,25 @@ def say(line: str) -> None:
 
 
 @contextlib.contextmanager
-def counted(title: str, *, every: float = LINE_EVERY_SECONDS) -> Iterator[Told]:
-    """A bar, or a line every so many seconds; `every=0` gives one at each call. One at a time."""
+def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) -> Iterator[Tell]:
+    """A bar, or a line every so many seconds; one at a time.
+
+    Args:
+        title: what is being done.
+        unit: what is counted, unless a call says so.
+        every: seconds between two lines; with 0 each call gives one.
+    """
     if not sys.stderr.isatty():
-        yield _lines(title, every)
+        yield _lines(title, unit, every)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -37,43 +53,26 @@ def counted(title: str, *, every: float = LINE_EVERY_SECONDS) -> Iterator[Told]:
         MofNCompleteColumn(),
         TextColumn("{task.fields[what]}", markup=False),
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
     )
     with Progress(*columns, console=bars()) as bar:
-        task = bar.add_task(escaped(title), total=None, what="")
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, what=what)
+        task = bar.add_task(escaped(title), total=None, what=unit)
+
+        def tell(done: int, total: int | None, what: str = unit, /) -> None:
+            bar.update(task, completed=done, total=total, what=what)
+
+        yield tell
 
 
-def _lines(title: str, every: float) -> Told:
+def _lines(title: str, unit: str, every: float) -> Tell:
     began = last = time.monotonic()
 
-    def tell(done: int, total: int, what: str) -> None:
+    def tell(done: int, total: int | None, what: str = unit, /) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= every:
             last = now
-            say(f"{title}: {done:,} of {total:,} {what}, {now - began:.0f} s")
+            among = "" if total is None else f" of {total:,}"
+            say(f"{title}: {done:,}{among} {what}, {now - began:.0f} s")
 
     return tell
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedEncoder:
-    """A sentence encoder that tells how far it is; an `Embedder`."""
-
-    encoder: Encoder
-
-    @property
-    def name(self) -> str:
-        """The encoder's."""
-        return self.encoder.name
-
-    @property
-    def dim(self) -> int:
-        """The encoder's."""
-        return self.encoder.dim
-
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """Unit vectors `(n_texts, dim)`."""
-        total = len(set(texts))
-        with counted("embedding") as tell:
-            return self.encoder.embed(texts, on_progress=lambda done: tell(done, total, "texts"))

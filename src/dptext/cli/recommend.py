@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
+import typer
+
+from dptext.cli.options import ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.progress import say
 from dptext.compare.measured_table import MADE_BY, MeasuredTable, read_measured, reduced, unfinished
-from dptext.compare.recommend import FIDELITY, TASKS, Asked, Recommendation, Verdict, recommend
+from dptext.compare.recommend import FIDELITY, TASKS, Asked, Recommendation, Verdict
+from dptext.compare.recommend import recommend as recommended
 from dptext.compare.table import json_bytes
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
@@ -23,18 +27,27 @@ _SCOPE: Final = (
 )
 
 
-def run(
-    unit: str,
-    epsilon: float,
-    task: str,
-    *,
-    delta: float,
-    table: Path | None,
-    reduce: Path | None,
-    force: bool,
-    as_json: bool,
+def recommend(
+    unit: Annotated[str, typer.Option("--unit", help="token, sentence, document or author.")] = "document",
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The most that a release may cost.")] = 10.0,
+    task: Annotated[
+        str, typer.Option("--task", help="classification, meaning, or authorship (that it stays hidden).")
+    ] = "classification",
+    delta: Annotated[float, typer.Option("--delta", help="At most; above 1e-3 nothing is protected.")] = 1e-3,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            "--table", parser=any_path, help="Folder of `dptext compare`, or a file of --reduce; not our own table."
+        ),
+    ] = None,
+    reduce: Annotated[
+        Path | None,
+        output_option("--reduce", metavar="FILE", help="Also write the rows that are read of --table."),
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Print the answer for every corpus of the table, or write the small table that recommendations read.
+    """Print the answer for every corpus of the table; with --reduce also write the rows that it rests on.
 
     Raises:
         ConfigError: a setting, or the table, cannot be used.
@@ -45,8 +58,8 @@ def run(
             raise ConfigError("Expected --table DIR with --reduce: the folder of a finished `dptext compare`.")
         Target(reduce, force, (table,)).write(json_bytes(reduced(measured.about, measured.rows)))
         say(f"Written: {reduce}")
-    asked = Asked(_unit(unit), epsilon, delta, task)
-    answers = recommend(measured.rows, asked)
+    asked = Asked(member(Unit, "--unit", unit), epsilon, delta, task)
+    answers = recommended(measured.rows, asked)
     if as_json:
         print(json.dumps(_data(measured, asked, answers), indent=2))
         return
@@ -57,13 +70,6 @@ def run(
     if not answers:
         print("\nnone: the table has no row.")
     print(f"\n{_SCOPE}")
-
-
-def _unit(name: str) -> Unit:
-    try:
-        return Unit(name)
-    except ValueError:
-        raise ConfigError(f"Expected --unit {name!r} to be one of {', '.join(Unit)}.") from None
 
 
 def _head(measured: MeasuredTable, asked: Asked) -> str:
@@ -115,7 +121,7 @@ def _behind(best: Verdict, metric: str) -> list[str]:
 
 
 def _no_better(best: Verdict, answer: Recommendation) -> list[str]:
-    """What must be said where text that nobody wrote serves the task as well."""
+    """A warning where public text alone serves the task as well."""
     own, public = best.row.numbers[answer.metric], answer.public
     if public is None or answer.metric not in TASKS["classification"][0] or own.low > public.high:
         return []

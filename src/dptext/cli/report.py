@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from dptext.cli.options import ForceOption, JsonOption, folder_path, output_option
+from dptext.cli.progress import say
 from dptext.compare.report import Written, markdown, read_results, write_page, write_private_page
 from dptext.errors import ConfigError
 from dptext.text.files import Target
@@ -15,29 +18,50 @@ from dptext.text.files import Target
 PAGE = "report.html"
 
 
-def run(folder: Path, target: Path | None, *, show_private: bool, force: bool, as_json: bool) -> None:
-    """Write the page of a comparison, at `target` or in its folder, and tell what is in it."""
+def report(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", parser=folder_path, help="Folder that `dptext compare` wrote.")
+    ],
+    target: Annotated[Path | None, output_option("--out", help="The page; default: DIR/report.html.")] = None,
+    show_private: Annotated[
+        bool, typer.Option("--show-private", help="Also show samples of private records, where they were kept.")
+    ] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a table for each corpus instead of the page.")
+    ] = False,
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", help="A column of --markdown, such as fidelity.cosine. Repeatable.")
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the page of a comparison and say what is in it, or print its tables.
+
+    Raises:
+        ConfigError: the folder holds no comparison, the page cannot be written, or options do not fit together.
+    """
+    if as_markdown:
+        if target is not None or show_private or as_json:
+            raise ConfigError(
+                "Expected --markdown without --out, --show-private or --json: it prints a table and no text."
+            )
+        print(markdown(read_results(folder), metric or []), end="")
+        return
+    if metric:
+        raise ConfigError("Expected --metric with --markdown: the page shows every metric.")
     path = target or folder / PAGE
     page = Target(path, force)
     written = write_private_page(folder, page) if show_private else write_page(folder, page)
     if show_private:
-        told = (
+        say(
             f"Warning: {path} shows {written.private} private texts and what was made of them; do not hand it on."
             if written.private
             else "No private samples were kept: `dptext compare --keep-private-samples` keeps them."
         )
-        print(told, file=sys.stderr, flush=True)
     if as_json:
         print(json.dumps({"path": str(path), **asdict(written)}, indent=2))
         return
     print(_line(path, written))
-
-
-def show_markdown(folder: Path, metrics: Sequence[str], *, others: bool) -> None:
-    """Print the table, one for each corpus; `others` says that options of the page were given, too."""
-    if others:
-        raise ConfigError("Expected --markdown without --out, --show-private or --json: it prints a table and no text.")
-    print(markdown(read_results(folder), metrics), end="")
 
 
 def _line(path: Path, written: Written) -> str:

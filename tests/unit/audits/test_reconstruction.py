@@ -20,7 +20,9 @@ from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.outcome import Reconstruction, TopSuccess
 from dptext.audits.reconstruction.pools import feasible, random_candidates
 from dptext.audits.subjects import claim_of
-from dptext.cli.audit_reconstruction import run
+from dptext.audits.trials.distinguishing import unclaimed
+from dptext.cli.audit import reconstruction as command
+from dptext.cli.audit.subject import OnTrial
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy import accounting
@@ -513,23 +515,31 @@ def test_compares_like_with_like() -> None:
 # ------------------------------------------------------------------ the command
 
 
-def test_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(PassThrough(), candidates=30, trials=200, seed=1, as_json=False) == 1
-    assert "REFUTED" in capsys.readouterr().out
-    assert run(GridLaplace(20.0, 8, 1.0), candidates=30, tops=[1, 2], trials=200, seed=1, as_json=True) == 0
+def test_the_command_on_vectors(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    laplace = {"noise": "laplace", "epsilon": 20.0, "dim": 8}
+    assert command.reconstruction(**laplace, candidates=30, top=[1, 2], trials=200, seed=1, as_json=True) == 0
     captured = capsys.readouterr()
     data = json.loads(captured.out)
     assert captured.err == ""
     assert [each["top"] for each in data["tops"]] == [1, 2]
     assert data["claim"]["epsilon"] == 20.0
     assert (data["refuted"], data["feasible_candidates"]) == (False, feasible(20.0, 8, tops=(1, 2), trials=200))
-    texts = list(WordResponse.words)
-    theirs = {"tops": [1], "trials": 1000, "attack": "surrogate", "seed": 1}
-    assert run(WordResponse(2.0), candidates=texts, claim=claim(1.0), as_json=False, **theirs) == 1
-    assert run(WordResponse(2.0), candidates=texts, claim=claim(2.5), as_json=True, **theirs) == 0
-    assert run(WordResponse(2.0), candidates=texts, as_json=True, **theirs) == 0  # nothing claimed
-    with pytest.raises(ConfigError, match="no dimension"):
-        run(WordResponse(2.0), as_json=True)
+    subject = PassThrough()
+    tried = OnTrial(subject, "", claim_of(subject) or unclaimed())
+    monkeypatch.setattr(command, "on_trial", lambda *_: tried)
+    assert command.reconstruction(noise="none", dim=subject.dim, candidates=30, trials=200, seed=1) == 1
+    assert "REFUTED" in capsys.readouterr().out
+
+
+def test_the_command_on_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = tmp_path / "pool.txt"
+    pool.write_text("\n".join(WordResponse.words), "utf-8")
+    for stated, code in ((claim(1.0), 1), (claim(2.5), 0), (unclaimed(), 0)):
+        tried = OnTrial(WordResponse(2.0), "", stated)
+        monkeypatch.setattr(command, "on_trial", lambda *_, tried=tried: tried)
+        assert command.reconstruction(pool=pool, top=[1], trials=1000, attack="surrogate", seed=1) == code
+    with pytest.raises(ConfigError, match="--pool FILE"):
+        command.reconstruction(as_json=True)
 
 
 def test_pools_say_what_they_are() -> None:

@@ -14,7 +14,7 @@ from dptext.audits.sensitivity.claims import Claim, counterexample
 from dptext.audits.sensitivity.latents import violating_pairs
 from dptext.audits.sensitivity.scales import classical_limit, classical_sigma, true_gaussian_epsilon, variance_table
 from dptext.audits.sensitivity.simulation import PUBLISHED_LAWS, Normal, Uniform, replay, simulate
-from dptext.cli import audit_sensitivity
+from dptext.cli.audit import sensitivity as audit_sensitivity
 from dptext.errors import ConfigError
 from dptext.privacy.curves import gaussian_delta
 from dptext.sampling import noise
@@ -462,7 +462,7 @@ def command(**options) -> int:
         "figure": None,
         "as_json": False,
     }
-    return audit_sensitivity.run(**(defaults | options))
+    return audit_sensitivity.sensitivity(**(defaults | options))
 
 
 @pytest.mark.parametrize(

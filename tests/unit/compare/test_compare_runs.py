@@ -257,15 +257,14 @@ def test_a_cell_that_was_edited_is_made_again(texts: Path, vectors: Path, tmp_pa
 def test_a_claim_that_an_audit_refutes_ends_the_command_with_1(
     texts: Path, vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from dptext.cli.compare import run
+    from dptext.cli.compare import compare
 
     lies = words(vectors, name="lies", set={"epsilon": 0.0625})
     data = experiment(texts, vectors, mechanisms=[lies], audits=["distinguish"])
     data["settings"]["distinguish"] = {"trials": 200}
     toml, out = tmp_path / "e.toml", tmp_path / "out"
     toml.write_text(as_toml(data), "utf-8")
-    settings = {"workers": 1, "memory": 0.0, "keep_private_samples": False, "retry": False, "accept_changes": False}
-    assert run(toml, out, **settings, as_json=False) == 1
+    assert compare(toml, out, workers=1) == 1
     assert "REFUTED: made: lies" in capsys.readouterr().out
     found = {row["metric"]: row for row in json.loads((out / "table.json").read_text("utf-8")) if row["kind"]}
     assert found["distinguish.refuted"]["value"] == 1

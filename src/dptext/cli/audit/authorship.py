@@ -1,0 +1,155 @@
+"""`dptext audit authorship`: who of the known authors wrote a privatized text?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dptext import _validate
+from dptext.audits.inference.authors import split_authors
+from dptext.audits.inference.authorship import attribute_releases, release_split
+from dptext.audits.inference.authorship_report import AuthorshipReport
+from dptext.cli.audit import REFUTED
+from dptext.cli.audit.attacked import (
+    check_public,
+    checked_spec,
+    made_ready,
+    own_fields,
+    public_records,
+    say_trained,
+    verdict,
+)
+from dptext.cli.chosen import chosen_if_any
+from dptext.cli.encoder import load_encoder
+from dptext.cli.options import (
+    DeltaOption,
+    JsonOption,
+    LabelFieldOption,
+    MechanismOption,
+    ModelOption,
+    PublicOption,
+    SeedOption,
+    SetOption,
+    SpecOption,
+    TextFieldOption,
+    WithoutGuaranteeOption,
+    file_argument,
+    file_option,
+    seed_of,
+)
+from dptext.cli.progress import counted, say
+from dptext.cli.utility.task import NOT_PRIVATE, read_back
+from dptext.errors import ConfigError
+from dptext.mechanism import Spec
+from dptext.privacy.guarantee import Basis, Guarantee, Trust, Unit
+from dptext.sampling.randomness import seeded
+from dptext.text.reading import read_records
+from dptext.text.records import Fields
+from dptext.types import Json
+
+
+def authorship(
+    records: Annotated[Path, file_argument(metavar="RECORDS", help="Texts of known authors, several of each.")],
+    mechanism: MechanismOption = None,
+    settings: SetOption = None,
+    spec: SpecOption = None,
+    model: ModelOption = None,
+    public: PublicOption = None,
+    released: Annotated[
+        Path | None,
+        file_option("--released", help="Releases of all RECORDS in their order, instead of a mechanism."),
+    ] = None,
+    text_field: TextFieldOption = "text",
+    author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
+    label_field: LabelFieldOption = None,
+    train_texts: Annotated[int, typer.Option("--train-texts", help="Texts of each author to learn from.")] = 20,
+    attacked_texts: Annotated[int, typer.Option("--attacked-texts", help="Texts of each author to attack.")] = 10,
+    bundle: Annotated[int, typer.Option("--bundle", help="Texts of one author that are attributed together.")] = 1,
+    delta: DeltaOption = 0.0,
+    seed: SeedOption = None,
+    without_guarantee: WithoutGuaranteeOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Attribute releases to authors, and print how often that succeeds.
+
+    Returns:
+        1 where the bound on epsilon refutes the mechanism's claim for replacing one document, else 0.
+
+    Raises:
+        ConfigError: options that do not fit together, or authors with too few texts.
+        DataError: a record cannot be read.
+        NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
+        MissingExtraError: a package is not installed.
+    """
+    chosen = chosen_if_any(mechanism, settings, spec, model)
+    _validate.count(train_texts=train_texts, attacked_texts=attacked_texts, bundle=bundle)
+    _validate.probability(delta=delta)
+    if bundle > attacked_texts:
+        raise ConfigError(f"Expected --bundle {bundle} <= --attacked-texts {attacked_texts}: make it smaller.")
+    seed = seed_of(seed)
+    fields = Fields(text=text_field, author=author_field, label=label_field)
+    if author_field is None:
+        raise ConfigError("Expected --author-field NAME: the attackers learn who wrote what.")
+    if (chosen is None) == (released is None):
+        raise ConfigError(
+            "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL and --released FILE, the releases of "
+            "all records in their order."
+        )
+    on_trial = None if chosen is None else checked_spec(chosen, public, label_field, voided=without_guarantee)
+    if on_trial is None:
+        check_public(chosen, public)
+    own = list(read_records(records, fields if on_trial is None else own_fields(on_trial, fields)))
+    split = split_authors(own, training=train_texts, attacked=attacked_texts, seed=seed)
+    if released is not None:
+        by_id = {release.id: release for release in read_back(released, own, labelled=False)}
+        of_attacked, of_training = ([by_id[record.id] for record in side] for side in (split.attacked, split.training))
+    elif chosen is not None:
+        known = public_records(public, fields, [*split.training, *split.attacked])
+        ready = made_ready(chosen, known, seed)
+        with counted("releases", "texts") as tell:
+            of_attacked, of_training = release_split(ready, split, randomness=seeded(seed), on_progress=tell)
+    say(NOT_PRIVATE)
+    found = attribute_releases(
+        split.training,
+        split.attacked,
+        released=of_attacked,
+        training_released=of_training,
+        embedder=load_encoder(),
+        bundle=bundle,
+        seed=seed,
+        delta=delta,
+        on_attacker=say_trained,
+    )
+    claim = None if on_trial is None else _claim(on_trial, delta, found)
+    refuted = claim is not None and found.report.refutes(claim)
+    if as_json:
+        stated: dict[str, Json] = {
+            "duplicates": split.duplicates,
+            "claim": claim.to_dict() if claim else None,
+            "refuted": refuted,
+            "note": NOT_PRIVATE,
+        }
+        print(json.dumps({**found.to_dict(), **stated}, indent=2))
+    else:
+        print(found.to_markdown())
+        if claim is None:
+            print("No claim for replacing one document by any other, at this delta, was there to be tried.")
+        else:
+            print(verdict(f"the claim of epsilon {claim.epsilon:.6g} for one document", refuted=refuted))
+        print(f"{split.duplicates:,} duplicates removed first.")
+    return REFUTED if refuted else 0
+
+
+def _claim(spec: Spec, delta: float, found: AuthorshipReport) -> Guarantee | None:
+    """What the mechanism guarantees for documents, where the bound on epsilon speaks of the same neighbours."""
+    trial = found.report
+    if Unit.DOCUMENT not in spec.units:
+        return None
+    claim = spec.guarantee(Unit.DOCUMENT, delta)
+    same = claim.meaning == (trial.unit, trial.relation, trial.metric) and not claim.reveals
+    # Under central trust all releases hang on one model that was trained on private text: hits are not independent.
+    local = claim.trust is Trust.LOCAL and claim.basis is not Basis.NONE
+    return claim if same and local and claim.delta <= trial.delta else None

@@ -1,0 +1,145 @@
+"""`dptext audit divergence`: how far apart are two sets of texts in one embedding?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dptext import report
+from dptext.audits.divergence.divergence import measure
+from dptext.audits.divergence.findings import DivergenceReport
+from dptext.audits.divergence.settings import DivergenceSettings
+from dptext.audits.divergence.space import apart
+from dptext.audits.divergence.tfidf_svd import fit_tfidf_svd
+from dptext.cli.encoder import load_encoder
+from dptext.cli.options import (
+    DeltaOption,
+    FirstSetArgument,
+    ForceOption,
+    JsonOption,
+    SecondSetArgument,
+    SeedOption,
+    TextFieldOption,
+    file_option,
+    folder_option,
+    seed_of,
+)
+from dptext.cli.progress import counted, say
+from dptext.cli.utility.task import NOT_PRIVATE
+from dptext.embeddings.embedder import Embedder
+from dptext.errors import ConfigError
+from dptext.estimates import Estimate
+from dptext.text.files import Target, writing
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record
+
+EMBEDDINGS = ("sentence", "glove", "tfidf")
+
+_CURVES, _PLANE, _NUMBERS = "divergence.svg", "plane.svg", "divergence.json"
+
+
+def divergence(
+    first: FirstSetArgument,
+    second: SecondSetArgument,
+    public: Annotated[
+        Path,
+        file_option(
+            "--public",
+            help="Other texts, redacted as A and B are, none of their originals: they fix the space.",
+        ),
+    ],
+    text_field: TextFieldOption = "text",
+    embedding: Annotated[
+        str, typer.Option("--embedding", help="sentence, glove, tfidf, or the folder of a sentence encoder.")
+    ] = "sentence",
+    delta: DeltaOption = 8e-5,
+    alphas: Annotated[
+        str, typer.Option("--alphas", help="Orders of the divergence; the published ones are 1.1,10,20,30,50.")
+    ] = "1.1,1.5,2,3,5,10,20,30,50",
+    components: Annotated[int, typer.Option("--components", help="Main directions of --public that are kept.")] = 64,
+    permutations: Annotated[int, typer.Option("--permutations", help="Random relabellings behind each null.")] = 20,
+    attack_accuracy: Annotated[
+        str | None,
+        typer.Option("--attack-accuracy", help="VALUE or VALUE,LOW,HIGH of an attack, as `dptext audit trait` gives."),
+    ] = None,
+    seed: SeedOption = None,
+    out: Annotated[Path | None, folder_option("--out", help="Folder for the figures and the JSON.")] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two files and print the result; with a folder also write it there, with figures.
+
+    Raises:
+        ConfigError: options that do not fit, or files that cannot be compared or written.
+        DataError: a record cannot be read.
+        MissingExtraError: a package is not installed.
+    """
+    settings = DivergenceSettings(
+        alphas=_orders(alphas), delta=delta, components=components, permutations=permutations, seed=seed_of(seed)
+    )
+    attack = _attack(attack_accuracy, settings.confidence)
+    inputs = (first, second, public, Path(embedding))
+    targets = {name: Target((out or Path()) / name, force, inputs) for name in (_CURVES, _PLANE, _NUMBERS)}
+    if out is not None:
+        report.load_matplotlib()  # before the work
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+        for target in targets.values():
+            target.check()
+    a, b, others = (list(read_records(path, Fields(text=text_field))) for path in (first, second, public))
+    say(NOT_PRIVATE)
+    embedder = _embedder(embedding, others, (a, b), settings.seed)
+    with counted("divergence", "steps") as tell:
+        found = measure(a, b, public=others, embedder=embedder, settings=settings, attack=attack, on_step=tell)
+    data = json.dumps({**found.to_dict(), "note": NOT_PRIVATE}, indent=2)
+    if out is not None:
+        _write(found, data, targets)
+    print(data if as_json else found.to_markdown())
+
+
+def _orders(text: str) -> tuple[float, ...]:
+    """Orders such as "1.1,2,10"."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"Expected --alphas {text!r} to be numbers with commas between them, as 1.1,2,10.") from error
+
+
+def _attack(accuracy: str | None, confidence: float) -> Estimate | None:
+    """The accuracy of VALUE,LOW,HIGH; of VALUE alone, whose interval is [0, 1]."""
+    if accuracy is None:
+        return None
+    try:
+        numbers = [float(part) for part in accuracy.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) == 1:
+        numbers += [0.0, 1.0]
+    if len(numbers) == 3:
+        value, low, high = numbers
+        if 0 <= low <= value <= high <= 1:
+            return Estimate(value, low, high, confidence)
+    raise ConfigError(f"Expected --attack-accuracy {accuracy!r} to be VALUE or VALUE,LOW,HIGH in [0, 1].")
+
+
+def _embedder(name: str, public: Sequence[Record], sets: tuple[list[Record], list[Record]], seed: int) -> Embedder:
+    if name == "tfidf":
+        return fit_tfidf_svd(apart(public, *sets)[0], seed=seed)
+    if name not in EMBEDDINGS and not Path(name).is_dir():
+        raise ConfigError(
+            f"Expected --embedding {name!r} to be one of {', '.join(EMBEDDINGS)}, or the folder of a sentence encoder."
+        )
+    return load_encoder(name)
+
+
+def _write(found: DivergenceReport, data: str, targets: dict[str, Target]) -> None:
+    report.divergence_figure(found, targets[_CURVES])
+    if all(rows.shape[1] == 2 for rows in found.plane):
+        say(f"{_PLANE} holds a point for each record: it is as private as the sets.")
+        sets = dict(zip(("first set", "second set"), found.plane, strict=True))
+        report.plane_figure(sets, targets[_PLANE])
+    targets[_NUMBERS].write(f"{data}\n".encode())

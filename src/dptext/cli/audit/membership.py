@@ -1,0 +1,186 @@
+"""`dptext audit membership`: was this record in the training data? Measured, and no verdict on a guarantee."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from dptext.audits.membership.attacks import PROXY
+from dptext.audits.membership.members import match_members, split_members
+from dptext.audits.membership.results import Attack, MembershipResult
+from dptext.audits.texts import shared_texts
+from dptext.cli.audit.attacked import check_public, made_ready, spec_of
+from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
+from dptext.cli.chosen import check_label_field, chosen_if_any, fitted, kinds
+from dptext.cli.options import (
+    ClassifierOption,
+    ForceOption,
+    JsonOption,
+    LabelFieldOption,
+    MechanismOption,
+    ModelOption,
+    PublicOption,
+    SeedOption,
+    SetOption,
+    SpecOption,
+    TextFieldOption,
+    WithoutGuaranteeOption,
+    file_argument,
+    file_option,
+    output_option,
+    seed_of,
+    target_of,
+)
+from dptext.cli.progress import say
+from dptext.cli.utility.task import chosen_classifier
+from dptext.errors import ConfigError
+from dptext.mechanism import Learns, Spec
+from dptext.runs.streaming import require_guarantee
+from dptext.text.files import Target
+from dptext.text.reading import read_records
+from dptext.text.records import Fields
+from dptext.types import Json
+
+ATTACKS: Final = ("shokri", "lira", "loss", "reconstruction")
+
+
+def membership(
+    records: Annotated[
+        Path,
+        file_argument(
+            metavar="RECORDS",
+            help="Half become members, half non-members; with --others all are members.",
+        ),
+    ],
+    mechanism: MechanismOption = None,
+    settings: SetOption = None,
+    spec: SpecOption = None,
+    model: ModelOption = None,
+    public: PublicOption = None,
+    others: Annotated[
+        Path | None,
+        file_option(
+            "--others",
+            help="Records that --model was not trained on, for --attack reconstruction of the model itself.",
+        ),
+    ] = None,
+    text_field: TextFieldOption = "text",
+    label_field: LabelFieldOption = None,
+    attack: Annotated[
+        str, typer.Option("--attack", help="shokri, lira, loss; or reconstruction, of the mechanism's own model.")
+    ] = "shokri",
+    classifier: ClassifierOption = "tfidf",
+    shadows: Annotated[int, typer.Option("--shadows", help="Shadow models of lira.")] = 16,
+    seed: SeedOption = None,
+    figure: Annotated[Path | None, output_option("--figure", help="SVG of the ROC curves, on log scales.")] = None,
+    force: ForceOption = False,
+    without_guarantee: WithoutGuaranteeOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack a classifier trained on records or on what a mechanism makes of them, or the mechanism's own model.
+
+    With --others the model is given: RECORDS are its members, and the others are not.
+
+    Raises:
+        ConfigError: options that do not fit together, too few records, or records without labels.
+        DataError: a record cannot be read.
+        NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
+        MissingExtraError: a package is not installed.
+    """
+    chosen = chosen_if_any(mechanism, settings, spec, model)
+    if attack not in ATTACKS:
+        raise ConfigError(f"Expected --attack {attack!r} to be one of {', '.join(ATTACKS)}.")
+    chosen_classifier(classifier)
+    seed = seed_of(seed)
+    svg = target_of(figure, records, spec, model, public, others, force=force)
+    fields = Fields(text=text_field, label=label_field)
+    _check(chosen, attack, public, others, fields)
+    if chosen is not None:
+        require_guarantee(spec_of(chosen), without_guarantee)
+    given = fitted(chosen) if attack == "reconstruction" and isinstance(chosen, Path) else None
+    if given is not None:
+        reconstructing(given)
+        check_label_field(given.spec, label_field, needed=given.spec.traits.reads_labels)
+    known = [] if public is None else list(read_records(public, fields))
+    split = (
+        split_members(read_records(records, fields), seed=seed)
+        if others is None
+        else match_members(read_records(records, fields), read_records(others, fields), seed=seed)
+    )
+    if common := shared_texts(known, [*split.members, *split.non_members]):
+        say(f"{common} of the records have a text that is in --public, too: no mechanism was made to protect those.")
+    if given is not None:
+        attacked = {"": attack_given(given, split, seed)}
+    elif attack == "reconstruction" and chosen is not None and not isinstance(chosen, Path):
+        attacked = {"": attack_model(chosen, split, known, seed)}
+    else:
+        behind = None if chosen is None else made_ready(chosen, known, seed)
+        attacked = attack_classifier(split, behind, attack=attack, classifier=classifier, seed=seed, shadows=shadows)
+    if svg is not None:
+        _draw(attacked, svg)
+    if as_json:
+        data: dict[str, Json] = {
+            "attack": attack,
+            "classifier": None if attack == "reconstruction" else classifier,
+            "duplicates": split.duplicates,
+            "left_over": split.left_over,
+            "note": PROXY,
+            "results": {name or attack: found.to_dict() for name, found in attacked.items()},
+        }
+        print(json.dumps(data, indent=2))
+        return
+    removed = (
+        f"{split.duplicates:,} duplicates removed first, {split.left_over:,} records left out to make the sides equal."
+    )
+    print("\n\n".join([*(found.explain() for found in attacked.values()), removed]))
+
+
+def _check(chosen: Spec | Path | None, attack: str, public: Path | None, others: Path | None, fields: Fields) -> None:
+    """The options, before anything is read."""
+    spec = None if isinstance(chosen, Path) else chosen
+    given = attack == "reconstruction" and isinstance(chosen, Path)
+    if others is not None and not given:
+        raise ConfigError("Expected --others with --attack reconstruction and --model MODEL, or no --others.")
+    if given:
+        if others is None:
+            raise ConfigError(
+                "Expected --others FILE with --attack reconstruction and --model MODEL: records that the model was "
+                "not trained on, beside RECORDS, on which it was."
+            )
+        if public is not None:
+            raise ConfigError("Expected no --public with --model: it is fitted.")
+    elif attack == "reconstruction":
+        if spec is None or not spec.traits.takes_private:
+            able = kinds(lambda traits: traits.takes_private)
+            raise ConfigError(
+                f"Expected --mechanism with --attack reconstruction to be one of {able}: they are trained on private "
+                "text, here on the members. A fitted model is attacked with --model MODEL --others FILE."
+            )
+        if public is None and spec.traits.learns is Learns.PRIVATE:
+            raise ConfigError(f"Expected --public FILE: {spec.kind} learns from public text first.")
+        check_label_field(spec, fields.label, needed=spec.traits.reads_labels)
+    elif fields.label is None:
+        raise ConfigError("Expected --label-field NAME: the attacked classifier learns labels.")
+    elif spec is not None and spec.traits.takes_private:
+        raise ConfigError(
+            f"Expected --attack reconstruction, or --model with a fitted one: {spec.kind} is trained on the records "
+            "that it rewrites, so that the control and every shadow would need a model of their own."
+        )
+    else:
+        check_public(chosen, public)
+
+
+def _draw(attacked: Mapping[str, MembershipResult], figure: Target) -> None:
+    from dptext.report import roc_figure
+
+    first = next(iter(attacked.values()))
+    shown: dict[str, Attack] = {" ".join(["attack", name]).strip(): found.main for name, found in attacked.items()}
+    shown["control"] = first.control
+    for attack in first.baselines[: 4 - len(shown)]:
+        shown[attack.name] = attack
+    roc_figure({name: attack.roc for name, attack in shown.items()}, figure)
+    say(f"Written: {figure.path}")

@@ -1,0 +1,186 @@
+"""Membership attacks on a classifier behind a mechanism, and on the model of a mechanism itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol, runtime_checkable
+
+import numpy as np
+
+from dptext.audits.membership.attacks import PROXY, from_scores, shokri
+from dptext.audits.membership.lira import lira
+from dptext.audits.membership.members import MemberSplit, check_members, split_members
+from dptext.audits.membership.results import Measure, MembershipResult
+from dptext.audits.membership.scorers import (
+    Scorer,
+    Trainer,
+    Transform,
+    blind_scores,
+    halves_of_both,
+    logit_confidence,
+    train_on,
+)
+from dptext.cli.chosen import fitted_on
+from dptext.cli.progress import counted, say
+from dptext.cli.utility.task import chosen_classifier
+from dptext.errors import ConfigError
+from dptext.mechanism import Mechanism, Spec
+from dptext.sampling.randomness import seeded
+from dptext.text.records import Record
+from dptext.types import Floats
+from dptext.utility.classification import train_named
+
+_MODEL_ITSELF: Final = "The model itself was attacked, not what it releases."
+_UNTRAINED: Final = (
+    "There is no trained control: permuted membership tests the counting alone. What the two files differ in shows in "
+    "the attacker that does not look; that one file is easier to write for any model shows in no number here."
+)
+
+
+@runtime_checkable
+class Reconstructs(Protocol):
+    """A mechanism that knows how well its auto-encoder writes a record."""
+
+    def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
+        """Loss per token `(n,)`."""
+        ...
+
+
+def reconstructing(mechanism: Mechanism[str]) -> Reconstructs:
+    """The mechanism, which has reconstruction losses.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    if not isinstance(mechanism, Reconstructs):
+        raise ConfigError(
+            f"Expected a mechanism with reconstruction losses: {mechanism.spec.kind} has none. Attack a classifier "
+            "behind it: --attack shokri, lira or loss."
+        )
+    return mechanism
+
+
+def attack_classifier(
+    split: MemberSplit,
+    mechanism: Mechanism[str] | None,
+    *,
+    attack: str,
+    classifier: str,
+    seed: int,
+    shadows: int = 0,
+) -> dict[str, MembershipResult]:
+    """Attack a classifier that is trained on records, or on what a mechanism makes of them.
+
+    Args:
+        split: members and others.
+        mechanism: what training texts go through, if anything.
+        attack: shokri, lira or loss.
+        classifier: name of the classifier that is attacked, and of the shadow models.
+        seed: seed of everything.
+        shadows: number of shadow models of lira.
+
+    Returns:
+        The results by name; the name of the only result is empty.
+    """
+    named = train_named(chosen_classifier(classifier))
+    # In the attack of shokri the attacker has the other half of the records for models of its own.
+    target = split_members(split.members, seed=seed + 1) if attack == "shokri" else split
+    check_members(target.members, target.non_members)
+    transform = None if mechanism is None else _transform(mechanism)
+
+    def train(texts: Sequence[str], labels: Sequence[str], number: int) -> Scorer:
+        return named(texts, labels, seed=number)
+
+    say(f"attack {attack}: {len(target.members):,} members, as many others; classifier {classifier}")
+    model = train_on(target.members, train=train, transform=transform, seed=seed)
+    with counted(attack, "models") as tell:
+        match attack:
+            case "shokri":
+                own = split_members(split.non_members, seed=seed + 2)
+                found = shokri(
+                    model,
+                    target.members,
+                    target.non_members,
+                    shadow_train=own.members,
+                    shadow_out=own.non_members,
+                    train=train,
+                    seed=seed,
+                    transform=transform,
+                    on_progress=tell,
+                )
+                return {"": found}
+            case "lira":
+                both = lira(
+                    model,
+                    target.members,
+                    target.non_members,
+                    train=train,
+                    seed=seed,
+                    shadows=shadows,
+                    transform=transform,
+                    on_progress=tell,
+                )
+                return {"online": both.online, "offline": both.offline}
+            case _:
+                return {"": _loss(model, target, train, transform, seed)}
+
+
+def _transform(mechanism: Mechanism[str]) -> Transform:
+    privatize = mechanism.privatize
+    return lambda records, seed: privatize(records, seeded(seed))
+
+
+def _loss(
+    model: Scorer, target: MemberSplit, train: Trainer, transform: Transform | None, seed: int
+) -> MembershipResult:
+    """The loss threshold of Yeom et al. 2018."""
+    rng = np.random.default_rng(seed)
+    both = halves_of_both(target.members, target.non_members, rng)
+    control = train_on(both, train=train, transform=transform, seed=int(rng.integers(2**31)))
+    return from_scores(
+        logit_confidence(model, target.members),
+        logit_confidence(model, target.non_members),
+        name="loss threshold",
+        control=(logit_confidence(control, target.members), logit_confidence(control, target.non_members)),
+        baselines={"no look at the model": blind_scores(target.members, target.non_members, seed=seed)},
+        measure=Measure(seed=seed),
+        notes=[PROXY],
+    )
+
+
+def attack_model(spec: Spec, split: MemberSplit, public: list[Record], seed: int) -> MembershipResult:
+    """Reconstruction loss as the score, of a model trained on the members; the control is trained on half of both."""
+    both = halves_of_both(split.members, split.non_members, np.random.default_rng(seed))
+    scores = []
+    for title, texts in (("training on the members", split.members), ("training the control", both)):
+        model = reconstructing(fitted_on(spec, public=public, private=texts, seed=seed, title=title))
+        scores.append(_scores(model, split))
+    return from_scores(
+        *scores[0],
+        name=f"reconstruction loss of {spec.kind}",
+        control=scores[1],
+        baselines={"no look at the model": blind_scores(split.members, split.non_members, seed=seed)},
+        measure=Measure(seed=seed),
+        notes=[_MODEL_ITSELF, PROXY],
+    )
+
+
+def attack_given(mechanism: Mechanism[str], split: MemberSplit, seed: int) -> MembershipResult:
+    """Reconstruction loss of a fitted model as the score. Nothing is trained, and so there is no control."""
+    return from_scores(
+        *_scores(reconstructing(mechanism), split),
+        name=f"reconstruction loss of the given {mechanism.spec.kind}",
+        baselines={"no look at the model": blind_scores(split.members, split.non_members, seed=seed)},
+        measure=Measure(seed=seed),
+        notes=[
+            _MODEL_ITSELF,
+            "That RECORDS trained it is taken from you: with other records the attack finds nothing.",
+            _UNTRAINED,
+            PROXY,
+        ],
+    )
+
+
+def _scores(model: Reconstructs, split: MemberSplit) -> tuple[Floats, Floats]:
+    """The scores of members and of others, the higher the more like a member."""
+    return -model.reconstruction_losses(split.members), -model.reconstruction_losses(split.non_members)

@@ -1,0 +1,97 @@
+"""`dptext audit reconstruction`: how often one release gives its input away among N candidates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dptext.audits.reconstruction.attack import reconstruct
+from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
+from dptext.cli.audit import REFUTED
+from dptext.cli.audit.subject import (
+    ClaimOption,
+    ClipNormOption,
+    ConfidenceOption,
+    DimOption,
+    EpsilonOption,
+    Noise,
+    NoiseDeltaOption,
+    NoiseOption,
+    UnitOption,
+    on_trial,
+)
+from dptext.cli.options import JsonOption, MechanismOption, ModelOption, SeedOption, SetOption, SpecOption, file_option
+from dptext.cli.progress import counted
+from dptext.errors import ConfigError
+from dptext.sampling.randomness import secure, seeded
+from dptext.text.reading import read_records
+from dptext.types import Json
+
+
+def reconstruction(
+    mechanism: MechanismOption = None,
+    settings: SetOption = None,
+    spec: SpecOption = None,
+    model: ModelOption = None,
+    noise: NoiseOption = None,
+    epsilon: EpsilonOption = 1.0,
+    dim: DimOption = 64,
+    clip_norm: ClipNormOption = 1.0,
+    delta: NoiseDeltaOption = 0.0,
+    pool: Annotated[Path | None, file_option("--pool", help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
+    candidates: Annotated[int, typer.Option("--candidates", help="Random vectors in the pool of --noise.")] = 1000,
+    top: Annotated[list[int] | None, typer.Option("--top", help="Guesses; repeatable. Default 1, 5, 10.")] = None,
+    trials: Annotated[int, typer.Option("--trials", help="Releases to attack.")] = 2000,
+    attack: Annotated[
+        str, typer.Option("--attack", help="likelihood (white box), or surrogate (learned from simulated releases).")
+    ] = "likelihood",
+    simulations: Annotated[int, typer.Option("--simulations", help="Releases a candidate for the surrogate.")] = 100,
+    unit: UnitOption = None,
+    claim: ClaimOption = None,
+    confidence: ConfidenceOption = 0.95,
+    seed: SeedOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Attack one subject and print what was found.
+
+    Raises:
+        ConfigError: a setting that cannot be used, or no candidates for a mechanism.
+        DataError: a candidate cannot be read.
+        IncomparableError: candidates that are no neighbours under the claim, or a claim with a metric.
+    """
+    tried = on_trial(mechanism, settings, spec, model, Noise(noise, epsilon, dim, clip_norm, delta), unit, claim)
+    randomness = secure() if seed is None else seeded(seed)
+    known: CandidateInputs
+    if pool is not None:
+        known = list(read_records(pool))
+    elif noise is not None:
+        known = random_candidates(candidates, dim=dim, clip_norm=clip_norm, randomness=randomness)
+    else:
+        raise ConfigError("Expected --pool FILE with a mechanism: candidates are drawn for --noise alone.")
+    with counted("reconstruction", "releases") as tell:
+        found = reconstruct(
+            tried.subject,
+            known,
+            tops=tuple(top or (1, 5, 10)),
+            trials=trials,
+            attack=attack,
+            simulations=simulations,
+            claim=tried.claim,
+            confidence=confidence,
+            randomness=randomness,
+            on_progress=tell,
+        )
+    refuted = found.refutes(tried.claim)
+    if as_json:
+        stated: dict[str, Json] = {
+            "claim": tried.claim.to_dict(),
+            "refuted": refuted,
+            "feasible_candidates": found.feasible(tried.claim),
+        }
+        print(json.dumps({**found.to_dict(), **stated}, indent=2))
+    else:
+        print(found.explain(tried.claim))
+    return REFUTED if refuted else 0

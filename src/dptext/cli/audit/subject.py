@@ -1,0 +1,141 @@
+"""What `dptext audit` puts on trial: vector noise or a fitted mechanism, and the claim that is to be refuted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dptext.audits.report import Report
+from dptext.audits.subjects import Subject, claim_of, unclaimed
+from dptext.cli.audit import REFUTED
+from dptext.cli.chosen import chosen, fitted
+from dptext.cli.options import member
+from dptext.errors import ConfigError
+from dptext.mechanism import VectorNoise
+from dptext.privacy import accounting
+from dptext.privacy.events import ApproximateEvent, MetricEvent, PureEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Unit
+from dptext.sampling.clipping import Norm
+from dptext.sampling.float_noise import Gaussian, L2Laplace
+from dptext.sampling.grid_noise import GridLaplace
+from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
+from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
+from dptext.types import Json
+
+NoiseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--noise",
+        help="Vector noise instead of a mechanism: published_laplace (as ADePT claims it), classical_gaussian, "
+        "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere.",
+    ),
+]
+EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Claimed epsilon of the vector noise.")]
+DimOption = Annotated[int, typer.Option("--dim", help="Coordinates of its vectors.")]
+ClipNormOption = Annotated[float, typer.Option("--clip-norm", help="C, the norm to which they are clipped.")]
+NoiseDeltaOption = Annotated[
+    float, typer.Option("--delta", help="Delta of the Gaussian noises; also of --claim, and of a mechanism's claim.")
+]
+UnitOption = Annotated[str | None, typer.Option("--unit", help="Whose guarantee: token, sentence or document.")]
+ClaimOption = Annotated[
+    float | None, typer.Option("--claim", help="Try this epsilon instead of the guarantee that is stated.")
+]
+ConfidenceOption = Annotated[float, typer.Option("--confidence", help="Of the bound.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The options of vector noise: its name (None without), and its settings."""
+
+    name: str | None
+    epsilon: float
+    dim: int
+    clip_norm: float
+    delta: float
+
+
+_NOISES: dict[str, Callable[[Noise], VectorNoise]] = {
+    "published_laplace": lambda n: PublishedLaplace(n.epsilon, n.dim, n.clip_norm),
+    "classical_gaussian": lambda n: ClassicalGaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
+    "laplace": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm),
+    "laplace_l1": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm, Norm.L1),
+    "gaussian": lambda n: Gaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
+    "l2_laplace": lambda n: L2Laplace(n.epsilon, n.dim, n.clip_norm),
+    "privunit": lambda n: PrivUnit(n.epsilon, n.dim, n.clip_norm),
+    "privunit_sphere": lambda n: PrivUnitSphere(n.epsilon, n.dim),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OnTrial:
+    """A subject, its name in a figure, and its claim."""
+
+    subject: Subject
+    name: str
+    claim: Guarantee
+
+
+def on_trial(
+    mechanism: str | None,
+    settings: list[str] | None,
+    spec: Path | None,
+    model: Path | None,
+    noise: Noise,
+    unit: str | None,
+    epsilon: float | None,
+) -> OnTrial:
+    """What the options put on trial.
+
+    The claim is the guarantee that the subject states. `epsilon`, of --claim, takes the place of the one stated; the
+    neighbours stay those of the guarantee.
+
+    Raises:
+        ConfigError: none or several subjects are named, or a name or setting cannot be used.
+        IncomparableError: the subject states nothing for this unit.
+    """
+    wanted = None if unit is None else member(Unit, "--unit", unit)
+    if noise.name is None:
+        fitted_one = fitted(chosen(mechanism, settings, spec, model))
+        claim = fitted_one.spec.guarantee(wanted, noise.delta)
+        return OnTrial(fitted_one, fitted_one.spec.kind, _claimed(claim, epsilon, noise.delta))
+    if noise.name not in _NOISES:
+        raise ConfigError(f"Expected --noise {noise.name!r} to be one of {', '.join(_NOISES)}.")
+    if mechanism or settings or spec or model:
+        raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
+    vector = _NOISES[noise.name](noise)
+    claim = claim_of(vector) or unclaimed()
+    if wanted is not None and wanted is not claim.unit:
+        raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise speaks of whole documents.")
+    return OnTrial(vector, type(vector).__name__, _claimed(claim, epsilon, noise.delta))
+
+
+def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
+    """The claim of this epsilon about the neighbours of a guarantee; without an epsilon the guarantee itself."""
+    if epsilon is None:
+        return own
+    event = (
+        MetricEvent(epsilon, own.metric, delta)
+        if own.metric is not None
+        else ApproximateEvent(epsilon, delta)
+        if delta
+        else PureEvent(epsilon)
+    )
+    return accounting.guarantee(
+        [event], delta, unit=own.unit, relation=own.relation, basis=Basis.CLAIMED, reveals=own.reveals
+    )
+
+
+def show(report: Report, claim: Guarantee, *, as_json: bool) -> int:
+    """Print a report and whether it refutes the claim; the exit code."""
+    refuted = report.refutes(claim)
+    if as_json:
+        data: dict[str, Json] = {"refuted": refuted, "claim": claim.to_dict(), "report": report.to_dict()}
+        print(json.dumps(data, indent=2))
+    else:
+        print(report.explain(claim))
+    return REFUTED if refuted else 0

@@ -1,0 +1,195 @@
+"""`dptext audit trait`: from which of two sets does a redacted text come?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from dptext import _validate
+from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttacker, standard_attackers
+from dptext.audits.inference.sets import SetSplit, split_sets
+from dptext.audits.inference.trait import Releases, infer_trait_from_releases, release_sets
+from dptext.cli.audit import REFUTED
+from dptext.cli.audit.attacked import checked_spec, made_ready, own_fields, public_records, say_trained, verdict
+from dptext.cli.chosen import chosen_if_any
+from dptext.cli.encoder import load_encoder
+from dptext.cli.options import (
+    DeltaOption,
+    FirstSetArgument,
+    ForceOption,
+    JsonOption,
+    LabelFieldOption,
+    MechanismOption,
+    ModelOption,
+    PublicOption,
+    SecondSetArgument,
+    SeedOption,
+    SetOption,
+    SpecOption,
+    TextFieldOption,
+    WithoutGuaranteeOption,
+    file_option,
+    output_option,
+    seed_of,
+    target_of,
+)
+from dptext.cli.progress import counted, say
+from dptext.cli.utility.task import NOT_PRIVATE, read_back
+from dptext.errors import ConfigError, needing
+from dptext.sampling.randomness import seeded
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record
+from dptext.types import Json
+
+#: Attackers by the name of --attacker. The transformer, which is slow, is one more.
+ATTACKERS: Final = {"tfidf": TFIDF, "linear": LINEAR, "mlp": MLP}
+TRANSFORMER: Final = "transformer"
+
+
+def trait(
+    first: FirstSetArgument,
+    second: SecondSetArgument,
+    mechanism: MechanismOption = None,
+    settings: SetOption = None,
+    spec: SpecOption = None,
+    model: ModelOption = None,
+    public: PublicOption = None,
+    released_a: Annotated[
+        Path | None,
+        file_option("--released-a", help="Releases of all of A in its order, instead of a mechanism."),
+    ] = None,
+    released_b: Annotated[Path | None, file_option("--released-b", help="Releases of all of B in its order.")] = None,
+    text_field: TextFieldOption = "text",
+    label_field: LabelFieldOption = None,
+    group_field: Annotated[
+        str | None,
+        typer.Option("--group-field", help="Field of the document or author, none of which is on both sides."),
+    ] = None,
+    attacker: Annotated[
+        list[str] | None,
+        typer.Option("--attacker", help="tfidf, linear, mlp, transformer (slow). Repeatable; the first 3 by default."),
+    ] = None,
+    training: Annotated[int, typer.Option("--training", help="Texts of each set to learn from.")] = 1000,
+    attacked: Annotated[int, typer.Option("--attacked", help="Texts of each set to attack.")] = 500,
+    epochs: Annotated[int, typer.Option("--epochs", help="Of the transformer.")] = 1,
+    top_layers: Annotated[int, typer.Option("--top-layers", help="Layers of the transformer that learn.")] = 2,
+    delta: DeltaOption = 0.0,
+    claim: Annotated[
+        float | None,
+        typer.Option("--claim", help="Try this epsilon of the two sets at --delta (a divergence speaks of 8e-5)."),
+    ] = None,
+    seed: SeedOption = None,
+    without_guarantee: WithoutGuaranteeOption = False,
+    out: Annotated[Path | None, output_option("--out", help="File for the result as JSON.")] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Tell two sets apart by their releases, and print how often that succeeds.
+
+    Returns:
+        1 where the attack refutes the epsilon of --claim for the two sets, else 0.
+
+    Raises:
+        ConfigError: options that do not fit together, or too few texts.
+        DataError: a record cannot be read.
+        NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
+        MissingExtraError: a package is not installed.
+    """
+    chosen = chosen_if_any(mechanism, settings, spec, model)
+    seed = seed_of(seed)
+    _validate.count(training=training, attacked=attacked, epochs=epochs, top_layers=top_layers)
+    _validate.probability(delta=delta)
+    if claim is not None:
+        _validate.not_negative(claim=claim)
+    attackers = _attackers(attacker or list(ATTACKERS), epochs, top_layers)
+    target = target_of(out, first, second, spec, model, public, released_a, released_b, force=force)
+    fields = Fields(text=text_field, author=group_field, label=label_field)
+    if (chosen is None) == (released_a is None and released_b is None):
+        raise ConfigError(
+            "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL, and --released-a FILE with "
+            "--released-b FILE, the releases of all records of A and of B in their order."
+        )
+    if chosen is None:
+        if public is not None or label_field is not None:
+            raise ConfigError("Expected --public and --label-field with a mechanism only.")
+        own = fields
+    else:
+        own = own_fields(checked_spec(chosen, public, label_field, voided=without_guarantee), fields)
+    sets = list(read_records(first, own)), list(read_records(second, own))
+    split = split_sets(*sets, training=training, attacked=attacked, seed=seed)
+    if chosen is None:
+        of_attacked, of_training = _read((released_a, released_b), sets, split)
+    else:
+        texts = [record for sides in (split.training, split.attacked) for side in sides for record in side]
+        ready = made_ready(chosen, public_records(public, fields, texts), seed)
+        with counted("releases", "texts") as tell:
+            of_attacked, of_training = release_sets(ready, split, randomness=seeded(seed), on_progress=tell)
+    say(NOT_PRIVATE)
+    found = infer_trait_from_releases(
+        split,
+        released=of_attacked,
+        training_released=of_training,
+        embedder=load_encoder(),
+        attackers=attackers,
+        seed=seed,
+        delta=delta,
+        on_attacker=say_trained,
+    )
+    refuted = claim is not None and found.refutes(claim)
+    stated: dict[str, Json] = {"claim": claim, "refuted": refuted, "note": NOT_PRIVATE}
+    data = json.dumps({**found.to_dict(), **stated}, indent=2)
+    if target is not None:
+        target.write(f"{data}\n".encode())
+    if as_json:
+        print(data)
+    else:
+        print(found.to_markdown())
+        if claim is not None:
+            stated_claim = f"the claim of epsilon {claim:.6g} at delta {delta:g} for the two sets"
+            print(verdict(stated_claim, refuted=refuted))
+        print(f"{split.duplicates:,} duplicates removed first.")
+    return REFUTED if refuted else 0
+
+
+def _read(
+    paths: tuple[Path | None, Path | None], sets: tuple[list[Record], list[Record]], split: SetSplit
+) -> tuple[Releases, Releases]:
+    """The releases of the attacked texts and of the training texts."""
+    first, second = paths
+    if first is None or second is None:
+        raise ConfigError("Expected both --released-a FILE and --released-b FILE.")
+    a, b = (
+        {release.id: release for release in read_back(path, own, labelled=False)}
+        for path, own in zip((first, second), sets, strict=True)
+    )
+    attacked, training = (
+        ([a[record.id] for record in sides[0]], [b[record.id] for record in sides[1]])
+        for sides in (split.attacked, split.training)
+    )
+    return attacked, training
+
+
+def _attackers(names: list[str], epochs: int, top_layers: int) -> dict[str, TrainAttacker]:
+    """The attackers of --attacker, by the names that reports give them."""
+    if not {*names} <= {*ATTACKERS, TRANSFORMER} or len({*names}) < len(names):
+        raise ConfigError(
+            f"Expected each --attacker once, of {', '.join((*ATTACKERS, TRANSFORMER))}, found {tuple(names)!r}."
+        )
+    known = standard_attackers()
+    found = {ATTACKERS[name]: known[ATTACKERS[name]] for name in names if name != TRANSFORMER}
+    if TRANSFORMER in names:
+        with needing("The transformer attacker", "sbert"):
+            from dptext.neural.classifiers.fine_tuned import FineTuning
+            from dptext.neural.classifiers.fine_tuning import train_transformer
+
+        schedule = FineTuning(epochs=epochs, top_layers=top_layers)
+        name = f"transformer, top layers {top_layers}, epochs {epochs}"
+        found[name] = train_transformer(schedule, on_epoch=_epoch)
+    return found
+
+
+def _epoch(epoch: int, epochs: int, loss: float) -> None:
+    say(f"transformer: epoch {epoch} of {epochs}, loss {loss:.3f}")

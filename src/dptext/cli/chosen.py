@@ -1,0 +1,142 @@
+"""Which mechanism the options of a command name, and how it is made ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from dptext.cli.progress import counted
+from dptext.errors import ConfigError
+from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits, settings
+from dptext.mechanisms.registry import SPECS
+from dptext.runs.models import load_model
+from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
+from dptext.text.records import Record
+from dptext.types import Json
+
+_SHOWN_STEPS = 20
+
+
+def chosen_spec(mechanism: str | None, pairs: list[str] | None, path: Path | None) -> Spec:
+    """The spec of --spec FILE, or of --mechanism with --set; --set also changes single settings of a file.
+
+    Raises:
+        ConfigError: neither or both are given, or the settings cannot be used.
+    """
+    listed = [parse_setting(pair) for pair in pairs or []]
+    changes = dict(listed)
+    if len(changes) < len(listed) or "kind" in changes:
+        raise ConfigError("Expected each setting once, and the mechanism by --mechanism, not by --set kind=...")
+    if (mechanism is None) == (path is None):
+        raise ConfigError("Expected one of --mechanism NAME and --spec FILE.toml.")
+    if path is not None:
+        return read_spec(path, changes)
+    values: dict[str, Json] = {"kind": mechanism, **changes}
+    return spec_from_settings(values)
+
+
+def chosen(mechanism: str | None, pairs: list[str] | None, path: Path | None, model: Path | None) -> Spec | Path:
+    """The spec that is named, or the folder of a fitted model.
+
+    Raises:
+        ConfigError: none or several are named, or the settings cannot be used.
+    """
+    if model is None:
+        return chosen_spec(mechanism, pairs, path)
+    if mechanism is not None or path is not None or pairs:
+        raise ConfigError(
+            "Expected one of --mechanism NAME, --spec FILE.toml and --model MODEL. A model has its settings already: "
+            "--set cannot change them."
+        )
+    return model
+
+
+def chosen_if_any(
+    mechanism: str | None, pairs: list[str] | None, path: Path | None, model: Path | None
+) -> Spec | Path | None:
+    """The same, or None where none of the options is given."""
+    if mechanism is None and path is None and model is None and not pairs:
+        return None
+    return chosen(mechanism, pairs, path, model)
+
+
+def fitted(chosen: Spec | Path, *, device: str | None = None) -> Mechanism[str]:
+    """The mechanism of a model, on this device where one is named; or of a spec that learns from no text.
+
+    Raises:
+        ConfigError: the model cannot be loaded, the spec has to be fitted first, or a device is named for a spec.
+        MissingExtraError: a package is not installed.
+    """
+    if isinstance(chosen, Path):
+        return load_model(chosen, device=device)
+    if device is not None:
+        raise ConfigError("Expected --device with --model: a spec has its device, if any, by --set device=NAME.")
+    if chosen.traits.learns is Learns.NOTHING:
+        return chosen.fit()
+    raise ConfigError(
+        f"Expected a model of {chosen.kind}, which learns from text. Fit first: dptext fit --mechanism {chosen.kind} "
+        "--set KEY=VALUE ... --public PUBLIC --out MODEL; then give --model MODEL."
+    )
+
+
+def fitted_on(
+    spec: Spec,
+    *,
+    public: Sequence[Record] = (),
+    private: Sequence[Record] = (),
+    pool: Sequence[Record] | None = None,
+    seed: int | None = None,
+    title: str = "training",
+) -> Mechanism[str]:
+    """The spec fitted on these records, with a bar for the epochs. No loss on private texts is shown.
+
+    Raises:
+        ConfigError: the spec cannot be fitted on these records.
+        MissingExtraError: torch or the sentence encoder is not installed.
+    """
+    fit: Callable[..., Mechanism[str]] = spec.fit
+    arguments: dict[str, object] = {"public": public, "seed": seed}
+    if private:
+        arguments["private"] = private
+    if pool is not None:
+        arguments["pool"] = pool
+    if not spec.traits.trains:
+        return fit(**arguments)
+    with counted(title, every=0.0) as tell:
+
+        def told(at: FitProgress) -> None:
+            if at.done == at.total or at.done % max(1, at.total // _SHOWN_STEPS) == 0:
+                tell(at.done, at.total, f"{at.unit}{at.note and f', {at.note}'}")
+
+        return fit(**arguments, on_progress=told)
+
+
+def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copied: Sequence[str | None] = ()) -> None:
+    """Check --label-field against what the mechanism does with labels.
+
+    Args:
+        spec: of the mechanism.
+        label_field: as given.
+        needed: whether labels of the records at hand are read.
+        copied: names of the fields that are copied to the output.
+
+    Raises:
+        ConfigError: the field is missing, means nothing to the mechanism, or would be released as it is.
+    """
+    if label_field is None:
+        if needed:
+            raise ConfigError(f"Expected --label-field NAME: {spec.kind} reads the label together with the text.")
+    elif not spec.traits.releases_labels:
+        if "labels" in settings(spec):
+            raise ConfigError(
+                f"Expected the set of labels in the settings of {spec.kind} with --label-field {label_field!r}: it is "
+                'public and read from no text. Fit with --set \'labels=["a", "b"]\', or leave the field out.'
+            )
+        raise ConfigError(f"Expected no --label-field: {spec.kind} does not privatize labels.")
+    elif label_field in copied:
+        raise ConfigError(f"Expected --label-field {label_field!r} to be no field that is copied to the output.")
+
+
+def kinds(has: Callable[[Traits], bool]) -> str:
+    """The names of the mechanisms that have a trait, be it with some of their settings only."""
+    return ", ".join(kind for kind, cls in SPECS.usable().items() if any(has(spec.traits) for spec in cls.tiny()))

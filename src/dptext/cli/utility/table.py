@@ -1,0 +1,164 @@
+"""`dptext utility fidelity` and `dptext utility classification`: a table of the releases and all baselines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from dptext.cli.encoder import load_encoder
+from dptext.cli.options import ClassifierOption, JsonOption, LabelFieldOption, SeedOption, TextFieldOption, file_option
+from dptext.cli.progress import say
+from dptext.cli.terminal import plain_console
+from dptext.cli.utility.task import (
+    NOT_PRIVATE,
+    EpsilonOption,
+    IdFieldOption,
+    LabelOption,
+    OriginalsArgument,
+    PublicFileOption,
+    ReleasedArgument,
+    Task,
+    chosen_classifier,
+    read_task,
+)
+from dptext.errors import ConfigError
+from dptext.estimates import Estimate
+from dptext.mechanisms.candidates.candidates import Candidates
+from dptext.mechanisms.candidates.label_only import LabelOnly
+from dptext.sampling.randomness import seeded
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record, Release
+from dptext.types import Json
+from dptext.utility.classification import ClassifierName
+from dptext.utility.tables import CANDIDATES, LABEL_ONLY, ORIGINAL, UtilityTable, baselines, utility_table
+
+_WIDE = 240
+
+
+def fidelity(
+    originals: OriginalsArgument,
+    released: ReleasedArgument,
+    public: PublicFileOption,
+    text_field: TextFieldOption = "text",
+    label_field: LabelFieldOption = None,
+    id_field: IdFieldOption = None,
+    label: LabelOption = None,
+    epsilon: EpsilonOption = None,
+    seed: SeedOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print how much of each record came through."""
+    fields = Fields(text=text_field, label=label_field, id=id_field)
+    task = read_task(originals, released, public, fields, label, epsilon, seed)
+    _compare(task, test=None, classifier="tfidf", as_json=as_json)
+
+
+def classification(
+    originals: OriginalsArgument,
+    released: ReleasedArgument,
+    public: PublicFileOption,
+    test: Annotated[Path, file_option("--test", help="Real records that neither file holds.")],
+    text_field: TextFieldOption = "text",
+    label_field: LabelFieldOption = None,
+    id_field: IdFieldOption = None,
+    label: LabelOption = None,
+    epsilon: EpsilonOption = None,
+    classifier: ClassifierOption = "tfidf",
+    seed: SeedOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print how well a classifier learns from the releases."""
+    fields = Fields(text=text_field, label=label_field, id=id_field)
+    task = read_task(originals, released, public, fields, label, epsilon, seed)
+    _compare(task, test=test, classifier=classifier, as_json=as_json)
+
+
+def _compare(task: Task, *, test: Path | None, classifier: str, as_json: bool) -> None:
+    """Print the table; with test records also how well a classifier learns from the releases."""
+    name = chosen_classifier(classifier)
+    real: list[Record] = []
+    if test is not None:
+        if task.fields.label is None:
+            raise ConfigError("Expected --label-field NAME: a classifier learns labels.")
+        real = list(read_records(test, replace(task.fields, id=None)))
+    say(NOT_PRIVATE)
+    found = table(task, test=real, classifier=name)
+    if as_json:
+        shown: dict[str, Json] = {"note": NOT_PRIVATE, "epsilon": task.epsilon, "labels": list(task.labels)}
+        print(json.dumps({**shown, **found.to_dict()}, indent=2))
+        return
+    show_table(found, wide_console())
+    print(_legend(found, classifier if real else None))
+    if task.epsilon is None and task.name != CANDIDATES:
+        print(f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon.")
+
+
+def _rows(task: Task) -> dict[str, Sequence[Release[str]]]:
+    """The releases and all baselines, in the order of the table."""
+    plain = baselines(task.originals, task.public, labels=task.labels, seed=task.seed)
+    spending: dict[str, Sequence[Release[str]]] = {}
+    if task.labels and task.epsilon is not None:
+        spec = LabelOnly(task.labels, epsilon=task.epsilon, embedder="sentence")
+        for i, (name, each) in enumerate(zip(LABEL_ONLY, (spec, replace(spec, text="medoid")), strict=True)):
+            mechanism = each.fit(public=task.public)
+            spending[name] = mechanism.privatize(task.originals, seeded(task.seed + i))
+    if task.epsilon is not None and task.name != CANDIDATES:
+        weight = 3.0 if task.labels else 0.0  # labels first, as `adept` ranks by default
+        nearest = Candidates(task.epsilon, task.labels, label_weight=weight).fit(public=task.public, seed=task.seed)
+        spending[CANDIDATES] = nearest.privatize(task.originals, seeded(task.seed + len(LABEL_ONLY)))
+    return {ORIGINAL: plain.pop(ORIGINAL), task.name: task.releases, **spending, **plain}
+
+
+def table(task: Task, *, test: Sequence[Record], classifier: ClassifierName) -> UtilityTable:
+    """The table of all rows; without accuracies where there are no test records.
+
+    Raises:
+        ConfigError: too few records, or labels that are not in the public set.
+        MissingExtraError: the sentence encoder or the classifier is not installed.
+    """
+    return utility_table(
+        _rows(task), private=task.originals, test=test, embedder=load_encoder(), classifier=classifier, seed=task.seed
+    )
+
+
+def wide_console() -> Console:
+    """Of the width of the terminal; in a file or a pipe nothing is wrapped."""
+    return plain_console(width=None if sys.stdout.isatty() else _WIDE)
+
+
+def show_table(found: UtilityTable, console: Console, *, columns: Sequence[str] = ()) -> None:
+    """Print a table, intervals below the values; all columns that have a number, or those that are named."""
+    cells = [row.cells() for row in found.rows]
+    names = [
+        name for name in cells[0] if (not columns or name in columns) and any(row[name] is not None for row in cells)
+    ]
+    drawn = Table("", *names, box=SIMPLE, pad_edge=False, show_lines=False)
+    for row, values in zip(found.rows, cells, strict=True):
+        drawn.add_row(row.name, *(_cell(values[name]) for name in names))
+    console.print(drawn, markup=False, highlight=False)
+
+
+def _cell(value: Estimate | float | None) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, Estimate):
+        return f"{_short(value.value)}\n{_short(value.low)}-{_short(value.high)}"
+    return _short(value)
+
+
+def _short(value: float) -> str:
+    """Three decimals without the zero before them: a table of 80 columns has no room for it."""
+    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 0.9995 else f"{value:.0f}"
+
+
+def _legend(found: UtilityTable, classifier: str | None) -> str:
+    tested = "" if classifier is None else f", {found.test} test records, classifier {classifier}"
+    return f"{found.private} private records{tested}; cosines by {found.embedder}; seed {found.seed}; intervals at 95%."

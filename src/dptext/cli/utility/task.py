@@ -1,0 +1,176 @@
+"""Originals and their releases, read from files: what every command of `dptext utility` judges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dptext.cli.options import file_argument, file_option, seed_of
+from dptext.errors import ConfigError, needing
+from dptext.privacy.guarantee import Unit
+from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.specs import spec_from_settings
+from dptext.text.formats import Format, detect_format
+from dptext.text.inputs import read_whole
+from dptext.text.reading import read_records
+from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release
+from dptext.utility.classification import ClassifierName, train_named
+
+NOT_PRIVATE = (
+    "These numbers are computed from the originals: they are not private themselves and no guarantee covers them."
+)
+_CLASSIFIERS: dict[str, ClassifierName] = {"tfidf": "tfidf", "bilstm": "bilstm"}
+
+OriginalsArgument = Annotated[Path, file_argument(metavar="ORIGINALS", help="The private records.")]
+ReleasedArgument = Annotated[
+    Path,
+    file_argument(metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read."),
+]
+PublicFileOption = Annotated[Path, file_option("--public", help="Public records, for the baselines.")]
+IdFieldOption = Annotated[
+    str | None, typer.Option("--id-field", help="Field of the ids, as when ORIGINALS were privatized.")
+]
+LabelOption = Annotated[
+    list[str] | None,
+    typer.Option("--label", help="A label of the public set, where no certificate names it. Repeatable."),
+]
+EpsilonOption = Annotated[
+    float | None,
+    typer.Option("--epsilon", help="Of label_only and candidates; default: that of the certificate."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Releases to judge.
+
+    Attributes:
+        name: name of the mechanism.
+        originals: the private records.
+        releases: their releases, in order.
+        public: records for the baselines.
+        labels: the public set of labels; empty where there are none.
+        epsilon: for the baselines that spend one; None where it is unknown. With labels it is always known.
+        seed: seed of baselines, classifiers and intervals.
+        certificate: certificate of the releases, where there is one.
+        fields: names of the fields of originals, public and test records.
+    """
+
+    name: str
+    originals: Sequence[Record] = field(repr=False)
+    releases: Sequence[Release[str]] = field(repr=False)
+    public: Sequence[Record] = field(repr=False)
+    labels: tuple[str, ...]
+    epsilon: float | None
+    seed: int
+    certificate: Certificate | None = None
+    fields: Fields = field(default_factory=Fields)
+
+
+def read_task(
+    originals: Path,
+    released: Path,
+    public: Path,
+    fields: Fields,
+    labels: Sequence[str] | None,
+    epsilon: float | None,
+    seed: int | None,
+) -> Task:
+    """The files of a command as a task, with the values of its options.
+
+    Raises:
+        ConfigError: options or files that do not fit together.
+        DataError: a record cannot be read, or RELEASED is not what its certificate speaks of.
+    """
+    seed = seed_of(seed)
+    certificate = _certificate(released)
+    spec = None if certificate is None else spec_from_settings(certificate.settings)
+    known = () if spec is None else spec.traits.labels
+    if known and labels:
+        raise ConfigError("Expected no --label: the certificate of RELEASED names the labels.")
+    found = known or tuple(labels or ())
+    if fields.label is None and found:
+        raise ConfigError("Expected --label-field NAME: RELEASED, or --label, speaks of labels.")
+    if fields.label is not None and len(found) < 2:
+        raise ConfigError(
+            "Expected the public set of labels with --label-field, at least two: by the certificate of RELEASED, or by "
+            "--label NAME, repeated."
+        )
+    labelled = bool(found) if spec is None else spec.traits.releases_labels
+    private = list(read_records(originals, fields))
+    return Task(
+        "released" if spec is None else spec.kind,
+        private,
+        read_back(released, private, labelled=labelled),
+        list(read_records(public, replace(fields, id=None))),
+        found,
+        _epsilon(certificate, epsilon, needed=bool(found)),
+        seed,
+        certificate,
+        fields,
+    )
+
+
+def chosen_classifier(name: str) -> ClassifierName:
+    """The classifier of --classifier.
+
+    Raises:
+        ConfigError: there is none of this name.
+        MissingExtraError: it needs torch, which is not installed.
+    """
+    if name not in _CLASSIFIERS:
+        raise ConfigError(f"Expected --classifier {name!r} to be one of {', '.join(_CLASSIFIERS)}.")
+    with needing(f"The classifier {name}", "neural"):
+        train_named(_CLASSIFIERS[name])
+    return _CLASSIFIERS[name]
+
+
+def _certificate(released: Path) -> Certificate | None:
+    path = certificate_path(released)
+    if not path.exists():
+        return None
+    try:
+        certificate = Certificate.from_json(read_whole(path).decode())
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
+    certificate.verify(path.parent)
+    return certificate
+
+
+def _epsilon(certificate: Certificate | None, asked: float | None, *, needed: bool) -> float | None:
+    """The epsilon of a document: of --epsilon, else of the certificate; None where it is unknown and not needed."""
+    if asked is not None:
+        return asked
+    for guarantee in () if certificate is None else certificate.guarantees:
+        if guarantee.unit is Unit.DOCUMENT and guarantee.metric is None and math.isfinite(guarantee.epsilon):
+            return guarantee.epsilon
+    if not needed:
+        return None
+    raise ConfigError("Expected --epsilon: no certificate of RELEASED states a finite one for documents.")
+
+
+def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> list[Release[str]]:
+    """The releases in a file.
+
+    Raises:
+        ConfigError: they are not those of the originals, in their order.
+        DataError: a record cannot be read.
+    """
+    plain = detect_format(path) is Format.TEXT
+    names = Fields() if plain else Fields(id=ID_FIELD, label=LABEL_FIELD if labelled else None)
+    found = list(read_records(path, names))
+    if len(found) != len(originals):
+        raise ConfigError(f"Expected a release for each of the {len(originals)} originals, found {len(found)}.")
+    if plain:
+        return [Release(own.id, record.text) for own, record in zip(originals, found, strict=True)]
+    if [record.id for record in found] != [record.id for record in originals]:
+        raise ConfigError(
+            "Expected the ids of the originals in RELEASED, in the same order. Where `privatize` ran with --id-field, "
+            "give it here, too."
+        )
+    return [Release(record.id, record.text, record.label or None) for record in found]  # CSV has no null
