@@ -21,7 +21,7 @@ import numpy as np
 
 from dptext.privacy.events import Event
 from dptext.privacy.guarantee import Guarantee, Unit
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.text.records import Output_co, Record, Release
 from dptext.types import Floats, Json
 

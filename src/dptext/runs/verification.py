@@ -19,7 +19,7 @@ from dptext.privacy.names import COMPARED
 from dptext.runs.certificate import SCHEMA, Certificate
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.streaming import guarantees
-from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.source import secure, seeded
 from dptext.sampling.truncated import TruncatedExponential
 from dptext.text.inputs import read_whole
 from dptext.text.reading import read_records
