@@ -1,8 +1,8 @@
 """The seam between mechanisms and their users: what a spec and a mechanism must offer.
 
 A *spec* is a frozen dataclass of public settings; it knows its guarantee before anything is spent.
-`spec.fit(public=...)` gives a *mechanism*. It is frozen, as its spec is (`dptext.frozen`), and works on batches. Private
-text enters only as the argument of `privatize` and is never kept.
+`spec.fit(public=...)` gives a *mechanism*. It is frozen, as its spec is (`dptext.frozen`), and works on batches.
+Private text enters only as the argument of `privatize` and is never kept.
 
 Mechanisms do not inherit from these protocols; `dptext.testing.check_mechanism` checks that they keep them.
 """
