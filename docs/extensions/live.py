@@ -44,7 +44,7 @@ _MARK = re.compile(
 
 
 def modules_of(room: str) -> list[str]:
-    """The public modules of a room of dptext, the room itself first, at every depth; no steps of a database's schema."""
+    """The public modules of a room of dptext, the room itself first, at every depth, but for steps of a schema."""
     home = import_module(f"dptext.{room}")
     below = (module.name for module in pkgutil.iter_modules(getattr(home, "__path__", [])))
     shown = [name for name in below if not name.startswith("_") and name != "migrations"]

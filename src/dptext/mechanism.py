@@ -1,8 +1,8 @@
 """The seam between mechanisms and their users: what a spec and a mechanism must offer.
 
 A *spec* is a frozen dataclass of public settings; it knows its guarantee before anything is spent.
-`spec.fit(public=...)` gives a *mechanism*: frozen as its spec is (`dptext.frozen`), working on batches. Private text
-enters only as the argument of `privatize` and is never kept.
+`spec.fit(public=...)` gives a *mechanism*. It is frozen, as its spec is (`dptext.frozen`), and works on batches. Private
+text enters only as the argument of `privatize` and is never kept.
 
 Mechanisms do not inherit from these protocols; `dptext.testing.check_mechanism` checks that they keep them.
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 from dptext.privacy.events import Event
 from dptext.privacy.guarantee import Guarantee, Unit
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.text.records import Output_co, Record, Release
 from dptext.types import Floats, Json
 
@@ -29,9 +29,10 @@ from dptext.types import Floats, Json
 class Learns(StrEnum):
     """The texts that `Spec.fit` learns from.
 
-    NOTHING: no text; it reads public word vectors at most, or loads an installed tagger. PUBLIC: `public`. PRIVATE:
-    `public` and then `private`, and the guarantee counts that training. EITHER: `public` or `private`, without any
-    protection of the latter.
+    * NOTHING: no text. It reads public word vectors at most, or loads an installed tagger.
+    * PUBLIC: `public`.
+    * PRIVATE: `public`, then `private`. The guarantee counts the training on the latter.
+    * EITHER: `public` or `private`. The latter is not protected.
     """
 
     NOTHING = "nothing"
@@ -47,10 +48,10 @@ class Traits:
     Attributes:
         learns: the texts that `fit` learns from.
         takes_pool: whether `fit` takes public candidates as `pool`.
-        trains: whether `fit` takes long, and so a callback `on_progress` (see `FitProgress`).
+        trains: whether `fit` takes a callback `on_progress` (see `FitProgress`), because it takes long.
         labels: the public set of the labels that are privatized; releases carry labels if there are any.
         reads_labels: whether the label of a private record is read.
-        learns_labels: whether `fit` reads the labels of public records although releases carry none.
+        learns_labels: whether `fit` reads labels of public records, where releases carry none.
         releases_text: whether releases carry text.
         releases_vectors: whether releases carry vectors.
         keeps_words: whether words leave as they are because the settings ask for it. Such a spec states no pure
@@ -86,7 +87,7 @@ class FitProgress:
         done: steps done, from 1.
         total: steps in all, or at most.
         unit: what is counted, in the plural.
-        note: losses, where no private text had a part in them.
+        note: the losses; empty where private text had a part in them.
     """
 
     done: int
@@ -109,7 +110,7 @@ class Spec(Protocol):
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """The units that `guarantee` can speak of with these settings, smallest first."""
+        """The units for which `guarantee` has an answer, smallest first."""
         ...
 
     @property
@@ -118,7 +119,9 @@ class Spec(Protocol):
         ...
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """What one release of one record does to such a unit of it: `guarantee` follows from these, a ledger adds them.
+        """The events of one release of one record, for this unit.
+
+        The guarantee follows from them, and a ledger adds them up.
 
         Raises:
             IncomparableError: nothing is known for this unit with these settings.
@@ -150,7 +153,7 @@ class Spec(Protocol):
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """Public settings that fit in seconds, one for each way of working: what the contract is tried on."""
+        """Settings for the contract: one for each way of working, each fitted in seconds."""
         ...
 
 
@@ -205,7 +208,7 @@ class VectorNoise(Protocol):
     def log_density(self, released: Floats, vectors: Floats, /) -> Floats:
         """Log density, `(rows,)`, of each released row given the vector in the same row.
 
-        Up to a term that depends on the released row alone: audits read only differences between vectors.
+        A term that depends on the released row alone may be left out: audits compare vectors for one released row.
         """
         ...
 
@@ -238,7 +241,7 @@ class Remarks:
 
     Attributes:
         text: plain sentences.
-        numbers: by name; None where what they are measured on is not installed.
+        numbers: by name; None where the data that the number is measured on is not installed.
     """
 
     text: str
@@ -247,7 +250,7 @@ class Remarks:
 
 @runtime_checkable
 class HasRemarks(Protocol):
-    """A spec of which an epsilon alone says too little."""
+    """A spec whose epsilon alone says too little."""
 
     def remarks(self) -> Remarks:
         """What should be read beside its guarantee.
@@ -278,7 +281,7 @@ def settings(spec: Spec) -> dict[str, Json]:
     values: dict[str, Json] = {"kind": spec.kind}
     for each in setting_fields(spec):
         value = getattr(spec, each.name)
-        if isinstance(value, Spec):  # of a spec that goes on where another ends
+        if isinstance(value, Spec):  # a spec that is a setting of another
             value = settings(value)
         values[each.name] = list(value) if isinstance(value, tuple) else value
     return values

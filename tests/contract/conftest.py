@@ -2,7 +2,7 @@
 
 import pytest
 
-from dptext import testing
+from dptext.testing import audit_checks
 
 
 @pytest.fixture(params=["few draws", pytest.param("all draws", marks=pytest.mark.slow)])
@@ -10,5 +10,5 @@ def draws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     """A quarter of the trials; half of them for SynTF, of which a quarter would not see twice the epsilon."""
     if request.param == "few draws":
         share = 2 if request.node.callspec.params.get("kind") == "syntf" else 4
-        monkeypatch.setattr(testing, "_TRIALS", testing._TRIALS // share)
-        monkeypatch.setattr(testing, "_FEW", testing._FEW // 2)
+        monkeypatch.setattr(audit_checks, "_TRIALS", audit_checks._TRIALS // share)
+        monkeypatch.setattr(audit_checks, "_FEW", audit_checks._FEW // 2)

@@ -9,7 +9,7 @@ import numpy as np
 from dptext.audits.subjects import Chooser, Outputs, Privatizer, Sampler, Subject, Value, as_record, as_vector
 from dptext.errors import ConfigError, PrivacyError
 from dptext.mechanism import HasDistribution, VectorNoise, compared, seen
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.text.records import Record, Release
 from dptext.types import Floats
 

@@ -21,7 +21,7 @@ from dptext.mechanism import Spec, VectorNoise
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, MetricEvent, NoEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.text.records import Record, Release
 from dptext.types import Floats, Integers
 

@@ -36,7 +36,7 @@ from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
-from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.source import secure, seeded
 from dptext.text.files import refuse_inputs
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
 from dptext.text.reading import OnError

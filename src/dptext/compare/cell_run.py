@@ -24,7 +24,7 @@ from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.streaming import SEEDED, privatize
-from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.records import Record, Release
 from dptext.utility.tables import ORIGINAL, baselines
 

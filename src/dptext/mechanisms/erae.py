@@ -31,7 +31,7 @@ from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
 from dptext.sampling.exponential import ClippedExponential
 from dptext.sampling.hub import LARGEST_EPSILON, Hub
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.sampling.two_set import TwoSet
 from dptext.text.batches import Batch, Releases

@@ -28,7 +28,7 @@ from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.plan import Plan, run_digest
 from dptext.runs.resume import State, draft_path, fingerprint, state_path
 from dptext.runs.streaming import guarantees, limited, released, require_guarantee
-from dptext.sampling.randomness import Randomness, secure
+from dptext.sampling.source import Randomness, secure
 from dptext.text.columns import release_columns
 from dptext.text.files import create_private, open_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
 from dptext.text.formats import Format, file_format, is_compressed

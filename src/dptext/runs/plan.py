@@ -13,7 +13,7 @@ from dptext.errors import (
 )
 from dptext.mechanism import Mechanism, settings
 from dptext.runs.streaming import BATCH_SIZE
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.text.formats import Format
 from dptext.text.reading import OnError
 from dptext.text.records import Fields

@@ -21,7 +21,7 @@ from dptext.mechanism import Mechanism, Spec, output_fault
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.privacy.names import normal_form
-from dptext.sampling.randomness import Randomness, secure
+from dptext.sampling.source import Randomness, secure
 from dptext.text.batches import Batch
 from dptext.text.records import Record, Release, batches
 

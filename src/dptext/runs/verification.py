@@ -1,6 +1,6 @@
-"""A certificate held against the file, the settings and the charge that it speaks of.
+"""A certificate must agree with its file, its settings and its charge.
 
-It is not signed: whoever can edit both files can forge both.
+Certificates are not signed: whoever can edit both files can forge both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dptext.privacy.names import COMPARED
 from dptext.runs.certificate import SCHEMA, Certificate
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.streaming import guarantees
-from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.source import secure, seeded
 from dptext.sampling.truncated import TruncatedExponential
 from dptext.text.inputs import read_whole
 from dptext.text.reading import read_records
@@ -35,8 +35,8 @@ class Verified:
 
     Attributes:
         certificate: as it was read.
-        spec: the settings in it, from which its guarantees follow.
-        also_assumed: what a certificate of an older schema takes for granted and does not say.
+        spec: the spec of the certificate's settings.
+        also_assumed: assumptions that a certificate of an older schema leaves out.
     """
 
     certificate: Certificate
@@ -57,7 +57,7 @@ def read_certificate(path: Path) -> Certificate:
 
 
 def verify(path: Path, *, ledger: Ledger | None = None) -> Verified:
-    """Hold a certificate against the released file beside it, its own settings, and the books.
+    """Check a certificate against the released file beside it, its own settings, and the books.
 
     The file has the bytes and the number of records that were certified; the events and the guarantees follow from the
     settings; where a ledger is given, the charge in it paid for this release.
@@ -105,7 +105,7 @@ def _count_records(certificate: Certificate, folder: Path, column: str) -> None:
         for _ in read_records(path, Fields(text=column)):
             found += 1
     except ConfigError:
-        return  # an extension that does not tell the format
+        return  # the extension does not tell the format
     except BrokenFileError:
         pass  # no records at all, which is right where all were skipped; the bytes were compared before
     if found != certificate.records:
@@ -126,11 +126,11 @@ def _recompute(certificate: Certificate) -> Spec:
     )
     if certificate.schema < SCHEMA:
         derived = tuple(map(_as_in_schema_2, derived))
-    close = 1.0 if certificate.schema == SCHEMA else 1 - 1e-9  # older versions rounded up less
+    tolerance = 1.0 if certificate.schema == SCHEMA else 1 - 1e-9  # older versions rounded up less
     follows = len(derived) == len(certificate.guarantees) and all(
         stated.basis is ours.basis
         and replace(stated, epsilon=ours.epsilon, delta=ours.delta) == ours
-        and stated.epsilon >= ours.epsilon * close  # an older version may have known less
+        and stated.epsilon >= ours.epsilon * tolerance  # an older version may have stated a larger epsilon
         and stated.delta >= ours.delta
         for stated, ours in zip(certificate.guarantees, derived, strict=True)
     )
@@ -144,7 +144,10 @@ def _recompute(certificate: Certificate) -> Spec:
 
 
 def _happened(spec: Spec, certificate: Certificate) -> bool:
-    """Whether the events are those of the settings; in older schemas one event that says no less may stand for them."""
+    """Whether the events are those of the settings.
+
+    A certificate of an older schema may hold one event in their place, if it states no smaller epsilon.
+    """
     events = accounting.compose(spec.events(spec.units[0]))
     if certificate.schema < SCHEMA:
         events = tuple(

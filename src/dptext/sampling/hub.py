@@ -5,7 +5,7 @@ v leaves with a probability between e^-h pub(v) and e^h pub(v), whatever the pri
 option with probabilities whose ratio is at most e^epsilon: no price for the size of the vocabulary, no factor 2.
 
     >>> import numpy as np
-    >>> from dptext.sampling.randomness import seeded
+    >>> from dptext.sampling.source import seeded
     >>> hub = Hub(epsilon=2.0, size=3)
     >>> public, private = np.array([[0.5, 0.3, 0.2]]), np.array([[0.0, 0.0, 1.0]])
     >>> hub.distribution(private, public).round(3).tolist()

@@ -11,7 +11,7 @@ from dptext.audits.trials.enumeration import enumerable
 from dptext.audits.trials.thresholds import separation
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric, Spec, compared, seen, settings
 from dptext.privacy.guarantee import Basis
-from dptext.sampling.randomness import secure
+from dptext.sampling.source import secure
 from dptext.testing.case import Case, require
 from dptext.text.records import Record, Release
 from dptext.types import Floats

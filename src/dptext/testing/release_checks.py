@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dptext.mechanism import output_fault, seen, settings
-from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.source import secure, seeded
 from dptext.testing.case import Case, require
 from dptext.text.records import Release
 

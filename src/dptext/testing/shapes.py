@@ -16,7 +16,7 @@ from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
 from dptext.runs.resume import State, state_path
-from dptext.sampling.randomness import Randomness, secure
+from dptext.sampling.source import Randomness, secure
 from dptext.text.columns import TEXTS_ONLY, WITHOUT_VECTORS
 from dptext.text.formats import Format
 from dptext.text.reading import MAX_CHARACTERS

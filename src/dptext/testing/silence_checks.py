@@ -15,7 +15,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 import numpy as np
 
 from dptext.privacy.guarantee import Basis
-from dptext.sampling.randomness import secure
+from dptext.sampling.source import secure
 from dptext.testing.case import Case, require
 from dptext.testing.shapes import left_behind, told_by_shapes
 from dptext.text.records import Record

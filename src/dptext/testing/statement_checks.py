@@ -12,7 +12,7 @@ from dptext.mechanism import Mechanism, Traits, settings
 from dptext.privacy import accounting
 from dptext.privacy.events import event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.sampling.randomness import seeded
+from dptext.sampling.source import seeded
 from dptext.testing.case import Case, ContractError, require
 
 

@@ -166,5 +166,10 @@ class Releases(Frozen, Sequence[Release[str]]):
         for id_, output, label, kept, vector in zip(self.ids, self.outputs, labels, self.kept, vectors, strict=True):
             yield Release(id_, output, label, kept, vector=vector)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Releases | list) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
     def __repr__(self) -> str:
         return f"Releases({len(self)} releases)"

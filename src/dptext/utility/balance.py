@@ -20,7 +20,7 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.bootstrap import bootstrap
-from dptext.sampling.randomness import seeded
+from dptext.sampling.source import seeded
 from dptext.types import Floats, Integers
 from dptext.utility.shifted import _ROUNDING
 

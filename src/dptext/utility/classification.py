@@ -16,7 +16,7 @@ from dptext.embeddings.tfidf import fitted, has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.sampling.bootstrap import bootstrap
-from dptext.sampling.randomness import seeded
+from dptext.sampling.source import seeded
 from dptext.text.records import Record
 from dptext.types import Floats, Integers, Json
 

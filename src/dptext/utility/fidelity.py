@@ -20,7 +20,7 @@ from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.sampling.bootstrap import bootstrap
-from dptext.sampling.randomness import seeded
+from dptext.sampling.source import seeded
 from dptext.text.records import Record, Release
 from dptext.text.tokens import tokenize
 from dptext.types import Floats, Integers, Json

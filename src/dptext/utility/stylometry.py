@@ -11,7 +11,7 @@ import numpy as np
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.bootstrap import bootstrap
-from dptext.sampling.randomness import seeded
+from dptext.sampling.source import seeded
 from dptext.text.records import Record, Release
 from dptext.types import Floats
 from dptext.utility.fidelity import check_pairs

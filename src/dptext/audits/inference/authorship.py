@@ -40,7 +40,7 @@ from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism
-from dptext.sampling.randomness import Randomness, seeded
+from dptext.sampling.source import Randomness, seeded
 from dptext.text.records import Record, Release
 from dptext.types import Floats, Json
 

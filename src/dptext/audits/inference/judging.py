@@ -10,7 +10,7 @@ import numpy as np
 from dptext.audits.formatting import markdown_table
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.sampling.bootstrap import bootstrap
-from dptext.sampling.randomness import seeded
+from dptext.sampling.source import seeded
 from dptext.types import Floats
 
 

@@ -7,7 +7,7 @@ best j guesses can reach (`bounds.reconstruction_bound`), so success above that 
     >>> from dptext.audits.reconstruction.pools import random_candidates
     >>> from dptext.audits.reconstruction.attack import reconstruct
     >>> from dptext.sampling.published import PublishedLaplace
-    >>> from dptext.sampling.randomness import seeded
+    >>> from dptext.sampling.source import seeded
     >>> pool = random_candidates(1000, dim=64, clip_norm=1.0, randomness=seeded(1))
     >>> adept = PublishedLaplace(epsilon=5.0, dim=64, clip_norm=1.0)
     >>> found = reconstruct(adept, pool, tops=(1,), trials=1000, randomness=seeded(0))
@@ -37,7 +37,7 @@ from dptext.audits.subjects import OnProgress, Subject, claim_of, unclaimed
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.randomness import Randomness, secure
+from dptext.sampling.source import Randomness, secure
 from dptext.types import Json
 
 # Where the streams of a seeded run begin. The caller may have made the candidates from the first ones.

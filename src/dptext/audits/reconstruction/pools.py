@@ -17,7 +17,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import bonferroni, clopper_pearson_lower
 from dptext.privacy.guarantee import Guarantee, Relation, Unit
 from dptext.sampling.float_draws import directions
-from dptext.sampling.randomness import Randomness, secure
+from dptext.sampling.source import Randomness, secure
 from dptext.text.records import Record
 from dptext.types import Floats
 

@@ -14,7 +14,7 @@ from dptext.audits.subjects import Outputs, Sampler, Subject
 from dptext.errors import ConfigError
 from dptext.mechanism import HasLatent, VectorNoise
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.types import Floats, Integers
 
 #: So few coordinates stay in the cache of a processor while a density is computed.

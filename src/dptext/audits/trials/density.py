@@ -22,7 +22,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.mechanism import HasLatent, VectorNoise
 from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.sampling.randomness import Randomness, secure
+from dptext.sampling.source import Randomness, secure
 from dptext.text.records import Record
 from dptext.types import Floats
 

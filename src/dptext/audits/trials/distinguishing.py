@@ -25,7 +25,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import VectorNoise
 from dptext.privacy.guarantee import Guarantee
-from dptext.sampling.randomness import Randomness, secure
+from dptext.sampling.source import Randomness, secure
 from dptext.text.records import Record
 from dptext.types import Json
 

@@ -17,7 +17,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import HasDistribution
 from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.sampling.randomness import Randomness, secure
+from dptext.sampling.source import Randomness, secure
 from dptext.types import Floats
 
 #: Probabilities in floats may err by this share of themselves: bounds are lowered by it.

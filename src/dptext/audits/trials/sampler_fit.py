@@ -18,7 +18,7 @@ from scipy.stats import binom
 from dptext.audits.running import sample
 from dptext.mechanism import VectorNoise
 from dptext.sampling.float_draws import directions
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.types import Floats
 
 #: The declaration is called false below this p-value, which is that of all directions together.

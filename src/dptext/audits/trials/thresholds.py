@@ -17,7 +17,7 @@ from dptext.audits.features import Score, learned_scores, spread_thresholds
 from dptext.audits.subjects import Outputs
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
-from dptext.sampling.randomness import Randomness, secure
+from dptext.sampling.source import Randomness, secure
 from dptext.types import Floats
 
 #: Fewer runs than this can show nothing.

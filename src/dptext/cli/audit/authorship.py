@@ -45,7 +45,7 @@ from dptext.cli.utility.task import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError
 from dptext.mechanism import Spec
 from dptext.privacy.guarantee import Basis, Guarantee, Trust, Unit
-from dptext.sampling.randomness import seeded
+from dptext.sampling.source import seeded
 from dptext.text.reading import read_records
 from dptext.text.records import Fields
 from dptext.types import Json

@@ -25,7 +25,7 @@ from dptext.cli.progress import counted, say
 from dptext.cli.utility.task import chosen_classifier
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, Spec
-from dptext.sampling.randomness import seeded
+from dptext.sampling.source import seeded
 from dptext.text.records import Record
 from dptext.types import Floats
 from dptext.utility.classification import train_named

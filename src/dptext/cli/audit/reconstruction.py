@@ -26,7 +26,7 @@ from dptext.cli.audit.subject import (
 from dptext.cli.options import JsonOption, MechanismOption, ModelOption, SeedOption, SetOption, SpecOption, file_option
 from dptext.cli.progress import counted
 from dptext.errors import ConfigError
-from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.source import secure, seeded
 from dptext.text.reading import read_records
 from dptext.types import Json
 

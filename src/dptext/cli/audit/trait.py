@@ -39,7 +39,7 @@ from dptext.cli.options import (
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.task import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError, needing
-from dptext.sampling.randomness import seeded
+from dptext.sampling.source import seeded
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record
 from dptext.types import Json

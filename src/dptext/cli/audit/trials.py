@@ -35,7 +35,7 @@ from dptext.cli.options import (
     target_of,
 )
 from dptext.cli.progress import counted, say
-from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.source import secure, seeded
 from dptext.text.files import Target
 
 FirstOption = Annotated[str | None, typer.Option("--first", help="A text; without it known bad pairs are tried.")]

@@ -30,7 +30,7 @@ from dptext.mechanism import settings
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.runs.models import load_model
 from dptext.runs.specs import on_device
-from dptext.sampling.randomness import seeded
+from dptext.sampling.source import seeded
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record
 from dptext.types import Floats, Json

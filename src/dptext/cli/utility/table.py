@@ -33,7 +33,7 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanisms.candidates.candidates import Candidates
 from dptext.mechanisms.candidates.label_only import LabelOnly
-from dptext.sampling.randomness import seeded
+from dptext.sampling.source import seeded
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record, Release
 from dptext.types import Json

@@ -28,7 +28,7 @@ from dptext.sampling.clipping import clip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit
-from dptext.sampling.randomness import Randomness, secure, seeded
+from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.records import Record, require_labels
 from dptext.types import Floats
 

@@ -35,7 +35,7 @@ from dptext.sampling.clipping import clip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit
-from dptext.sampling.randomness import Randomness, seeded
+from dptext.sampling.source import Randomness, seeded
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Releases
 from dptext.text.files import create_private

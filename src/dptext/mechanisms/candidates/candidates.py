@@ -43,7 +43,7 @@ from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.sampling.exponential import Exponential
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.pools import agreement, best_number
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private

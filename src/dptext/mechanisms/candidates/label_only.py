@@ -30,7 +30,7 @@ from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.label_response import LabelResponse
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault

@@ -18,7 +18,7 @@ from dptext.errors import ConfigError, MissingExtraError
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import FittedMechanism, NoGuarantee
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
 from dptext.text.batches import Releases
 from dptext.text.records import Record

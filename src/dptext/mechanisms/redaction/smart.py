@@ -19,7 +19,7 @@ from dptext.errors import ConfigError, MissingExtraError
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, NoGuarantee
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
 from dptext.text.batches import Releases
 from dptext.text.files import create_private

@@ -28,7 +28,7 @@ from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
 from dptext.sampling.exponential import Exponential, PermuteAndFlip
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.text.tokens import SENTENCE_COUNT, sentences

@@ -31,7 +31,7 @@ from dptext.privacy.guarantee import Unit
 from dptext.sampling.clipping import finite
 from dptext.sampling.grid_noise import coordinate_laplace
 from dptext.sampling.noise import paired
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest

@@ -23,7 +23,7 @@ from dptext.embeddings.vectors import WordVectors
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import NoGuarantee, OnWords
 from dptext.sampling.grid_noise import coordinate_laplace
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record

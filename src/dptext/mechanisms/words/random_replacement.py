@@ -19,7 +19,7 @@ from dptext.embeddings.vector_files import load_word_vectors
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import NoGuarantee, OnWords
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record

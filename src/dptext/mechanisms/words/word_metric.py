@@ -46,7 +46,7 @@ from dptext.privacy.events import MAX_MEANINGFUL_DELTA, ApproximateEvent, Event,
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.float_noise import MetricNoise
-from dptext.sampling.randomness import Randomness, seeded
+from dptext.sampling.source import Randomness, seeded
 from dptext.sampling.truncated import LEAST_DISTANCE, TruncatedExponential
 from dptext.text import tokens as text
 from dptext.text.batches import Releases

@@ -24,7 +24,7 @@ from dptext.neural.adept.network import AutoEncoder
 from dptext.neural.adept.training import Noise, noisy
 from dptext.neural.tokens import PAD
 from dptext.sampling.float_draws import normals
-from dptext.sampling.randomness import Randomness
+from dptext.sampling.source import Randomness
 from dptext.text.records import Record
 from dptext.types import Booleans, Integers
 
