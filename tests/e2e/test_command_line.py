@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from commands import dptext
@@ -606,3 +607,28 @@ def test_vectors_are_refused_where_the_format_holds_none(tmp_path: Path, release
     assert "Write Parquet or JSON Lines" in errors
     assert CANARY not in errors
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["audit", "--help"], ["budget", "--help"], ["report", "--help"]])
+def test_help_imports_no_command_but_the_one_that_it_describes(arguments: list[str]) -> None:
+    code = (
+        "import atexit, sys\nfrom dptext.cli.app import main\n"
+        "atexit.register(lambda: print(*(name for name in sys.modules if name.startswith('dptext.cli.'))))\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Usage: " in done.stdout
+    imported = {name.split(".")[-1] for name in done.stdout.splitlines()[-1].split()}
+    assert imported - {"app", "lazy", "stopping", "terminal", "options", "progress"} == {*arguments} - {"--help"}
+
+
+def test_completion_lists_commands_and_their_options() -> None:
+    top = typer.main.get_command(app)
+
+    def completed(group: object, incomplete: str) -> list[str]:
+        context = group.make_context("dptext", ["x"], resilient_parsing=True)  # type: ignore[attr-defined]
+        return [item.value for item in group.shell_complete(context, incomplete)]  # type: ignore[attr-defined]
+
+    assert completed(top, "re") == ["recommend", "report"]
+    assert completed(top.load("audit"), "tr") == ["trait"]
+    assert completed(top.load("report"), "--show") == ["--show-private"]

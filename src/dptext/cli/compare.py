@@ -31,7 +31,7 @@ def compare(
     experiment: Annotated[Path, file_argument(metavar="EXPERIMENT.toml", help="Corpora, mechanisms, what to measure.")],
     out: Annotated[
         Path,
-        folder_option("--out", metavar="DIR", help="Folder of cells and table; gone on with if there."),
+        folder_option("--out", metavar="DIR", help="Folder of the cells and the table; a run in it goes on."),
     ],
     workers: Annotated[int, typer.Option("--workers", help="Processes at once; 0 is one a core.")] = 0,
     memory: Annotated[

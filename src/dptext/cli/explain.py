@@ -47,7 +47,7 @@ def explain(
         Path | None,
         typer.Argument(
             parser=any_path,
-            help="OUT.guarantee.json, or OUT with it beside: verify OUT and say it in words. Or MODEL, a folder.",
+            help="OUT.guarantee.json, or OUT beside it: verify OUT, explain its certificate. Or the folder of a model.",
         ),
     ] = None,
     mechanism: MechanismOption = None,

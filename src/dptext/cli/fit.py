@@ -46,11 +46,11 @@ def fit(
     ] = None,
     pool: Annotated[
         Path | None,
-        file_option("--pool", help="Public records to choose among, where not those of --public."),
+        file_option("--pool", help="Public records to choose among; default: those of --public."),
     ] = None,
     text_field: TextFieldOption = "text",
     label_field: LabelFieldOption = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of the training, which is public; no secret.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the training. It is public, no secret.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fit a mechanism, save it, and say what it guarantees.

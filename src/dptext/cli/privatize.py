@@ -98,7 +98,7 @@ def privatize(
     ] = None,
     delta: DeltaOption = 0.0,
     batch_size: Annotated[
-        int, typer.Option("--batch-size", help="Records computed together, and at most in a block of OUT.")
+        int, typer.Option("--batch-size", help="Records computed together; a block of OUT holds no more.")
     ] = 256,
     seed: Annotated[int | None, typer.Option("--seed", help="For experiments: voids the guarantee.")] = None,
     without_guarantee: Annotated[
@@ -110,11 +110,11 @@ def privatize(
         bool,
         typer.Option(
             "--safe-csv",
-            help="In CSV, an apostrophe before texts that a spreadsheet computes: they begin with = + - @ tab CR.",
+            help="In CSV, put an apostrophe before texts that a spreadsheet would compute: = + - @ tab CR come first.",
         ),
     ] = False,
     device: Annotated[
-        str | None, typer.Option("--device", help="With --model: where its network computes, if not as it was fitted.")
+        str | None, typer.Option("--device", help="With --model: the device of its network; default: that of the fit.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -33,16 +33,18 @@ def recommend(
     task: Annotated[
         str, typer.Option("--task", help="classification, meaning, or authorship (that it stays hidden).")
     ] = "classification",
-    delta: Annotated[float, typer.Option("--delta", help="At most; above 1e-3 nothing is protected.")] = 1e-3,
+    delta: Annotated[float, typer.Option("--delta", help="The largest delta; above 1e-3 nothing is protected.")] = 1e-3,
     table: Annotated[
         Path | None,
         typer.Option(
-            "--table", parser=any_path, help="Folder of `dptext compare`, or a file of --reduce; not our own table."
+            "--table",
+            parser=any_path,
+            help="Folder of `dptext compare`, or a file of --reduce. Default: our own.",
         ),
     ] = None,
     reduce: Annotated[
         Path | None,
-        output_option("--reduce", metavar="FILE", help="Also write the rows that are read of --table."),
+        output_option("--reduce", metavar="FILE", help="Also write the rows of --table that recommendations rest on."),
     ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,

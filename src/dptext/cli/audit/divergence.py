@@ -49,7 +49,7 @@ def divergence(
         Path,
         file_option(
             "--public",
-            help="Other texts, redacted as A and B are, none of their originals: they fix the space.",
+            help="Other texts, redacted as A and B are, but of other originals. They fix the space.",
         ),
     ],
     text_field: TextFieldOption = "text",

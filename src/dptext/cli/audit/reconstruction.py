@@ -48,7 +48,7 @@ def reconstruction(
     attack: Annotated[
         str, typer.Option("--attack", help="likelihood (white box), or surrogate (learned from simulated releases).")
     ] = "likelihood",
-    simulations: Annotated[int, typer.Option("--simulations", help="Releases a candidate for the surrogate.")] = 100,
+    simulations: Annotated[int, typer.Option("--simulations", help="Releases of each candidate to learn from.")] = 100,
     unit: UnitOption = None,
     claim: ClaimOption = None,
     confidence: ConfidenceOption = 0.95,

@@ -49,7 +49,9 @@ def sensitivity(
         float | None, typer.Option("--law-sd", help="Standard deviation of normal coordinates, as a multiple of C.")
     ] = None,
     seed: SeedOption = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="Show what a run with it really had.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="Show the true epsilon of a run meant for it.")
+    ] = None,
     delta: Annotated[float, typer.Option("--delta", help="Of Gaussian noise.")] = 1e-5,
     latents: Annotated[Path | None, file_option("--latents", help="FILE.npy of an encoder's vectors.")] = None,
     variances: Annotated[

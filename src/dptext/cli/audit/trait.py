@@ -66,7 +66,7 @@ def trait(
     label_field: LabelFieldOption = None,
     group_field: Annotated[
         str | None,
-        typer.Option("--group-field", help="Field of the document or author, none of which is on both sides."),
+        typer.Option("--group-field", help="Field of the document or author; none of them is on both sides."),
     ] = None,
     attacker: Annotated[
         list[str] | None,

@@ -54,7 +54,7 @@ def balance(
         Path | None,
         file_option(
             "--held-out",
-            help="Public records that --model was not fitted on, to correct by; default: --public.",
+            help="Public records that --model was not fitted on: it is corrected by them. Default: --public.",
         ),
     ] = None,
     seed: SeedOption = None,
