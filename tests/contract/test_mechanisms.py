@@ -8,8 +8,9 @@ from fitted import NEURAL, fitted
 
 #: What needs an optional package of its own: tests/unit/test_pii_redaction.py holds it to the contract.
 ELSEWHERE = ("pii_redaction",)
-#: As the first but for a diameter, another covariance, fewer words, another text, or a level of 1.
-ALIKE = {("word_metric", 1), ("word_metric", 2), ("word_metric", 3), ("label_only", 1), ("random_redaction", 2)}
+#: As the first but for a diameter, another covariance, another text, a level of 1, or TEM, which carries the planted
+#: faults of test_contract_faults.py.
+ALIKE = {*(("word_metric", i) for i in (1, 2, 3, 4)), ("label_only", 1), ("random_redaction", 2)}
 TINY = [(kind, i) for kind, cls in SPECS.items() if kind not in ELSEWHERE for i in range(len(cls.tiny()))]
 
 

@@ -129,7 +129,7 @@ def test_what_is_there_is_not_overwritten_unasked(work: Path, name: str) -> None
     assert bytes_of(work) == before
 
 
-@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("there", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("name", "more", "mode"),
     [

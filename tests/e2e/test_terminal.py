@@ -66,7 +66,15 @@ def shell(command: list[str], redirected: str, folder: Path, **more: str) -> sub
     )
 
 
-@pytest.mark.parametrize("redirected", ["2>&-", ">&-", ">&- 2>&-", "<&- >&- 2>&-", "| true", "2>&1 | true"])
+@pytest.mark.parametrize(
+    "redirected",
+    [
+        ">&-",
+        "<&- >&- 2>&-",
+        "2>&1 | true",
+        *(pytest.param(s, marks=pytest.mark.slow) for s in ("2>&-", ">&- 2>&-", "| true")),
+    ],
+)
 @pytest.mark.parametrize("as_json", [[], pytest.param(["--json"], marks=pytest.mark.slow)])
 def test_a_finished_run_ends_with_0_whoever_listens(
     tmp_path: Path, files: list[str], redirected: str, as_json: list[str]
@@ -102,8 +110,10 @@ def test_a_full_disk_behind_stdout_is_an_error(tmp_path: Path, files: list[str])
 
 @pytest.mark.parametrize(
     "environment",
-    [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
-    ids=["ascii", "C"],
+    [
+        pytest.param({"PYTHONIOENCODING": "ascii"}, id="ascii"),
+        pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, id="C", marks=pytest.mark.slow),
+    ],
 )
 def test_a_terminal_that_lacks_characters(tmp_path: Path, files: list[str], environment: dict[str, str]) -> None:
     files[2] = "out.jsonl"

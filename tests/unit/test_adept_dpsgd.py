@@ -80,6 +80,7 @@ def test_contract(fitted):
     assert check_mechanism(fitted, RECORDS[:5], checks=QUICK) == tuple(QUICK)
 
 
+@pytest.mark.slow
 def test_contract_of_the_statements():
     mechanism = replace(GAUSSIAN, epochs=1).fit(public=RECORDS[:10], seed=1)
     assert check_mechanism(mechanism, checks=["settings", "statements"])

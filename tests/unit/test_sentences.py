@@ -104,7 +104,9 @@ def test_what_the_splitter_is_shown_at_once_is_bounded(pattern, monkeypatch):
         assert length <= sum(shown) <= 1.3 * length
 
 
-@pytest.mark.parametrize("pattern", ["(. ", "Yes. ", "[. ", "a. "])
+@pytest.mark.parametrize(
+    "pattern", ["(. ", *(pytest.param(s, marks=pytest.mark.slow) for s in ("Yes. ", "[. ", "a. "))]
+)
 def test_more_of_the_same_takes_so_much_longer(pattern):
     """32 times the text: 32 times the time where it is linear, 1,000 times where it is quadratic."""
 
