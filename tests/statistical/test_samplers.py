@@ -258,8 +258,8 @@ Release = Callable[[Floats, Randomness], Floats]
 def fits_density(
     mechanism: VectorNoise,
     release: Release,
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
+    first: Floats,
+    second: Floats,
     runs: int | None = None,
 ) -> bool:
     """Whether the odds of the first latent, given an output, are those of the declared density.
