@@ -210,7 +210,7 @@ def test_there_is_one_door() -> None:
         "cli/terminal.py": ["open", "os.open", "os.open"],  # what stands for closed streams
         "text/files.py": ["os.fdopen", "os.fdopen", "os.open", "os.open", "os.open"],  # one only to sync a folder
         "testing/shapes.py": ["source.write_text"],  # made-up texts in a folder that is removed
-        "report.py": ["figure.savefig"],  # into memory
+        "audits/drawing.py": ["figure.savefig"],  # into memory
         "compare/folder.py": ["os.open"],  # the lock: nothing is written to it, and no link is followed
         "compare/worker.py": ["Path('/proc/self/clear_refs').write_text", "os.fdopen"],  # the system's, and a pipe
         "ledger/database.py": ["os.open"],  # O_EXCL, mode 0600

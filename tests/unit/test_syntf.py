@@ -15,7 +15,7 @@ from dptext.mechanisms.words.syntf import SynTf, SynTfMechanism
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
-from dptext.sampling import selection
+from dptext.sampling import exponential
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import Exponential
 from dptext.testing import check_mechanism
@@ -214,7 +214,8 @@ def test_mixtures_are_no_worse_at_any_delta(extreme):
 
 @pytest.mark.parametrize("scale", [1.0, 3 / 4])  # without the 2 of the exponent; 3/2 of what is stated
 def test_a_wrong_scale_is_caught(extreme, scale, monkeypatch):
-    monkeypatch.setattr(selection, "_scale", lambda epsilon, sensitivity: scale * epsilon / sensitivity)
+    scaled = exponential.scaled  # by epsilon / (2 * sensitivity)
+    monkeypatch.setattr(exponential, "scaled", lambda scores, by: scaled(scores, 2 * scale * by))
     found = audits.exact(extreme.fit(), "far", "a", trials=500)
     assert found.epsilon_lower_bound > 1.2 * extreme.guarantee().epsilon
     assert found.refutes(extreme.guarantee())

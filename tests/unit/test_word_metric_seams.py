@@ -18,7 +18,7 @@ from dptext.mechanisms.registry import SPECS
 from dptext.mechanisms.words import word_metric
 from dptext.mechanisms.words.private_phrases import PrivatePhrases
 from dptext.mechanisms.words.word_metric import REVEALS, WordMetric
-from dptext.sampling import selection
+from dptext.sampling import truncated
 from dptext.sampling.randomness import secure, seeded
 from dptext.text import tokens as text
 from dptext.text.records import Record
@@ -144,8 +144,8 @@ def test_the_distribution_is_that_of_the_integer_weights(
         seen.append(limbs.copy())
         return original(limbs, source)
 
-    original = selection.wide_choice
-    monkeypatch.setattr(selection, "wide_choice", watched)
+    original = truncated.wide_choice
+    monkeypatch.setattr(truncated, "wide_choice", watched)
     mechanism.privatize([one(word)], seeded(0))
     [limbs] = seen
     weights = [sum(int(limb) << (40 * i) for i, limb in enumerate(column)) for column in limbs[:, 0].T]

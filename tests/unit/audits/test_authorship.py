@@ -24,6 +24,7 @@ from dptext.audits.inference.authorship import attribute, attribute_releases, re
 from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate, clopper_pearson_lower
+from dptext.mechanism import Traits
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.privacy import accounting
 from dptext.privacy.events import PureEvent
@@ -86,10 +87,13 @@ class HashedWords:
         return found
 
 
+TEXT, VECTORS = Traits(), Traits(releases_text=False, releases_vectors=True)
+
+
 @dataclass(frozen=True)
 class Settings:
     kind: str = "toy"
-    output: str = "text"
+    traits: Traits = TEXT
 
 
 @dataclass(frozen=True)
@@ -440,7 +444,7 @@ def test_what_does_not_do_is_refused_without_text_or_name() -> None:
     assert "bundle=0" in run(bundle=0)
     broken = SimpleNamespace(name="broken", dim=2, embed=lambda texts: np.full((len(texts), 2), np.nan))
     assert "finite" in run(embedder=broken)
-    vectors_only = replace(IDENTITY, spec=Settings(output="embedding"))
+    vectors_only = replace(IDENTITY, spec=Settings(traits=VECTORS))
     assert "releases text" in refused(lambda: attribute(vectors_only, few, embedder=kind))
 
 

@@ -23,6 +23,7 @@ from dptext.audits.inference.trait_report import TraitReport, epsilon_from_accur
 from dptext.embeddings.distinct import TextVectors
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
+from dptext.mechanism import Traits
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.text.records import Record, Release
@@ -78,10 +79,13 @@ class HashedWords:
         return found
 
 
+TEXT, VECTORS = Traits(), Traits(releases_text=False, releases_vectors=True)
+
+
 @dataclass(frozen=True)
 class Settings:
     kind: str = "toy"
-    output: str = "text"
+    traits: Traits = TEXT
 
 
 @dataclass(frozen=True)
@@ -394,7 +398,11 @@ def test_what_does_not_fit_is_refused() -> None:
     refused("confidence", confidence=1.0)
     refused("delta", delta=-0.1)
     with pytest.raises(ConfigError, match="releases text"):
-        infer_trait(Toy(lambda text, _: text, Settings(output="embedding")), known, embedder=embedder)
+        infer_trait(
+            Toy(lambda text, _: text, Settings(traits=VECTORS)),
+            known,
+            embedder=embedder,
+        )
     with pytest.raises(ConfigError, match="epsilon"):
         attacked(IDENTITY).refutes(-1)
     static = infer_trait_from_releases(known, released=released, embedder=embedder)

@@ -192,7 +192,9 @@ def test_constrained_decoding(seed: int, scale: float, end: float, labelled: boo
 @given(seed=st.integers(0, 10**6), labelled=st.booleans(), temperature=st.sampled_from([0.0, 2.0]))
 def test_greedy_decoding_never_writes_special_tokens(seed: int, labelled: bool, temperature: float) -> None:
     tokens = TOKENS[labelled]
-    for row in written(network(tokens, seed=seed), tokens, latents(20, seed), Decoding("none", temperature)):
+    for row in written(
+        network(tokens, seed=seed), tokens, latents(20, seed), Decoding(constrained=False, temperature=temperature)
+    ):
         assert not SPECIAL & set(row[: length_of(row, tokens)])
 
 
@@ -239,7 +241,10 @@ def test_drawn_tokens_have_the_probabilities_of_the_network() -> None:
     at = latents(1).repeat(n, axis=0)
     with torch.inference_mode():
         scores = model.logits(torch.from_numpy(at[:1].astype(np.float32)), torch.tensor([[BEGIN]]))[0, 0]
-    counts = np.bincount([row[0] for row in written(model, tokens, at, Decoding("none", 0.5))], minlength=len(tokens))
+    counts = np.bincount(
+        [row[0] for row in written(model, tokens, at, Decoding(constrained=False, temperature=0.5))],
+        minlength=len(tokens),
+    )
 
     def distance(temperature: float) -> float:
         chances = torch.softmax(torch.where(torch.arange(len(tokens)) < END, -torch.inf, scores) / temperature, dim=0)
