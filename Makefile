@@ -47,7 +47,7 @@ test: $(STAMPS)/dev
 # -- the rest
 
 test-all: $(STAMPS)/dev
-	DPTEXT_EXAMPLES=200 $(BIN)/python -m pytest -m '' --durations 15
+	OMP_NUM_THREADS=1 DPTEXT_EXAMPLES=200 $(BIN)/python -m pytest -n auto --dist worksteal -m '' --durations 15
 
 format: $(STAMPS)/dev
 	$(BIN)/ruff format

@@ -165,7 +165,8 @@ def shell_blocks(text: str) -> list[str]:
     return [line for block in text.split("```sh\n")[1:] for line in block.partition("```")[0].splitlines()]
 
 
-@pytest.mark.parametrize("page", ["README.md", pytest.param("docs/guides/budgets.md", marks=pytest.mark.slow)])
+@pytest.mark.slow  # test_budget_commands.py tries the same commands
+@pytest.mark.parametrize("page", ["README.md", "docs/guides/budgets.md"])
 def test_the_ledger_lines_run(page: str, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("I have asthma.\nCall Maria at 5.\n", "utf-8")
     (tmp_path / "in.jsonl").write_text('{"text": "I have asthma."}\n', "utf-8")

@@ -14,8 +14,8 @@ from dptext.text.samples import sample_records
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {"docs/guides/budgets.md"}  # test_public_face.py: a database server is only named there
-FAST = ("docs/tutorials/reading-a-certificate.md",)
-SLOW = (
+PAGES = (
+    "docs/tutorials/reading-a-certificate.md",
     "docs/reference/spec-files.md",
     "docs/tutorials/first-release.md",
     "docs/tutorials/your-own-corpus.md",
@@ -82,7 +82,8 @@ def prepare(page: str, folder: Path) -> None:
         (folder / "posts.private.jsonl").write_text("".join(json.dumps(row) + "\n" for row in released), "utf-8")
 
 
-@pytest.mark.parametrize("page", [*FAST, *(pytest.param(page, marks=pytest.mark.slow) for page in SLOW)])
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
     if not page.startswith("docs/tutorials/"):  # a tutorial makes its own files
         prepare(page, tmp_path)
@@ -106,4 +107,4 @@ def test_every_page_with_commands_is_run() -> None:
         for path in (ROOT / "docs" / folder).rglob("*.md")
     ]
     shown = {str(path.relative_to(ROOT)) for path in pages if "```sh" in path.read_text("utf-8")}
-    assert shown == {*FAST, *SLOW, *ELSEWHERE}
+    assert shown == {*PAGES, *ELSEWHERE}

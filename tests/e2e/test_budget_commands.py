@@ -80,7 +80,6 @@ def books(location: object, tmp_path: Path, source: Path, spec: Path) -> None:
         assert CANARY not in run.stdout + run.stderr
 
 
-@pytest.mark.slow  # the shell lines of the README try the same commands
 def test_the_books_in_a_file(tmp_path: Path, source: Path, spec: Path) -> None:
     path = tmp_path / "budget.db"
     books(path, tmp_path, source, spec)
