@@ -15,6 +15,7 @@ import pytest
 
 from dptext.audits.trials.thresholds import separation
 from dptext.errors import ConfigError, DPTextError, PrivacyError
+from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.redaction.random import RandomRedaction, RandomRedactionMechanism
 from dptext.mechanisms.words.word_metric import WordMetric
@@ -320,13 +321,35 @@ def test_a_mechanism_that_crashes_is_not_forgiven(tem) -> None:
 class KeepsPurely(WordMetric):
     """States a pure epsilon and says that it keeps words."""
 
-    keeps_words: ClassVar[bool] = True
+    traits = Traits(learns=Learns.NOTHING, keeps_words=True)
 
 
 class KeepsSilently(RandomRedaction):
-    """Half of the words leave, of which the settings say nothing."""
+    """Half of the words leave, of which the traits say nothing."""
 
-    keeps_words = False
+    traits = Traits(learns=Learns.NOTHING)
+
+
+class Undeclared(RandomRedaction):
+    """Declares no traits."""
+
+    traits = None
+
+
+class LabelsBeside(RandomRedactionMechanism):
+    """Releases a label that the traits do not name, or reads one that they say nobody reads."""
+
+    __slots__ = ("fault",)
+
+    def __init__(self, spec: RandomRedaction, fault: str) -> None:
+        super().__init__(spec)
+        self.fault = fault
+
+    def privatize(self, records: Sequence[Record], randomness: Randomness) -> list[Release[str]]:
+        pairs = zip(super().privatize(records, randomness), records, strict=True)
+        if self.fault == "releases":
+            return [replace(release, label="a") for release, _ in pairs]
+        return [replace(found, output="-" if record.label == "other" else found.output) for found, record in pairs]
 
 
 class Forgetful(RandomRedactionMechanism):
@@ -428,6 +451,17 @@ def test_what_can_be_assigned_after_the_fit_is_caught(tem, kind: type[Thawed]) -
 def test_words_that_leave_must_be_announced(check: str) -> None:
     with pytest.raises(ContractError):
         check_mechanism(RandomRedactionMechanism(KeepsSilently(0.5)), checks=[check])
+
+
+@pytest.mark.parametrize(("check", "fault"), [("order", "releases"), ("batches", "reads")])
+def test_labels_that_the_traits_do_not_declare_are_caught(check: str, fault: str) -> None:
+    with pytest.raises(ContractError, match="label"):
+        check_mechanism(LabelsBeside(RandomRedaction(0.5), fault), checks=[check])
+
+
+def test_traits_must_be_declared() -> None:
+    with pytest.raises(ContractError, match="traits"):
+        check_mechanism(RandomRedactionMechanism(Undeclared(0.5)), checks=["settings"])
 
 
 def test_a_mask_that_comes_too_seldom_is_caught() -> None:
@@ -550,7 +584,7 @@ class PlantedVectors:
 
     @property
     def spec(self) -> VectorWords:
-        return replace(self.inner.spec, output="words") if self.fault == "another output" else self.inner.spec
+        return self.inner.spec
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -593,7 +627,6 @@ class PlantedVectors:
 
 
 VECTOR_FAULTS = [
-    ("settings", "both", "another output"),
     ("order", "both", "no vectors"),
     ("order", "embedding", "no vectors"),
     ("order", "both", "one vector lost"),

@@ -16,7 +16,7 @@ from ledger_processes import Tell, aside, fork, limit, open_ledger, request, sma
 from ledger_runs import as_nobody, crash_run, kill_runs, on_a_full_disk, run_twice_at_once
 
 from dptext.errors import DPTextError, LedgerError
-from dptext.ledger import statements as rows
+from dptext.ledger import standings
 from dptext.ledger.books import Ledger
 
 # -------------------------------------------------------------------------------------------------- the crowd
@@ -113,7 +113,7 @@ def _warm(location: str, scratch: str) -> Ledger:
 
 
 def _slow_down(seconds: float) -> None:
-    once = rows._once
+    once = standings.once
 
     def slow(connection: sa.Connection, table: sa.Table, *args: Any, **values: Any) -> int:
         number = once(connection, table, *args, **values)
@@ -121,7 +121,7 @@ def _slow_down(seconds: float) -> None:
             time.sleep(seconds)
         return number
 
-    rows._once = slow
+    standings.once = slow
 
 
 # ------------------------------------------------------------------------------------------------- the program

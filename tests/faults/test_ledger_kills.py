@@ -136,7 +136,8 @@ def test_death_at_random_moments(
     phases = Counter(phase for chain in told for phase in chain["phases"])
     print(dict(phases))  # shown by pytest -s
     assert phases.total() >= kills
-    assert {*phases} >= {"before", "within", "written, not acknowledged", "acknowledged"}
+    every = {"before", "within", "written, not acknowledged", "acknowledged"}
+    assert len(every & {*phases}) >= (4 if kills >= 100 else 2)  # of few kills all may fall into some of them
     charged: dict[str, int] = {}
     for chain in told:
         for key, number in chain["charged"]:

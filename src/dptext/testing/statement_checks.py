@@ -8,7 +8,7 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 
 from dptext.errors import DPTextError
-from dptext.mechanism import Mechanism, Traits, settings
+from dptext.mechanism import Mechanism, Spec, Traits, settings
 from dptext.privacy import accounting
 from dptext.privacy.events import event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Basis, Guarantee
@@ -22,7 +22,6 @@ def check_settings(case: Case) -> None:
     require(is_dataclass(spec), "the spec is a dataclass")
     values = settings(spec)
     require(json.loads(json.dumps(values)) == values, "the settings survive JSON")
-    require(isinstance(spec.traits, Traits), "the spec declares its traits")
     first = fields(spec)[0].name  # type: ignore[arg-type]  # is_dataclass was required above
     try:
         setattr(spec, first, getattr(spec, first))
@@ -30,6 +29,7 @@ def check_settings(case: Case) -> None:
         pass
     else:
         raise ContractError("the spec is frozen")
+    require(isinstance(spec, Spec) and isinstance(spec.traits, Traits), "the spec has what it needs, its traits too")
     tiny = type(spec).tiny()
     require(bool(tiny) and all(type(small) is type(spec) for small in tiny), "the spec has tiny settings")
     require(all(len(digest) == 64 for digest in case.mechanism.digests.values()), "digests are sha256 in hex")
