@@ -42,6 +42,7 @@ from .runs.plan import Plan as Plan
 from .runs.specs import read_spec as read_spec
 from .runs.specs import spec_from_settings as spec_from_settings
 from .runs.streaming import privatize as privatize
+from .runs.verification import Verified as Verified
 from .runs.verification import verify as verify
 from .sampling import noise as noise
 from .sampling import privunit as privunit

@@ -9,8 +9,6 @@ Mechanisms do not inherit from these protocols; `dptext.testing.check_mechanism`
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
@@ -20,7 +18,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 
 from dptext.privacy.events import Event
-from dptext.privacy.guarantee import Guarantee, Unit
+from dptext.privacy.guarantee import Guarantee, Trust, Unit
 from dptext.sampling.source import Randomness
 from dptext.text.records import Output_co, Record, Release
 from dptext.types import Floats, Json
@@ -56,6 +54,7 @@ class Traits:
         releases_vectors: whether releases carry vectors.
         keeps_words: whether words leave as they are because the settings ask for it. Such a spec states no pure
             epsilon.
+        trust: who sees private text besides its owner: nobody (local), or whoever trains (central).
     """
 
     learns: Learns = Learns.PUBLIC
@@ -67,6 +66,7 @@ class Traits:
     releases_text: bool = True
     releases_vectors: bool = False
     keeps_words: bool = False
+    trust: Trust = Trust.LOCAL
 
     @property
     def releases_labels(self) -> bool:
@@ -317,8 +317,3 @@ def compared(releases: Sequence[Release[str]]) -> list[str] | Floats:
     if releases and len(vectors) == len(releases) and None not in vectors:
         return np.array(vectors, np.float64)
     return [seen(release) for release in releases]
-
-
-def settings_digest(spec: Spec) -> str:
-    """sha256 of the settings."""
-    return hashlib.sha256(json.dumps(settings(spec), sort_keys=True).encode()).hexdigest()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dptext.errors import ConfigError
-from dptext.privacy import accounting
+from dptext.privacy import accounting, events
 from dptext.sampling import selection
 from dptext.sampling.randomness import seeded
 
@@ -255,6 +255,7 @@ def test_any_finite_scores_give_a_choice(rows) -> None:
 
 
 def test_ties_go_to_the_lower_index() -> None:
+    assert selection.TopKRandomizedResponse(9.0, 2, 5).event == events.TopKEvent(9.0, 2, 5)
     scores = np.array([[1.0, 2.0, 2.0, 2.0, 0.0], [5.0, 5.0, 5.0, 5.0, 5.0]])
     mask = selection.TopKRandomizedResponse(9.0, 2, 5).distribution(scores) > 0.1
     assert mask.tolist() == [[False, True, True, False, False], [True, True, False, False, False]]

@@ -3,6 +3,7 @@
 import itertools
 import math
 import time
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -37,6 +38,7 @@ from dptext.sampling.selection import (
     TruncatedExponential,
     TwoSet,
 )
+from dptext.sampling.weights import ROUNDING_LOSS
 
 TRAINING = SampledGaussianEvent(1.0, 0.05, 300)
 DOCUMENT = accounting.guarantee([PureEvent(2.0)], unit=Unit.DOCUMENT, basis=Basis.PROVEN)
@@ -389,3 +391,10 @@ def test_the_quick_bound_is_never_below(delta: float) -> None:
     ]
     for events in cases:
         assert accounting.epsilon(events, delta) <= accounting.quick_epsilon(events, delta)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 1.0, 10.0])
+def test_tem_pays_for_its_rounding_at_the_least_distance(epsilon: float) -> None:
+    shrunk = 2 * Fraction(TruncatedExponential(epsilon, 5.0, 6)._shrunk)
+    allowed = Fraction(epsilon) * Fraction(LEAST_DISTANCE) * (1 + Fraction(1, 2**50))
+    assert shrunk == 0 or shrunk * Fraction(LEAST_DISTANCE) + 2 * Fraction(ROUNDING_LOSS) <= allowed

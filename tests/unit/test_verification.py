@@ -64,3 +64,10 @@ def test_what_is_no_certificate_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="not a certificate"):
         dp.verify(path)
+
+
+def test_a_smaller_epsilon_than_the_settings_give_is_refused(released: Path) -> None:
+    said = json.loads(certificate_path(released).read_text("utf-8"))
+    smaller = [{**each, "epsilon": each["epsilon"] * 0.999} for each in said["guarantees"]]
+    with pytest.raises(DataError, match="does not follow from its settings"):
+        dp.verify(edited(released, guarantees=smaller))

@@ -20,6 +20,7 @@ from dptext.mechanisms.words.private_phrases import PrivatePhrases
 from dptext.mechanisms.words.word_metric import REVEALS, WordMetric
 from dptext.sampling import truncated
 from dptext.sampling.randomness import secure, seeded
+from dptext.sampling.truncated import LEAST_DISTANCE
 from dptext.text import tokens as text
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
@@ -364,3 +365,12 @@ def test_the_distance_is_that_of_the_cut_texts(vectors: Path) -> None:
     mechanism = fit(vectors, max_tokens=2)
     assert mechanism.distance(one("bababa co du\nfe"), one("bababa co cobaba")) == 0
     assert mechanism.distance(one(sentences(1)[0] + " a b"), one("zebra zebra")) > 0
+
+
+def test_different_words_are_at_least_the_least_distance_apart(tmp_path: Path) -> None:
+    np.save(tmp_path / "v.npy", np.array([[0, 0], [1e-4, 0], [0, 1]], np.float32))
+    (tmp_path / "v.words.txt").write_text("ada\nbea\ncid\n", "utf-8")
+    for noise, wanted in (("tem", LEAST_DISTANCE), ("multivariate", float(np.float32(1e-4)))):
+        mechanism = WordMetric(epsilon=1.0, noise=noise, vectors=str(tmp_path / "v.npy"), n_words=3).fit()
+        assert wanted <= mechanism.distance(Record("0", "ada"), Record("0", "bea")) < wanted * (1 + 1e-11)
+        assert mechanism.distance(Record("0", "ada"), Record("0", "ada")) == 0

@@ -184,8 +184,8 @@ def _remarks_where_possible(spec: Spec) -> Remarks | None:
     """The same for a certificate or a model, whose settings may name a file that is not on this computer."""
     try:
         return _remarks(spec)
-    except ConfigError:
-        return None
+    except ConfigError as error:
+        return Remarks(f"What is measured beside it is not known here: {error}")
 
 
 def _books(ledger: str | None) -> Ledger | None:

@@ -21,9 +21,10 @@ from dptext.embeddings.saved_vectors import save_word_vectors
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
+from dptext.mechanism import Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, NoEvent, PureEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 
 WHOLE_RECORD = "a record is protected as a whole"
 
@@ -125,12 +126,16 @@ class NoGuarantee:
     __slots__ = ()
 
     unit: ClassVar[Unit] = Unit.TOKEN
-    trust: ClassVar[Trust] = Trust.LOCAL
 
     @property
     def units(self) -> tuple[Unit, ...]:
         """The unit for which nothing is guaranteed."""
         return (self.unit,)
+
+    @property
+    @abstractmethod
+    def traits(self) -> Traits:
+        """What the spec learns from, reads and releases."""
 
     @property
     @abstractmethod
@@ -154,7 +159,7 @@ class NoGuarantee:
             unit=unit or self.unit,
             basis=Basis.NONE,
             relation=Relation.REPLACE_ONE,
-            trust=self.trust,
+            trust=self.traits.trust,
             reveals=self.reveals,
         )
 

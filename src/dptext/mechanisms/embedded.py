@@ -66,7 +66,7 @@ class Embedded:
             raise ConfigError(f"Expected precision={self.precision!r} to be 'float32' or 'bfloat16'.")
         if not self.mechanism.traits.releases_text or self.mechanism.traits.releases_vectors:
             raise ConfigError(f"Expected mechanism of kind {self.mechanism.kind} to release text and no vectors.")
-        if self.mechanism.guarantee().trust is Trust.CENTRAL:  # it counts a training that `fit` here never does
+        if self.mechanism.traits.trust is Trust.CENTRAL:  # it counts a training that `fit` here never does
             raise ConfigError(
                 f"Expected mechanism of kind {self.mechanism.kind} to learn from public text alone: an embedded one is "
                 "not trained on private text. Fit it by itself, and embed what it writes: that costs nothing more."

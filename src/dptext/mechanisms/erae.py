@@ -59,32 +59,32 @@ class ErAe(OneUnit):
 
     Guarantee:
         Unit DOCUMENT, relation replace one: any two texts give any output with probabilities whose ratio is at most
-        e^(epsilon * max_tokens); nothing is revealed, and the length neither: `max_tokens` words are always drawn, the
-        end among them. CONDITIONAL: the network must be public.
+        e^(epsilon * max_tokens). Nothing is revealed, not even the length: `max_tokens` words are always drawn, the end
+        among them. CONDITIONAL: the network must be public.
 
-        Each draw costs exactly `epsilon`, for any two texts and after any words that were released before, since it is
-        made among public options by a choice whose bound does not ask where the probabilities come from; and the
-        network reads, besides the private text, nothing but released words. With a delta the draws compose to less.
+        Each draw costs exactly `epsilon`, for any two texts and any words released before. Its bound holds for any
+        probabilities among public options. Besides the private text the network reads released words only. With a delta
+        the draws compose to less.
 
     Attributes:
-        epsilon: of each word, the true one: each choice is calibrated by its tight bound.
+        epsilon: the privacy loss of each word. Each choice is calibrated by its tight bound.
         choice: `hub` (near a public language model); `top_k_rr` (one of the k most probable words, or any other);
             `two_set` (the paper's, with the k most probable words as the set), `two_set_sampled` (the authors' code);
             `exponential` (logits cut to a public range); `ae_dp` (the paper's baseline: probabilities as scores).
-        k: of the sets; 0 takes 5 as the paper, for `top_k_rr` 1.
-        max_tokens: words of a text that are read and drawn; what follows is not read.
+        k: size of the sets. 0 means 5, as in the paper, or 1 for `top_k_rr`.
+        max_tokens: the number of words that are read and drawn.
         max_words: size of the vocabulary, exactly: the public text must have so many words.
         latent: of the whole "text", as in the paper, or one for each of its "positions".
-        reward: weight of the embedding reward against the reconstruction; 0 is without.
-        vectors: public ones of the words, where the network begins and by which it is rewarded: of the sentence encoder
-            all-MiniLM-L6-v2 (the paper took BERT's), or "glove".
+        reward: weight of the embedding reward against the reconstruction. 0: no reward.
+        vectors: public word vectors. The network starts from them, and the reward compares words by them. "minilm" are
+            those of all-MiniLM-L6-v2 (the paper took BERT's); or "glove".
         score_range: of the logits for `exponential`, in nats below the largest.
         epochs: of the training: 1 is measured on 80,000 texts; few texts need more.
-        hidden: of the writer.
-        latent_dim: of the latent.
+        hidden: units of the writer.
+        latent_dim: coordinates of the latent.
         embedding: coordinates of a word.
-        learning_rate: of Adam.
-        device: of the network.
+        learning_rate: the step of Adam.
+        device: where the network computes.
     """
 
     only: ClassVar[str] = "each word depends on the whole text"

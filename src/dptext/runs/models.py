@@ -1,4 +1,4 @@
-"""The list of mechanisms, and the ways to one: from text (TOML, JSON, KEY=VALUE) to a spec, from a folder to a model.
+"""Saved models: a fitted mechanism in a folder, and back.
 
 A saved model is a folder: what the mechanism writes, and `model.json` with the spec's settings, the digests and the
 sha256 of every file. Loading compares all of them, so that no file can be cut short, edited or mixed up unnoticed. It

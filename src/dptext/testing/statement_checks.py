@@ -44,6 +44,7 @@ def check_statements(case: Case) -> None:
         require(event_from_dict(written) == event, "every event survives JSON")
     for unit in spec.units:
         guarantee = spec.guarantee(unit)
+        require(guarantee.trust is spec.traits.trust, "the guarantee and the traits agree on who sees private text")
         require(guarantee.unit is unit, "the guarantee speaks of the unit that was asked for")
         require(Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee, "guarantee in JSON")
         require(bool(guarantee.explain()), "the guarantee explains itself")

@@ -133,7 +133,8 @@ class AdeptDpSgd(OneUnit):
     @property
     def traits(self) -> Traits:
         """It is trained on private text, and reads text and label of a record."""
-        return Traits(Learns.PRIVATE, trains=True, labels=self.labels, reads_labels=bool(self.labels))
+        reads = bool(self.labels)
+        return Traits(Learns.PRIVATE, trains=True, labels=self.labels, reads_labels=reads, trust=Trust.CENTRAL)
 
     @property
     def released(self) -> tuple[Event, ...]:

@@ -60,7 +60,6 @@ class PublishedAdept(NoGuarantee):
     """
 
     unit: ClassVar[Unit] = Unit.DOCUMENT
-    trust: ClassVar[Trust] = Trust.CENTRAL  # whoever trains sees the private text
 
     variance: float | None = None
     claimed_epsilon: float | None = None
@@ -93,7 +92,8 @@ class PublishedAdept(NoGuarantee):
     @property
     def traits(self) -> Traits:
         """As published it is trained on the texts that it rewrites."""
-        return Traits(Learns.EITHER, trains=True, labels=self.labels, reads_labels=bool(self.labels))
+        reads = bool(self.labels)
+        return Traits(Learns.EITHER, trains=True, labels=self.labels, reads_labels=reads, trust=Trust.CENTRAL)
 
     @property
     def reason(self) -> str:

@@ -87,7 +87,7 @@ class Candidates(OneEpsilon):
         below its share, and the shares add up to epsilon: the event of both, as a certificate has room for one.
 
     Attributes:
-        epsilon: of one document.
+        epsilon: the privacy loss of one document.
         labels: the public set of labels; empty for unlabelled text. The label that is released is the candidate's own,
             which is public (but see `label_share`). A missing or unknown private label equals none.
         ranker: `sentence` compares means of sentence embeddings (extra `[sbert]`), an utterance being its own only
@@ -98,12 +98,12 @@ class Candidates(OneEpsilon):
         k: of `top_k`, how many of the nearest share the probability; 0 takes the best for this epsilon on public text.
         label_weight: what an equal label counts against a cosine of at most 1; 3 puts labels first, 0 does not read
             them. The label of the record is the private one; with `label_share` the one that is released.
-        max_sentences: of a text; what follows is not read by `sentence`.
+        max_sentences: the number of sentences of a text that `sentence` reads at most.
         device: of the encoder.
         adept: folder of a model of `dptext fit --mechanism adept`, whose encoder is used by `adept`; it must have been
             trained on public text. The fitted candidates keep a copy.
         label_share: of epsilon, below 1, for the record's own label (at least two `labels`); 0 releases the
-            candidate's, for nothing.
+            candidate's label, which costs nothing.
     """
 
     epsilon: float
@@ -185,7 +185,7 @@ class Candidates(OneEpsilon):
     ) -> CandidatesMechanism:
         """Choose the candidates, and tune on public records what the choice needs.
 
-        A text that occurs twice with one label is one candidate; blank texts are none.
+        A text that occurs twice with one label is one candidate. A blank text is not a candidate.
 
         Args:
             public: records, each with one of the labels where there are labels; the candidates come from them.

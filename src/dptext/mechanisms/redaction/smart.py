@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from dptext import _validate
-from dptext.errors import ConfigError, MissingExtraError
+from dptext.embeddings.tfidf import load_sklearn
+from dptext.errors import ConfigError
 from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, NoGuarantee
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, largest, masked, share, tokenized
@@ -27,7 +28,7 @@ from dptext.text.formats import string_fault
 from dptext.text.records import Record, records_digest
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    pass
 
 REASON = "which words are masked follows from the text, with nothing drawn, and the others leave verbatim"
 _FILE = "weights.json"
@@ -101,7 +102,7 @@ class SmartRedaction(NoGuarantee):
         is_sensitive = self._kinds(records)
         if not any(_words(record.text) for record in records):
             raise ConfigError("Expected public texts with words: there is nothing to weigh in these.")
-        sklearn = _load_sklearn()
+        sklearn = load_sklearn()
         counter = sklearn.feature_extraction.text.TfidfVectorizer(analyzer=_words, max_features=self.n_words)
         model = sklearn.linear_model.LogisticRegression(C=1.0, max_iter=1000)
         model.fit(counter.fit_transform([record.text for record in records]), is_sensitive)
@@ -204,14 +205,3 @@ class SmartRedactionMechanism(FittedMechanism[SmartRedaction]):
 
 def _words(document: str) -> list[str]:
     return [token.lower() for token in flat(text.tokenize(document))]
-
-
-def _load_sklearn() -> ModuleType:
-    """scikit-learn, loaded when first needed."""
-    try:
-        import sklearn.feature_extraction.text  # noqa: PLC0415
-        import sklearn.linear_model  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("smart_redaction learns with scikit-learn. Run: pip install 'dptext[audit]'") from error
-    module: ModuleType = sklearn
-    return module

@@ -79,7 +79,8 @@ class DeepCandidate:
         recoder: for depths: what the recoder was trained to tell apart, clusters (the paper) or public labels.
         candidates: public documents in the pool at most.
         min_sentences: a candidate has at least so many.
-        max_sentences: of a private document; what follows is not read. 0 reads all, and says nothing of documents.
+        max_sentences: the number of sentences of a private document that are read. 0 reads all; then there is no
+            guarantee per document.
         projections: directions of a depth; 0 tunes their number on public documents.
         clusters: of the paper's recoder.
         epochs: of the recoder's training.
