@@ -18,7 +18,7 @@ FEW = ("--embedding", "tfidf", "--components", 4, "--alphas", "1.1,2,5", "--text
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 4)
+    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 2)
     monkeypatch.setattr(divergence, "_NEAREST_HALVES", 5)
 
 

@@ -47,7 +47,7 @@ def dptext(*arguments: object) -> tuple[int, str]:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 4)
+    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 2)
     monkeypatch.setattr(divergence, "_NEAREST_HALVES", 5)
 
 

@@ -26,7 +26,7 @@ WORDS = [f"word{i}" for i in range(60)]
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 6)
+    monkeypatch.setattr(density_ratio, "_MOST_EPOCHS", 2)
     monkeypatch.setattr(divergence, "_NEAREST_HALVES", 10)
 
 
