@@ -1,9 +1,12 @@
 """README, docs and docstrings are tests: python blocks run, >>> examples must print what they show."""
 
 import gc
+import itertools
 
+import pytest
 from sybil import Sybil
 from sybil.document import PythonDocStringDocument
+from sybil.integration.pytest import SybilItem
 from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.rest import DocTestParser
 
@@ -22,3 +25,17 @@ def pytest_collection_finish() -> None:
     """Thousands of tests and modules stay to the end: without them each collection of garbage is ten times as fast."""
     gc.collect()
     gc.freeze()
+
+
+evaluated: set[pytest.Item] = set()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Examples build on those before them on their page, which another worker may have taken."""
+    if isinstance(item, SybilItem):
+        page = (other for other in item.session.items if other.parent is item.parent)
+        for earlier in itertools.takewhile(lambda other: other is not item, page):
+            if earlier not in evaluated:
+                earlier.example.evaluate()
+                evaluated.add(earlier)
+        evaluated.add(item)

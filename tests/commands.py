@@ -1,7 +1,8 @@
 """`dptext` in a process of its own for each command, forked from one that has imported the library.
 
 A command is what it is from a shell: its own process, streams, folder, environment and exit code. Only the imports,
-which cost most of a short command, are done once. Tests of starting itself run a new interpreter.
+which cost most of a short command, are done once, and nothing is taken apart at the end, which would cost twice the
+command. Tests of starting and ending run a new interpreter.
 """
 
 import atexit
@@ -102,4 +103,11 @@ if __name__ == "__main__":
             top.load(group).load(name)
     gc.freeze()
     if _forked_for_a_command():
-        main()
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

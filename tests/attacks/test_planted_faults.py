@@ -269,7 +269,7 @@ class CandidatesFromPrivateTexts(Faulty):
 
 
 def words_mechanism(vectors: Path, epsilon: float = 1.0):
-    return WordMetric(epsilon=epsilon, vectors=str(vectors), n_words=300).fit()
+    return WordMetric(epsilon=epsilon, vectors=str(vectors), n_words=40).fit()
 
 
 def fails(mechanism: object, *checks: str) -> bool:

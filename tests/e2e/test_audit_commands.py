@@ -25,7 +25,7 @@ def words(tmp_path: Path, vectors: Path) -> tuple[str, ...]:
 @pytest.mark.parametrize("attack", ["distinguish", "whitebox"])
 @pytest.mark.parametrize(("noise", "code"), [("published_laplace", 1), ("laplace", 0)])
 def test_exit_codes(attack: str, noise: str, code: int) -> None:
-    done = dptext("audit", attack, "--noise", noise, "--epsilon", "5", "--dim", "64", "--trials", "4000", "--seed", "1")
+    done = dptext("audit", attack, "--noise", noise, "--epsilon", "5", "--dim", "64", "--trials", "2000", "--seed", "1")
     assert done.returncode == code, done.stderr
     assert ("REFUTED" in done.stdout) is (code == 1)
     assert done.stderr == ""

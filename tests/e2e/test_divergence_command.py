@@ -18,7 +18,7 @@ FEW = ("--embedding", "tfidf", "--components", 4, "--alphas", "1.1,2,5", "--text
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 4)
+    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 2)
     monkeypatch.setattr(intervals, "_NEAREST_HALVES", 5)
 
 

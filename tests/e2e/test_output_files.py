@@ -47,7 +47,7 @@ def dptext(*arguments: object) -> tuple[int, str]:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 4)
+    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 2)
     monkeypatch.setattr(intervals, "_NEAREST_HALVES", 5)
 
 

@@ -38,7 +38,7 @@ WORDS = [f"word{i}" for i in range(60)]
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 6)
+    monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 2)
     monkeypatch.setattr(intervals, "_NEAREST_HALVES", 10)
 
 
