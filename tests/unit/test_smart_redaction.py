@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
-from dptext.mechanisms.redaction import smart as smart_redaction
 from dptext.mechanisms.redaction.smart import SmartRedaction
 from dptext.privacy.events import NoEvent
 from dptext.privacy.guarantee import Basis, Unit
@@ -201,4 +200,4 @@ def test_without_scikit_learn_the_line_to_install_it_is_given(monkeypatch: pytes
 
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(MissingExtraError, match=r"pip install 'dptext\[audit\]'"):
-        smart_redaction._load_sklearn()
+        SPEC.fit(public=PUBLIC)

@@ -16,9 +16,8 @@ whitespace ratio alone:
 * Shares of characters: letters, upper case, digits, others. Whitespace is the share of *all* characters.
 * Shares of words: short (3 letters or fewer), long (7 or more), capitalised, all in capitals (2 letters or more), with
   a digit, contracted (with an apostrophe).
-* Vocabulary richness, of N words in lower case, V of them different, V_i of which occur i times: type-token ratio V /
-N,
-  its root form V / sqrt(N) (Guiraud), hapax share V_1 / N, dis legomena V_2 / N, Yule's
+* Vocabulary richness, of N words in lower case, V of them different, V_i of which occur i times: type-token ratio
+  V / N, its root form V / sqrt(N) (Guiraud), hapax share V_1 / N, dis legomena V_2 / N, Yule's
   K = 10^4 (sum of i^2 V_i - N) / N^2 (Yule 1944), Simpson's D = sum of i (i - 1) V_i / (N (N - 1)).
 * Readability: syllables per word (`syllables`), Flesch reading ease 206.835 - 1.015 N/S - 84.6 syllables/N, and
   Flesch-Kincaid grade 0.39 N/S + 11.8 syllables/N - 15.59, for S sentences.
