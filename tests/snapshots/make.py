@@ -50,7 +50,7 @@ def guarantees() -> str:
 
 
 def prose() -> str:
-    return _by_kind(lambda kind: [*map(cases.prose, cases.all_settings(kind))])
+    return _by_kind(lambda kind: [*map(cases.prose_digest, cases.all_settings(kind))])
 
 
 def names() -> str:

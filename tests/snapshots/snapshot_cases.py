@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import functools
+import hashlib
 import io
 import json
 import lzma
@@ -282,6 +283,11 @@ def facts(values: Settings) -> Settings:
 def prose(values: Settings) -> dict[str, str]:
     """Guarantees in words, and messages of errors."""
     return _stated(json.dumps(values))[1]
+
+
+def prose_digest(values: Settings) -> str:
+    """What tells whether the words changed; `git stash` and `prose` show the words themselves."""
+    return hashlib.sha256(json.dumps(prose(values), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def calibrated(values: Settings) -> Any:
