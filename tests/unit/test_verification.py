@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import dptext as dp
+from dptext.cli.explain import explain_certificate
 from dptext.errors import ConfigError, DataError
 from dptext.runs.certificate import certificate_path
 
@@ -71,3 +72,17 @@ def test_a_smaller_epsilon_than_the_settings_give_is_refused(released: Path) -> 
     smaller = [{**each, "epsilon": each["epsilon"] * 0.999} for each in said["guarantees"]]
     with pytest.raises(DataError, match="does not follow from its settings"):
         dp.verify(edited(released, guarantees=smaller))
+
+
+def test_what_is_measured_on_absent_vectors_is_said_to_be_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vectors, source, target = (tmp_path / name for name in ("v.txt", "in.jsonl", "out.jsonl"))
+    vectors.write_text("a 1 0\nb 0 1\nc 1 1\n", "utf-8")
+    source.write_text('{"text": "a b"}\n', "utf-8")
+    dp.privatize_file(source, target, dp.WordMetric(epsilon=1.0, vectors=str(vectors), n_words=3).fit())
+    vectors.unlink()
+    explain_certificate(certificate_path(target), None, as_json=False)
+    told = capsys.readouterr().out
+    assert "is not known here: Cannot read" in told
+    assert "Verified" in told

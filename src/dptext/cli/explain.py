@@ -185,7 +185,7 @@ def _remarks_where_possible(spec: Spec) -> Remarks | None:
     try:
         return _remarks(spec)
     except ConfigError as error:
-        return Remarks(f"What is measured beside it is not known here: {error}")
+        return Remarks(f"What is measured on the vectors or files of these settings is not known here: {error}")
 
 
 def _books(ledger: str | None) -> Ledger | None:
