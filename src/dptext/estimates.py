@@ -13,6 +13,7 @@ n and every probability. The bounds are rounded outwards, so that this also surv
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -147,6 +148,11 @@ def clopper_pearson_lower(successes: int, trials: int, *, alpha: float) -> float
     """
     check_part("successes", successes, "trials", trials)
     _validate.within(_MIN_ALPHA, _MAX_ALPHA, alpha=alpha)
+    return _lower(successes, trials, alpha)
+
+
+@functools.lru_cache(maxsize=1 << 16)  # a search for a threshold asks for the same few counts again and again
+def _lower(successes: int, trials: int, alpha: float) -> float:
     if successes == 0:
         return 0.0
     if successes == trials:
@@ -174,6 +180,11 @@ def clopper_pearson_upper(successes: int, trials: int, *, alpha: float) -> float
     """
     check_part("successes", successes, "trials", trials)
     _validate.within(_MIN_ALPHA, _MAX_ALPHA, alpha=alpha)
+    return _upper(successes, trials, alpha)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _upper(successes: int, trials: int, alpha: float) -> float:
     if successes == trials:
         return 1.0
     if successes == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -179,7 +180,7 @@ class Database:
         found = self._revision(connection)
         if found is None:
             raise LedgerError(f"There is no ledger in {self.name}: make one with `dptext budget open`.")
-        if found not in {script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()}:
+        if found not in _revisions():
             raise LedgerError(
                 f"The ledger {self.name} was written by a newer dptext (schema {found}): update dptext. "
                 "Nothing is released."
@@ -262,8 +263,14 @@ def _alembic() -> Config:
     return config
 
 
-def _newest() -> str:
-    found = ScriptDirectory.from_config(_alembic()).get_current_head()
-    if found is None:
+@functools.cache  # alembic compiles each step anew
+def _revisions() -> tuple[str, ...]:
+    """The schemas that this dptext knows, the newest first."""
+    found = tuple(script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions())
+    if not found:
         raise LedgerError("The steps of the ledger's schema are missing from this installation of dptext.")
     return found
+
+
+def _newest() -> str:
+    return _revisions()[0]
