@@ -1,6 +1,5 @@
 """Shared settings: Hypothesis without deadlines, as the first example pays for imports."""
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,11 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-EXAMPLES = int(os.environ.get("DPTEXT_EXAMPLES", "25"))  # make test-all asks for more
+sys.path.insert(0, str(Path(__file__).parent))
+
+from examples import EXAMPLES
+
 settings.register_profile("dptext", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.load_profile("dptext")
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")

@@ -43,7 +43,7 @@ def require() -> None:
 
 
 class Server:
-    """One PostgreSQL server, with the durability that PostgreSQL has by default.
+    """One PostgreSQL server. It does not wait for the disk, which only a machine that loses power would show.
 
     It is stopped as by a crash: what was committed is there after `start`, at the same address.
     """
@@ -89,7 +89,7 @@ class Server:
         """
         assert self._process is None, "the server runs already"
         # on TCP alone: the path of a socket may have 107 bytes, and folders of tests are longer
-        settings = [f"listen_addresses={HOST}", f"port={self.port}", "unix_socket_directories="]
+        settings = [f"listen_addresses={HOST}", f"port={self.port}", "unix_socket_directories=", "fsync=off"]
         command = [str(self._binaries / "postgres"), "-D", str(self.folder / "data")]
         command += [word for setting in settings for word in ("-c", setting)]
         user, group, groups = _owner()

@@ -24,12 +24,12 @@ from ledger_processes import (
 from dptext.ledger.books import Ledger
 from dptext.ledger.spending import TOLERANCE
 
-N = 50
+#: So many processes charge at once, and in `make test-all` as many as can be.
+FEW, MANY = 24, 50
 FEWER = 20
-LIMIT = 10.0
 RNG = random.Random(0)
-ASKED = [RNG.uniform(0.05, 1.0) for _ in range(N)]  # 26 in all
-WHO = [sorted(RNG.sample(NAMES, 3)) for _ in range(N)]
+ASKED = [RNG.uniform(0.05, 1.0) for _ in range(MANY)]  # half a unit each, about
+WHO = [sorted(RNG.sample(NAMES, 3)) for _ in range(MANY)]
 LOOK = {"do": "look", "account": "everyone"}
 
 
@@ -37,16 +37,18 @@ def charge(account: str, key: str, epsilon: float, subjects: list[str] | None = 
     return {"do": "charge", "account": account, "key": key, "epsilon": epsilon, "subjects": subjects}
 
 
-def some(acts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the first processes do while the others wait."""
+def some(acts: Iterable[dict[str, Any]], n: int) -> list[dict[str, Any]]:
+    """What the first of n processes do while the others wait."""
     doing = list(acts)
-    return doing + [LOOK] * (N - len(doing))
+    return doing + [LOOK] * (n - len(doing))
 
 
 @dataclass
 class Storm:
-    """What became of fifty processes that charged several accounts, one account at a time and all at once."""
+    """What became of n processes that charged several accounts, one account at a time and all at once."""
 
+    n: int
+    limit: float
     ledger: Ledger
     results: dict[str, list[dict[str, Any]]]
 
@@ -58,42 +60,46 @@ class Storm:
         return {i: each["error"] for i, each in enumerate(self.results[step]) if "error" in each}
 
 
-@pytest.fixture(scope="module")
-def storm(new_ledger: Callable[[], str], children: Children) -> Iterator[Storm]:
+@pytest.fixture(scope="module", params=[FEW, pytest.param(MANY, marks=pytest.mark.slow)])
+def storm(request: pytest.FixtureRequest, new_ledger: Callable[[], str], children: Children) -> Iterator[Storm]:
+    n: int = request.param
+    most = n / 5  # of half a unit each, for which they ask on average
     location = new_ledger()
     ledger = Ledger.create(location, key=SUBJECT_KEY)
-    limits = {"everyone": LIMIT, "subjects": 3.0, "same": 20.0, "named": 20.0, "just": 0.5, "differ": 20.0}
+    limits = {"everyone": most, "subjects": 3.0, "same": 20.0, "named": 20.0, "just": 0.5, "differ": 20.0}
     for name, epsilon in (limits | {"scratch": 20.0}).items():
         ledger.open_account(name, limit(epsilon), by_subject=True)
     ledger.close()
     steps = {
-        "look": [LOOK] * N,
-        "everyone": [charge("everyone", f"key {i}", ASKED[i]) for i in range(N)],
-        "subjects": [charge("subjects", f"key {i}", ASKED[i], WHO[i] if i % 5 else None) for i in range(N)],
-        "same": [charge("same", "one", 0.5)] * N,
-        "named": some([charge("named", "one", 0.5, ["a", "b"])] * FEWER),
-        "just": some([charge("just", "one", 0.5)] * FEWER),
-        "differ": some(charge("differ", "one", (0.5, 0.25)[i % 2], [None, ["a"]][i // 2 % 2]) for i in range(FEWER)),
+        "look": [LOOK] * n,
+        "everyone": [charge("everyone", f"key {i}", ASKED[i]) for i in range(n)],
+        "subjects": [charge("subjects", f"key {i}", ASKED[i], WHO[i] if i % 5 else None) for i in range(n)],
+        "same": [charge("same", "one", 0.5)] * n,
+        "named": some([charge("named", "one", 0.5, ["a", "b"])] * FEWER, n),
+        "just": some([charge("just", "one", 0.5)] * FEWER, n),
+        "differ": some(
+            (charge("differ", "one", (0.5, 0.25)[i % 2], [None, ["a"]][i // 2 % 2]) for i in range(FEWER)), n
+        ),
         "settle": some(
-            {"do": "settle", "account": "same", "key": "one", "release": f"release {i % 5}"} for i in range(FEWER)
+            ({"do": "settle", "account": "same", "key": "one", "release": f"release {i % 5}"} for i in range(FEWER)), n
         ),
     }
     results = children.do("crowd", location=location, steps=list(steps.values()), scratch="scratch")
-    yield Storm(ledger, dict(zip(steps, results, strict=True)))
+    yield Storm(n, most, ledger, dict(zip(steps, results, strict=True)))
     ledger.close()
 
 
 def test_no_account_is_overdrawn_and_no_charge_is_lost(storm: Storm) -> None:
     acknowledged, errors = storm.acknowledged("everyone"), storm.errors("everyone")
     assert set(errors.values()) == {"BudgetExceededError"}
-    assert len(acknowledged) + len(errors) == N
+    assert len(acknowledged) + len(errors) == storm.n
     log = list(storm.ledger.log("everyone"))
     assert {each.key: each.number for each in log} == {f"key {i}": number for i, number in acknowledged.items()}
     assert len(log) == len(acknowledged)
     spent = sum(Fraction(ASKED[i]) for i in acknowledged)
     assert sum(epsilon_of(each.request) for each in log) == spent
-    assert spent <= Fraction(LIMIT) + Fraction(TOLERANCE)
-    assert all(spent + Fraction(ASKED[i]) > LIMIT for i in errors)  # nobody was refused who could have paid
+    assert spent <= Fraction(storm.limit) + Fraction(TOLERANCE)
+    assert all(spent + Fraction(ASKED[i]) > storm.limit for i in errors)  # nobody was refused who could have paid
     balance = storm.ledger.balance("everyone")
     assert balance.charges == len(log)
     assert 0 <= Fraction(balance.spent.epsilon) - spent < Fraction(1, 10**12)
@@ -106,7 +112,7 @@ def test_no_subject_is_overdrawn(storm: Storm) -> None:
     assert {each.key: each.number for each in storm.ledger.log("subjects")} == {
         f"key {i}": number for i, number in acknowledged.items()
     }
-    falls_on = [WHO[i] if i % 5 else [*NAMES, "nobody else"] for i in range(N)]
+    falls_on = [WHO[i] if i % 5 else [*NAMES, "nobody else"] for i in range(storm.n)]
     spent = {name: sum(Fraction(ASKED[i]) for i in acknowledged if name in falls_on[i]) for name in falls_on[0]}
     assert max(spent.values()) <= Fraction(3) + Fraction(TOLERANCE)
     for i in errors:
@@ -123,7 +129,7 @@ def test_one_key_is_charged_once(storm: Storm, account: str) -> None:
     (only,) = storm.ledger.log(account)
     assert storm.errors(account) == {}
     assert set(storm.acknowledged(account).values()) == {only.number}
-    assert len(storm.acknowledged(account)) == (N if account == "same" else FEWER)
+    assert len(storm.acknowledged(account)) == (storm.n if account == "same" else FEWER)
     assert storm.ledger.balance(account).spent.epsilon == 0.5
     assert storm.ledger.verify(account).problems == ()
 

@@ -67,7 +67,7 @@ def require_books_of(ledger: Ledger, charged: dict[str, int], asked_under: Asked
     assert found.charges == len(log)
 
 
-@pytest.mark.parametrize("what", ["charge", "charge subjects"])
+@pytest.mark.parametrize("what", [pytest.param("charge", marks=pytest.mark.slow), "charge subjects"])
 def test_death_at_each_step_of_a_charge(location: str, ledger: Ledger, children: Children, what: str) -> None:
     told = children.do("die_at_each_step", location=location, account="account", what=what)
     steps = [each["at"] for each in told]
@@ -123,7 +123,7 @@ def test_death_at_each_step_of_making_a_ledger(
     ledger.close()
 
 
-@pytest.mark.parametrize("kills", [32, *(pytest.param(kills, marks=pytest.mark.slow) for kills in (100, 500))])
+@pytest.mark.parametrize("kills", [16, *(pytest.param(kills, marks=pytest.mark.slow) for kills in (100, 500))])
 def test_death_at_random_moments(
     location: str,
     ledger: Ledger,

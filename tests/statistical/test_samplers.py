@@ -290,7 +290,7 @@ def two_latents(dim: int, distance: float) -> Floats:
     return np.array([first, first + towards * distance / np.linalg.norm(towards)])
 
 
-@pytest.mark.parametrize("dim", [1, 3, 32])
+@pytest.mark.parametrize("dim", [1, pytest.param(3, marks=pytest.mark.slow), 32])
 @pytest.mark.parametrize(
     "make",
     [

@@ -30,7 +30,10 @@ from dptext.text.releases import blocks
 from vectored import VectorWords
 from vectors import WORDS
 
-APPENDED = ["out.jsonl", "out.csv", "out.txt", "out.jsonl.gz", "out.csv.gz", "out.txt.gz"]
+APPENDED = [
+    *("out.jsonl", "out.csv.gz"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("out.csv", "out.txt", "out.jsonl.gz", "out.txt.gz")),
+]
 
 
 class Killed(BaseException):

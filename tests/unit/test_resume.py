@@ -1,6 +1,7 @@
 """The state of an unfinished run, damaged in every field: a named error, and nothing is released."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,10 +48,11 @@ def spec(vectors: Path) -> WordMetric:
     return WordMetric(epsilon=3.0, vectors=str(vectors), n_words=300)
 
 
-@pytest.fixture
-def unfinished(tmp_path: Path, spec: WordMetric) -> Path:
-    """The target of a run that was ended after 20 of 30 records."""
-    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory, spec: WordMetric) -> Path:
+    """The folder of a run that was ended after 20 of 30 records."""
+    folder = tmp_path_factory.mktemp("ended")
+    source, target = folder / "in.jsonl", folder / "out.jsonl"
     source.write_text("".join(json.dumps({"text": text}) + "\n" for text in sentences(30)), "utf-8")
 
     def end(done: int) -> None:
@@ -60,7 +62,14 @@ def unfinished(tmp_path: Path, spec: WordMetric) -> Path:
     with pytest.raises(KeyboardInterrupt):
         privatize_file(source, target, spec.fit(), plan=PLAN, on_progress=end)
     assert State.load(state_of(target)).records == 20
-    return target
+    return folder
+
+
+@pytest.fixture
+def unfinished(tmp_path: Path, ended: Path) -> Path:
+    """The target of that run, in a folder of its own."""
+    shutil.copytree(ended, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "out.jsonl"
 
 
 def state_of(target: Path) -> Path:

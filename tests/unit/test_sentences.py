@@ -82,11 +82,11 @@ def test_long_runs_are_shortened_in_place_and_change_no_sentence():
     ],
 )
 def test_the_time_is_linear_on_any_text(pattern):
-    text = (pattern * (200_000 // len(pattern))) + "x"
+    text = (pattern * (80_000 // len(pattern))) + "x"
     began = time.process_time()
     found = sentences(text)
-    # At most 2.2 s on a busy core. nupunkt alone takes 9 s for half the exclamation marks, hours for the blank lines.
-    assert time.process_time() - began < 8
+    # At most .9 s on a busy core. nupunkt alone takes 6 s for the exclamation marks, hours for the blank lines.
+    assert time.process_time() - began < 4
     assert len(found) >= 1
 
 
@@ -97,7 +97,7 @@ def test_what_the_splitter_is_shown_at_once_is_bounded(pattern, monkeypatch):
     monkeypatch.setattr(
         nupunkt.PunktSentenceTokenizer, "spans", lambda self, text: shown.append(len(text)) or whole(self, text)
     )
-    for length in (4_000, 40_000, 400_000):
+    for length in (4_000, 100_000):
         shown.clear()
         sentences((pattern * length)[:length])
         assert max(shown) <= 5_000
@@ -119,7 +119,7 @@ def test_more_of_the_same_takes_so_much_longer(pattern):
         return min(times)
 
     seconds(100)
-    assert seconds(64_000) < 100 * seconds(2_000)
+    assert seconds(32_000) < 100 * seconds(1_000)
 
 
 LONG = [
@@ -149,7 +149,7 @@ def _whole(text, monkeypatch):
 @pytest.mark.parametrize("pieces", [LONG, PIECES])
 def test_a_text_in_pieces_has_the_sentences_of_the_whole(pieces, monkeypatch):
     rng = random.Random(2)
-    texts = ["".join(rng.choices(pieces, k=6_000)) for _ in range(30)]
+    texts = ["".join(rng.choices(pieces, k=6_000)) for _ in range(12)]
     assert min(map(len, texts)) > 7_000
     assert [sentences(text) for text in texts] == [_whole(text, monkeypatch) for text in texts]
 

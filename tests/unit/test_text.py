@@ -178,11 +178,11 @@ def test_tokens_do_not_depend_on_the_spacing(text: str) -> None:
     ],
 )
 def test_adversarial_texts_take_linear_time(unit: str) -> None:
-    text = unit * (1_000_000 // len(unit))
+    text = unit * (300_000 // len(unit))
     start = time.perf_counter()
     lines = tokenize(text)
-    # Linear needs at most about half a second; a quadratic rule would need hours.
-    assert time.perf_counter() - start < 20
+    # Linear needs at most .2 s; a quadratic rule would need an hour.
+    assert time.perf_counter() - start < 6
     assert sum(map(len, flat(lines))) == len("".join(text.split()))
 
 

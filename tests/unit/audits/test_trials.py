@@ -368,7 +368,7 @@ class TestWhitebox:
             audits.whitebox(Echo(), "a", "b", trials=1000)
 
     @pytest.mark.parametrize("noise", [noise for noise in SOUND if not isinstance(noise, PrivUnit | PrivUnitSphere)])
-    @pytest.mark.parametrize("factor", [2 / 3, 1.0, 3 / 2])
+    @pytest.mark.parametrize("factor", [2 / 3, 1.0, pytest.param(3 / 2, marks=pytest.mark.slow)])
     @SHARES
     def test_a_wrong_scale_is_no_fit(self, noise, factor: float, share: int) -> None:
         class Scaled:

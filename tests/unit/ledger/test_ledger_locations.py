@@ -130,8 +130,15 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize("form", ["{}", "{folder}/{}", "sqlite:///{}", "sqlite:///{folder}/{}"])
-@pytest.mark.parametrize("name", ORDINARY)
+#: A quarter of the pairs, so that each name and each form has its turn; the others wait for `make test-all`.
+NAMED = [
+    pytest.param(name, form, marks=pytest.mark.slow if (i + j) % 4 else ())
+    for i, name in enumerate(ORDINARY)
+    for j, form in enumerate(["{}", "{folder}/{}", "sqlite:///{}", "sqlite:///{folder}/{}"])
+]
+
+
+@pytest.mark.parametrize(("name", "form"), NAMED)
 def test_ordinary_paths_hold_books(name: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "here"
     path = folder / name

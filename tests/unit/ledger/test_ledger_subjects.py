@@ -29,6 +29,7 @@ from dptext.privacy.events import (
     ZcdpEvent,
 )
 from dptext.privacy.names import COMPARED, normal_form
+from examples import few_examples
 
 
 def spent(ledger: Ledger, account: str, *subjects: str | None) -> list[float]:
@@ -158,6 +159,7 @@ steps = st.lists(
 )
 
 
+@few_examples
 @given(steps, st.sampled_from([0.0, 1e-5]))
 @example([([PureEvent(0.5)], NAMES[:n], 1) for n in range(1, 6)] * 2, 0.0)
 @example([([PureEvent(1.0)], ["anna", "anna"], 2), ([PureEvent(1.0)], None, 1), ([PureEvent(0.5)], ["anna"], 1)], 0.0)

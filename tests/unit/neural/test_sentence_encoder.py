@@ -33,7 +33,7 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+@pytest.fixture(scope="module", params=[pytest.param("float32", marks=pytest.mark.slow), "bfloat16"])
 def encoder(request, one_thread):
     return load_sentence_encoder(precision=request.param)
 
