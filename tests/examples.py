@@ -1,4 +1,4 @@
-"""How many examples Hypothesis tries: few in `make test`, more where DPTEXT_EXAMPLES says so, as `make test-all` does."""
+"""How many examples Hypothesis tries: few in `make test`, DPTEXT_EXAMPLES in `make test-all`."""
 
 import os
 
