@@ -280,7 +280,7 @@ def test_saved_models_are_checked(tmp_path: Path):
     whole = (tmp_path / "texts.json").read_bytes()
     for broken in (whole[:-9], b"[]", b'{"labels": [1, 2], "texts": [["a"], ["b"]]}', b'{"labels": [], "texts": []}'):
         (tmp_path / "texts.json").write_bytes(broken)
-        with pytest.raises(ConfigError, match="Fit and save again"):
+        with pytest.raises(ConfigError, match="Fit and save the model again"):
             RANDOM.load(tmp_path)
     (tmp_path / "texts.json").write_text(json.dumps({"labels": LABELS, "texts": [["a"], [], ["b"], ["c"]]}))
     with pytest.raises(ConfigError, match="of no others"):

@@ -40,6 +40,7 @@ from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Releases
 from dptext.text.files import create_private
 from dptext.text.records import Record, require_labels
+from dptext.text.saved import reading_saved
 from dptext.types import Floats, Int16s
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
@@ -263,30 +264,22 @@ def _training_noise(spec: Adept, seed: int) -> Callable[[Floats], Floats]:
 
 
 def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCodebook:
-    again = "Fit and save the model again."
-    path = folder / _CODEBOOK_FILE
-    try:
-        described = json.loads(path.read_bytes())
+    with reading_saved(f"the codebook in {folder}"):
+        described = json.loads((folder / _CODEBOOK_FILE).read_bytes())
         with (folder / _POINTS_FILE).open("rb") as file:
             points = read_array(file)
         texts, labels, sources, k = (described[key] for key in ("texts", "labels", "sources", "k"))
-        sizes = {len(texts), len(labels), len(sources), len(points)}
-        right = (
+        if not (
             isinstance(k, int)
-            and len(sizes) == 1
+            and len({len(texts), len(labels), len(sources), len(points)}) == 1
             and 1 <= k < len(texts)
             and points.shape[1:] == (model.meaning_dim,)
             and points.dtype == np.float64
             and bool(np.isfinite(points).all())
             and all(isinstance(text, str) for text in texts)
             and set(labels) <= {None, *spec.labels}
-        )
-    except OSError as error:
-        raise ConfigError(f"Cannot read the codebook in {folder}: {error.strerror or 'cut short'}. {again}") from error
-    except (ValueError, KeyError, TypeError, EOFError, RecursionError) as error:
-        raise ConfigError(f"The codebook in {folder} was cut short or edited. {again}") from error
-    if not right:
-        raise ConfigError(f"The codebook in {folder} was edited, or is of another spec. {again}")
+        ):
+            raise ValueError
     book = latent.rewriting().TextCodebook(tuple(texts), tuple(labels), points, tuple(sources))
     return AdeptCodebook(spec, model, book, k)
 

@@ -23,7 +23,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from tokenize import TokenError
 from typing import Literal, Self, assert_never
 
 import numpy as np
@@ -49,14 +48,12 @@ from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
 from dptext.text.records import Record, records_digest, require_labels
+from dptext.text.saved import reading_saved
 from dptext.types import Booleans, Floats, Int16s
 
 _ASSUMED = {"sentence": (ALONE,), "tfidf": (), "adept": (PUBLIC_AUTOENCODER,)}
 _CHOICES = {"ranker": tuple(_ASSUMED), "selection": ("top_k", "exponential")}
 _POOL_FILE, _POINTS_FILE = "candidates.json", "candidates.npy"
-# numpy reads the header of a file as a Python literal, and lets the last three through where it is none
-_BROKEN = (ValueError, KeyError, TypeError, EOFError, RecursionError, SyntaxError, OverflowError, TokenError)
-_AGAIN = "Fit and save the model again."
 _QUERIES = 500
 _DOCUMENTS_AT_ONCE = 256
 _LOW = (0.5, 0.9, 0.99)  # quantiles of the scores of public texts
@@ -230,7 +227,7 @@ class Candidates(OneEpsilon):
             ConfigError: a file is absent, truncated, edited or of another spec.
             MissingExtraError: what the ranker needs is not installed.
         """
-        try:
+        with reading_saved(f"the candidates in {folder}"):
             described = json.loads((folder / _POOL_FILE).read_bytes())
             texts, labels, k, low, high, public, given, centre = (described[key] for key in _SAVED)
             pool = Pool(tuple(texts), tuple(labels), k, low, high, public, given)
@@ -239,20 +236,15 @@ class Candidates(OneEpsilon):
             if self.ranker != "tfidf":
                 with (folder / _POINTS_FILE).open("rb") as file:
                     points = read_array(file)
-            right = (
+            if not (
                 described["ranker"] == self.ranker
                 and _belongs(pool, self)
                 and bool(np.isfinite(middle).all())
                 and points.dtype == np.int16
                 and points.shape == (len(texts), *middle.shape)
                 and bool((np.abs(points.astype(np.int32)) <= GRID).all())
-            )
-        except OSError as error:
-            raise ConfigError(f"Cannot read the candidates in {folder}: {error.strerror or 'cut short'}.") from error
-        except _BROKEN as error:
-            raise ConfigError(f"The candidates in {folder} were cut short or edited. {_AGAIN}") from error
-        if not right:
-            raise ConfigError(f"The candidates in {folder} were edited, or are of another spec. {_AGAIN}")
+            ):
+                raise ValueError
         return CandidatesMechanism(self, pool, _ranker(self, pool.texts, folder, (points.astype(np.float32), middle)))
 
     @classmethod

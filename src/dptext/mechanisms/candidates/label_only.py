@@ -35,6 +35,7 @@ from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
 from dptext.text.records import Record, records_digest
+from dptext.text.saved import reading_saved
 from dptext.text.tokens import tokenize
 from dptext.types import Floats, Integers
 
@@ -133,14 +134,11 @@ class LabelOnly(OneEpsilon):
             ConfigError: the file is absent, truncated or edited, or does not belong to this spec.
         """
         path = folder / _FILE
-        try:
-            labels, texts = _read(path)
-        except OSError as error:
-            raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
-        except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError(
-                f"Expected {path} to be a file of texts that dptext saved. Fit and save again."
-            ) from error
+        with reading_saved(f"the texts {path}"):
+            found = json.loads(path.read_bytes())
+            labels, texts = tuple(found["labels"]), tuple(tuple(texts) for texts in found["texts"])
+            if not texts or not all(isinstance(value, str) for values in (labels, *texts) for value in values):
+                raise ValueError
         sizes = [len(found) for found in texts]
         if labels != self.labels or len(texts) != len(labels) or min(sizes) < 1:
             raise ConfigError(f"Expected {path} to hold texts of the labels {self.labels!r}, and of no others.")
@@ -216,15 +214,6 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
             for label, chance, texts in zip(self.spec.labels, chances.tolist(), self._texts, strict=True)
             for text, count in Counter(texts).items()
         }
-
-
-def _read(path: Path) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Labels and texts of a file; KeyError, TypeError or ValueError where it holds something else."""
-    found = json.loads(path.read_bytes())
-    labels, texts = tuple(found["labels"]), tuple(tuple(texts) for texts in found["texts"])
-    if not texts or not all(isinstance(value, str) for values in (labels, *texts) for value in values):
-        raise TypeError("texts were expected")
-    return labels, texts
 
 
 def medoid(vectors: Floats | sparse.csr_array) -> int:

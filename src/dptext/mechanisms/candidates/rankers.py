@@ -22,6 +22,7 @@ from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
 from dptext.errors import ConfigError, needing
 from dptext.text.records import Record
+from dptext.text.saved import SAVE_AGAIN
 from dptext.text.tokens import sentences, tokenize
 from dptext.types import Floats, Int16s, Singles
 
@@ -172,7 +173,7 @@ def _centred(
     own = embed(texts) if saved is None else np.empty((0, dim))
     centre = own.mean(axis=0) if saved is None else saved[1]
     if centre.shape != (dim,):
-        raise ConfigError(f"Expected candidates of the encoder {name}. Fit and save the model again.")
+        raise ConfigError(f"Expected candidates of the encoder {name}. {SAVE_AGAIN}")
 
     def directions(vectors: Floats) -> Singles:
         return on_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - centre, 0.0))

@@ -35,12 +35,12 @@ from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest
+from dptext.text.saved import reading_saved
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats, Integers
 
 PUBLIC_BOX = "the box, and what embeds sentences, were made from public text only"
 _FILE = "box.json"
-_AGAIN = "Fit and save the model again."
 _DOCUMENTS_AT_ONCE = 256
 _FEWEST = 2
 _LARGEST_EPSILON = 1e6
@@ -153,22 +153,18 @@ class Truncation(OneEpsilon):
         """
         encoder = load_encoder(self.encoder, device=self.device)
         path = folder / _FILE
-        try:
+        with reading_saved(f"the box {path}"):
             described = json.loads(path.read_bytes())
             low, high = (np.array(described[name], np.float64) for name in ("low", "high"))
-            digest, trained_on = described["encoder"], described["trained_on"]
-            right = (
+            trained_on = described["trained_on"]
+            if not (
                 low.shape == high.shape == (encoder.dim,)
                 and isinstance(trained_on, str)
                 and bool(np.isfinite(high - low).all())
                 and bool((low <= high).all())
-            )
-        except OSError as error:
-            raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
-        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-            raise ConfigError(f"{path} was cut short or edited. {_AGAIN}") from error
-        if not right or digest != encoder.digest:
-            raise ConfigError(f"{path} was edited, or is of another encoder. {_AGAIN}")
+                and described["encoder"] == encoder.digest
+            ):
+                raise ValueError
         return TruncationMechanism(self, Box(low, high), encoder, trained_on)
 
     @classmethod

@@ -17,10 +17,10 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from dptext.embeddings.likeness import in_blocks
-from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.neural.weights import read_weights, weights_digest, weights_of
 from dptext.text.files import create_private
+from dptext.text.saved import reading_saved
 from dptext.types import Floats, Integers
 
 _FILE = "recoder.safetensors"
@@ -100,18 +100,12 @@ def load_recoder(folder: Path, dim: int) -> Recoder:
     """
     path = folder / _FILE
     model = _perceptron(dim)
-    try:
+    with reading_saved(f"the recoder {path}"):
         state = read_weights(path.read_bytes())
         norm = float(state.pop("norm"))
         model.load_state_dict(state)
         if not norm > 0:
-            raise ValueError("no norm")
-    except OSError as error:
-        raise ConfigError(f"Cannot read the recoder {path}: {error.strerror or 'not a file'}.") from error
-    except (RuntimeError, ValueError, KeyError) as error:
-        raise ConfigError(
-            f"{path} does not hold a recoder of dimension {dim}: fit and save the model again."
-        ) from error
+            raise ValueError
     return Recoder(model, dim, norm)
 
 

@@ -23,11 +23,11 @@ from dptext.neural.tokens import Tokens
 from dptext.neural.weights import read_weights, weights_digest, weights_of
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest
+from dptext.text.saved import reading_saved
 from dptext.types import Integers, Singles
 
 _WEIGHTS, _DESCRIBED = "weights.safetensors", "erae.json"
 FORMAT, VERSION = "dptext er-ae", 1
-_AGAIN = "Fit and save the model again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def load_erae(settings: ErAeSettings, folder: Path) -> ErAeModel:
             the device is not here.
     """
     require_device(settings.device)
-    try:
+    with reading_saved(f"the model in {folder}"):
         described: dict[str, Any] = json.loads((folder / _DESCRIBED).read_bytes())
         if described["format"] != FORMAT or described["version"] != VERSION:
             raise ValueError
@@ -190,8 +190,4 @@ def load_erae(settings: ErAeSettings, folder: Path) -> ErAeModel:
         network = ErAeNetwork(sizes)
         network.load_state_dict(read_weights((folder / _WEIGHTS).read_bytes()))
         trained_on = str(described["trained_on"])
-    except OSError as error:
-        raise ConfigError(f"Cannot read the model in {folder}: {error.strerror or 'no file'}. {_AGAIN}") from error
-    except (RuntimeError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ConfigError(f"The model in {folder} was cut short or edited, or is of another spec. {_AGAIN}") from error
     return ErAeModel(network.to(settings.device), tokens, device=settings.device, trained_on=trained_on)
