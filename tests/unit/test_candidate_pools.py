@@ -181,7 +181,7 @@ def test_folders_that_hold_no_public_auto_encoder_are_refused(autoencoder, tmp_p
         with pytest.raises(ConfigError, match=match):
             spec.fit(public=PUBLIC)
     path.write_text(json.dumps({"kind": "candidates"}))
-    with pytest.raises(ConfigError, match="the auto-encoder .* cut short or edited"):
+    with pytest.raises(ConfigError, match=r"the auto-encoder .* cut short or edited"):
         spec.fit(public=PUBLIC)
     path.write_bytes(saved)
     spec.fit(public=PUBLIC)

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.npy import read_array
+from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
-from dptext.mechanism import OnProgress, Traits
+from dptext.mechanism import OnProgress, Traits, seen
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted
 from dptext.mechanisms.bases import OneUnit
@@ -38,8 +38,7 @@ from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.source import Randomness, seeded
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Releases
-from dptext.text.files import create_private
-from dptext.text.records import Record, require_labels
+from dptext.text.records import Record, Release, require_labels
 from dptext.text.saved import reading_saved
 from dptext.types import Floats, Int16s
 
@@ -49,8 +48,7 @@ if TYPE_CHECKING:  # torch is an extra and slow to load
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
 NOISES = ("codebook", *latent.NOISES)
-_CODEBOOK_FILE = "codebook.json"
-_POINTS_FILE = "codebook.npy"
+_CODEBOOK_FILES = "codebook"
 PRECISIONS = ("float32", "bfloat16")
 _ROWS = 1024
 
@@ -265,23 +263,12 @@ def _training_noise(spec: Adept, seed: int) -> Callable[[Floats], Floats]:
 
 def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCodebook:
     with reading_saved(f"the codebook in {folder}"):
-        described = json.loads((folder / _CODEBOOK_FILE).read_bytes())
-        with (folder / _POINTS_FILE).open("rb") as file:
-            points = read_array(file)
-        texts, labels, sources, k = (described[key] for key in ("texts", "labels", "sources", "k"))
-        if not (
-            isinstance(k, int)
-            and len({len(texts), len(labels), len(sources), len(points)}) == 1
-            and 1 <= k < len(texts)
-            and points.shape[1:] == (model.meaning_dim,)
-            and points.dtype == np.float64
-            and bool(np.isfinite(points).all())
-            and all(isinstance(text, str) for text in texts)
-            and set(labels) <= {None, *spec.labels}
-        ):
+        read, described, points = read_pool(folder, _CODEBOOK_FILES, labels=spec.labels, dtype=np.float64)
+        sources = tuple(described["sources"])
+        if len(sources) != len(read) or points.shape[1:] != (model.meaning_dim,):
             raise ValueError
-    book = latent.rewriting().TextCodebook(tuple(texts), tuple(labels), points, tuple(sources))
-    return AdeptCodebook(spec, model, book, k)
+    book = latent.rewriting().TextCodebook(read.texts, read.labels, points, sources)
+    return AdeptCodebook(spec, model, book, described["k"])
 
 
 class AdeptNoise(ClippedRewriter[Adept]):
@@ -327,10 +314,7 @@ class AdeptCodebook(Fitted[Adept]):
         super().save(folder)
         book = self.codebook
         described = {"k": self.k, "texts": book.texts, "labels": book.labels, "sources": book.sources}
-        with create_private(folder / _CODEBOOK_FILE) as file:
-            file.write(json.dumps(described).encode())
-        with create_private(folder / _POINTS_FILE) as file:
-            np.save(file, book.points, allow_pickle=False)
+        save_pool(folder, _CODEBOOK_FILES, described, book.points)
 
     def _scores(self, records: Sequence[Record]) -> Int16s:
         labels = [record.label for record in records]
@@ -342,9 +326,7 @@ class AdeptCodebook(Fitted[Adept]):
         """The probability of each utterance; where there are labels, of label, U+001F and text."""
         chances = self.choice.distribution(self._scores([record]))[0].tolist()
         book = self.codebook
-        keys = (
-            text if label is None else f"{label}\x1f{text}" for label, text in zip(book.labels, book.texts, strict=True)
-        )
+        keys = (seen(Release("", text, label)) for text, label in zip(book.texts, book.labels, strict=True))
         return dict(zip(keys, chances, strict=True))
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:

@@ -30,9 +30,9 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.embedder import ALONE
 from dptext.embeddings.likeness import GRID, STEPS
-from dptext.embeddings.npy import read_array
+from dptext.embeddings.text_pools import TextPool, read_pool, save_pool
 from dptext.errors import ConfigError
-from dptext.mechanism import Traits
+from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
 from dptext.mechanisms.candidates import rankers as ranking
 from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, Ranker, Saved
@@ -45,15 +45,15 @@ from dptext.sampling.pools import agreement, best_number
 from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
-from dptext.text.files import create_private
 from dptext.text.formats import string_fault
-from dptext.text.records import Record, records_digest, require_labels
+from dptext.text.records import Record, Release, records_digest, require_labels
 from dptext.text.saved import reading_saved
 from dptext.types import Booleans, Floats, Int16s
 
 _ASSUMED = {"sentence": (ALONE,), "tfidf": (), "adept": (PUBLIC_AUTOENCODER,)}
 _CHOICES = {"ranker": tuple(_ASSUMED), "selection": ("top_k", "exponential")}
-_POOL_FILE, _POINTS_FILE = "candidates.json", "candidates.npy"
+_FILES = "candidates"
+_CHOSEN = ("k", "low", "high", "public", "given")  # fields of `Pool` beside texts and labels
 _QUERIES = 500
 _DOCUMENTS_AT_ONCE = 256
 _LOW = (0.5, 0.9, 0.99)  # quantiles of the scores of public texts
@@ -228,20 +228,17 @@ class Candidates(OneEpsilon):
             MissingExtraError: what the ranker needs is not installed.
         """
         with reading_saved(f"the candidates in {folder}"):
-            described = json.loads((folder / _POOL_FILE).read_bytes())
-            texts, labels, k, low, high, public, given, centre = (described[key] for key in _SAVED)
-            pool = Pool(tuple(texts), tuple(labels), k, low, high, public, given)
-            middle = np.array(centre, np.float64)
-            points = np.empty((len(texts), 0), np.int16)
-            if self.ranker != "tfidf":
-                with (folder / _POINTS_FILE).open("rb") as file:
-                    points = read_array(file)
+            has_points = self.ranker != "tfidf"
+            read, described, points = read_pool(
+                folder, _FILES, labels=self.labels, dtype=np.int16, with_vectors=has_points
+            )
+            pool = Pool(read.texts, read.labels, *(described[name] for name in _CHOSEN))
+            middle = np.array(described["centre"], np.float64)
             if not (
                 described["ranker"] == self.ranker
                 and _belongs(pool, self)
                 and bool(np.isfinite(middle).all())
-                and points.dtype == np.int16
-                and points.shape == (len(texts), *middle.shape)
+                and points.shape == (len(pool), *middle.shape)
                 and bool((np.abs(points.astype(np.int32)) <= GRID).all())
             ):
                 raise ValueError
@@ -264,12 +261,10 @@ def _log_range(epsilon: float, size: int) -> float:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Pool:
+class Pool(TextPool):
     """The candidates, and what was chosen on them: all public.
 
     Attributes:
-        texts: at least two.
-        labels: of each; None without labels.
         k: of `top_k`.
         low: the score, in steps of 2^-12, below which the exponential mechanism tells no two apart.
         high: the one above which it does not.
@@ -277,8 +272,6 @@ class Pool:
         given: digest of the pool, where the candidates come from one.
     """
 
-    texts: tuple[str, ...]
-    labels: tuple[str | None, ...]
     k: int = 1
     low: int = -STEPS
     high: int = STEPS
@@ -290,19 +283,14 @@ class Pool:
         return (np.clip(scores, self.low, self.high).astype(np.float64) - self.low) / (self.high - self.low) * _WIDTH
 
 
-_SAVED = ("texts", "labels", "k", "low", "high", "public", "given", "centre")
-
-
 def _belongs(pool: Pool, spec: Candidates) -> bool:
     """Whether a pool that was read can be one of this spec's; the cost of a range rests on its size."""
     return (
-        all(isinstance(number, int) for number in (pool.k, pool.low, pool.high))
+        all(isinstance(number, int) for number in (pool.low, pool.high))
         and -STEPS <= pool.low < pool.high <= 4 * STEPS
-        and all(isinstance(text, str) for text in (*pool.texts, pool.public, pool.given))
-        and len(pool.texts) == len(pool.labels)
-        and 1 <= pool.k < len(pool.texts) <= spec.candidates
+        and all(isinstance(digest, str) for digest in (pool.public, pool.given))
+        and len(pool) <= spec.candidates
         and (spec.k or pool.k) == pool.k
-        and set(pool.labels) <= ({*spec.labels} if spec.labels else {None})
     )
 
 
@@ -319,7 +307,6 @@ def _tuned(spec: Candidates, pool: Pool, ranker: Ranker, public: Sequence[Record
     What is kept: cosine, and where there are labels the share of those kept. A text does not count for itself. Without
     public records the candidates stand for them.
     """
-    size = len(pool.texts)
     every = [(r.text, r.label) for r in public] or [*zip(pool.texts, pool.labels, strict=True)]
     rows = np.sort(np.random.default_rng(seed).permutation(len(every))[:_QUERIES])
     asked = [every[i] for i in rows.tolist()]
@@ -328,7 +315,7 @@ def _tuned(spec: Candidates, pool: Pool, ranker: Ranker, public: Sequence[Record
     cosines = ranker.cosines(read)
     scores, gains = _scores(spec, pool, cosines, labels), cosines / STEPS + agreement(pool.labels, labels)
     place = {candidate: i for i, candidate in enumerate(zip(pool.texts, pool.labels, strict=True))}
-    own = np.array([place.get(one, -1) for one in asked])[:, None] == np.arange(size)[None, :]
+    own = np.array([place.get(one, -1) for one in asked])[:, None] == np.arange(len(pool))[None, :]
     if spec.selection == "top_k":
         return replace(pool, k=spec.k or best_number(scores, gains, own, spec.text_epsilon))
     gains[own] = 0.0
@@ -371,11 +358,9 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
     def save(self, folder: Path) -> None:
         """Write the candidates and what ranks them into an existing folder."""
         described = {"ranker": self.spec.ranker, **asdict(self.pool), "centre": self._ranker.centre.tolist()}
-        with create_private(folder / _POOL_FILE) as file:
-            file.write(json.dumps(described).encode())
-        if self._ranker.centre.size:  # of words all follows from the texts
-            with create_private(folder / _POINTS_FILE) as file:
-                np.lib.format.write_array(file, np.asarray(self._ranker.points, np.int16))
+        # Of words all follows from the texts.
+        points = np.asarray(self._ranker.points, np.int16) if self._ranker.centre.size else None
+        save_pool(folder, _FILES, described, points)
         self._ranker.save(folder)
 
     def _cosines(self, records: Sequence[Record]) -> Int16s:
@@ -390,7 +375,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
 
     @property
     def _top_k(self) -> TopKRandomizedResponse:
-        return TopKRandomizedResponse(self.spec.text_epsilon, self.pool.k, len(self.pool.texts))
+        return TopKRandomizedResponse(self.spec.text_epsilon, self.pool.k, len(self.pool))
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
         """The probability of each text; with labels, of label, U+001F and text. Equal ones are added up."""
@@ -407,7 +392,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
                 chances = self.spec.exponential.distribution(self.pool.stretched(scores))[0]
             for text, own, chance in zip(self.pool.texts, self.pool.labels, chances.tolist(), strict=True):
                 out = own if response is None else label
-                key = text if out is None else f"{out}\x1f{text}"
+                key = seen(Release("", text, out))
                 found[key] = found.get(key, 0.0) + first * chance
         return found
 

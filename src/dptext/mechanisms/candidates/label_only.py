@@ -25,7 +25,7 @@ from scipy import sparse
 from dptext import _validate
 from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
-from dptext.mechanism import Traits
+from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
@@ -34,7 +34,7 @@ from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
-from dptext.text.records import Record, records_digest
+from dptext.text.records import Record, Release, records_digest
 from dptext.text.saved import reading_saved
 from dptext.text.tokens import tokenize
 from dptext.types import Floats, Integers
@@ -42,7 +42,6 @@ from dptext.types import Floats, Integers
 PUBLIC_TEXTS = "the labels, and the texts from which outputs are drawn, are public and hold no private text"
 _FILE = "texts.json"
 _ROWS_AT_ONCE = 8192
-_SEPARATOR = "\x1f"  # between label and text in `output_distribution`
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +209,7 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
         """The probability of every label and text; texts that occur twice under a label count together."""
         chances = self._response.distribution(record.label)
         return {
-            f"{label}{_SEPARATOR}{text}": chance * count / len(texts)
+            seen(Release("", text, label)): chance * count / len(texts)
             for label, chance, texts in zip(self.spec.labels, chances.tolist(), self._texts, strict=True)
             for text, count in Counter(texts).items()
         }
