@@ -7,6 +7,8 @@ No mechanism has to use them; what it has to offer is said in `dptext.mechanism`
 * `NoGuarantee`: a spec that guarantees nothing.
 * `FittedMechanism`: a fitted mechanism, which holds its spec.
 * `OnWords`: a fitted mechanism that holds public word vectors, too.
+
+`check_choices` checks the settings of a spec that are named values.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import ClassVar, Generic, NoReturn, Self, TypeVar
+from typing import ClassVar, Generic, Literal, NoReturn, Self, TypeVar, get_args, get_origin, get_type_hints
 
+from dptext import _validate
 from dptext.embeddings.saved_vectors import save_word_vectors
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError
@@ -170,6 +174,21 @@ class NoGuarantee:
             ConfigError: always, because no setting gives a guarantee.
         """
         raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {self.reason}.")
+
+
+@cache
+def _choices(kind: type) -> dict[str, tuple[str, ...]]:
+    return {name: get_args(hint) for name, hint in get_type_hints(kind).items() if get_origin(hint) is Literal}
+
+
+def check_choices(spec: object) -> None:
+    """Refuse a setting that is none of the values of its `Literal`.
+
+    Raises:
+        ConfigError: there is such a setting.
+    """
+    for name, known in _choices(type(spec)).items():  # type: ignore[arg-type]  # any class can be hashed
+        _validate.one_of(known, **{name: getattr(spec, name)})
 
 
 class FittedMechanism(Frozen, Generic[Spec_co]):

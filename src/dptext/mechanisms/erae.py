@@ -25,7 +25,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, OnProgress, Remarks, Traits
-from dptext.mechanisms.bases import FittedMechanism, OneUnit
+from dptext.mechanisms.bases import FittedMechanism, OneUnit, check_choices
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
@@ -44,11 +44,6 @@ if TYPE_CHECKING:
 
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
 ALONE = f"the network computes a text as if it were alone in its block: {HIDDEN}"
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "choice": ("hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp"),
-    "latent": ("text", "positions"),
-    "vectors": ("minilm", "glove"),
-}
 _ENUMERABLE = 10_000
 _LOGIT_GRID = 2.0**-8  # of `dptext.neural.erae`
 
@@ -119,8 +114,7 @@ class ErAe(OneUnit):
         )
         _validate.within(4, 60_000, max_words=self.max_words)
         _validate.within(0, self.max_words // 2, k=self.k)
-        for name, known in _CHOICES.items():
-            _validate.one_of(known, **{name: getattr(self, name)})
+        check_choices(self)
         if self.hidden % 2:
             raise ConfigError(f"Expected hidden={self.hidden} to be even: half of it reads each way.")
         _ = self.chooser

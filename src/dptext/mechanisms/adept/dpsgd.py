@@ -115,8 +115,6 @@ class AdeptDpSgd(OneUnit):
         _validate.probability(delta=self.delta)
         latent.check_network(self)
         _validate.within(2, 4096, latent_dim=self.latent_dim)
-        _validate.one_of(latent.NOISES, noise=self.noise)
-        _validate.one_of(latent.ENCODERS, encoder=self.encoder)
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if (self.noise == "gaussian") != (self.release_delta > 0):
             raise ConfigError(

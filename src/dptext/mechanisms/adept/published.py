@@ -30,10 +30,6 @@ from dptext.text.records import Record
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.adept import NetworkSettings
 
-if TYPE_CHECKING:  # torch is an extra and slow to load
-    pass
-
-
 _PRIVATE = "private text, without protection"
 
 
@@ -86,7 +82,6 @@ class PublishedAdept(NoGuarantee):
         _validate.positive(delta=self.delta, **{name: value for name, value in scale.items() if value is not None})
         _validate.probability(delta=self.delta)
         latent.check_network(self)
-        _validate.one_of(("laplace", "gaussian"), noise=self.noise)
         object.__setattr__(self, "labels", _validate.labels(self.labels))
 
     @property

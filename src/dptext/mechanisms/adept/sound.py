@@ -47,9 +47,7 @@ if TYPE_CHECKING:  # torch is an extra and slow to load
 
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
-NOISES = ("codebook", *latent.NOISES)
 _CODEBOOK_FILES = "codebook"
-PRECISIONS = ("float32", "bfloat16")
 _ROWS = 1024
 
 
@@ -117,9 +115,6 @@ class Adept(OneUnit):
         latent.check_network(self)
         _validate.within(2, 4096, latent_dim=self.latent_dim)
         _validate.within(2, 1_000_000, codebook_size=self.codebook_size)
-        _validate.one_of(NOISES, noise=self.noise)
-        _validate.one_of(latent.ENCODERS, encoder=self.encoder)
-        _validate.one_of(PRECISIONS, precision=self.precision)
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if not (self.delta > 0 if self.noise == "gaussian" else self.delta == 0):
             raise ConfigError(

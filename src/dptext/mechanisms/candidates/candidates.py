@@ -33,7 +33,7 @@ from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.text_pools import TextPool, read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits, seen
-from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
 from dptext.mechanisms.candidates import rankers as ranking
 from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, Ranker, Saved
 from dptext.privacy import accounting
@@ -51,7 +51,6 @@ from dptext.text.saved import reading_saved
 from dptext.types import Booleans, Floats, Int16s
 
 _ASSUMED = {"sentence": (ALONE,), "tfidf": (), "adept": (PUBLIC_AUTOENCODER,)}
-_CHOICES = {"ranker": tuple(_ASSUMED), "selection": ("top_k", "exponential")}
 _FILES = "candidates"
 _CHOSEN = ("k", "low", "high", "public", "given")  # fields of `Pool` beside texts and labels
 _QUERIES = 500
@@ -121,8 +120,7 @@ class Candidates(OneEpsilon):
         _validate.count(candidates=self.candidates, max_sentences=self.max_sentences)
         _validate.within(2, 65_535, candidates=self.candidates)
         _validate.within(0, 3, label_weight=self.label_weight)  # two cosines differ by 2 at most
-        for name, known in _CHOICES.items():
-            _validate.one_of(known, **{name: getattr(self, name)})
+        check_choices(self)
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 0 <= self.k < self.candidates:
             raise ConfigError(f"Expected k={self.k!r} to be an integer >= 0 below candidates={self.candidates}.")
         if self.k and self.selection != "top_k":

@@ -26,7 +26,7 @@ from dptext import _validate
 from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits, seen
-from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.label_response import LabelResponse
@@ -75,10 +75,7 @@ class LabelOnly(OneEpsilon):
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if len(self.labels) < 2:
             raise ConfigError(f"Expected labels={self.labels!r} to be at least two, each named once.")
-        if self.text not in ("random", "medoid"):
-            raise ConfigError(f"Expected text={self.text!r} to be 'random' or 'medoid'.")
-        if self.embedder not in ("tfidf", "sentence"):
-            raise ConfigError(f"Expected embedder={self.embedder!r} to be 'tfidf' or 'sentence'.")
+        check_choices(self)
 
     @property
     def traits(self) -> Traits:

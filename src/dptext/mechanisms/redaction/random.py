@@ -21,7 +21,7 @@ import numpy as np
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns, Traits
-from dptext.mechanisms.bases import FittedMechanism, NoGuarantee, OneUnit
+from dptext.mechanisms.bases import FittedMechanism, NoGuarantee, OneUnit, check_choices
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, tokenized
 from dptext.privacy.curves import sum_up
 from dptext.privacy.events import ApproximateEvent
@@ -182,8 +182,7 @@ class CountRedaction(NoGuarantee):
 
     def __post_init__(self) -> None:
         _validate.probability(level=self.level)
-        if self.of not in ("occurrences", "types"):
-            raise ConfigError(f"Expected of={self.of!r} to be 'occurrences' or 'types'.")
+        check_choices(self)
         Mask(self.mask, self.runs)
 
     @property

@@ -23,7 +23,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import ALONE
 from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.mechanism import Traits, seen
-from dptext.mechanisms.bases import FittedMechanism
+from dptext.mechanisms.bases import FittedMechanism, check_choices
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
@@ -38,16 +38,7 @@ if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.deep_candidate import CandidateSettings, FittedCandidates
 
 
-UTILITIES = ("lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed")
 DEPTH_UTILITIES = ("lowest", "algorithm_1", "mean_depth")
-_CHOICES = {
-    "utility": UTILITIES,
-    "selection": ("exponential", "permute_and_flip"),
-    "recoder": ("none", "clusters", "labels"),
-    "output": ("text", "embedding", "both"),
-    "precision": ("float32", "bfloat16"),
-    "relation": ("replace_one", "add_or_remove_one"),
-}
 _DOCUMENTS_AT_ONCE = 32
 
 
@@ -120,8 +111,7 @@ class DeepCandidate:
         _validate.within(2, 65_535, candidates=self.candidates)
         _validate.within(0, 65_535, max_sentences=self.max_sentences)
         _validate.within(0, 10_000, projections=self.projections)
-        for name, known in _CHOICES.items():
-            _validate.one_of(known, **{name: getattr(self, name)})
+        check_choices(self)
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if not self.labels and (self.utility in ("evidence", "mixed") or self.recoder == "labels"):
             raise ConfigError(

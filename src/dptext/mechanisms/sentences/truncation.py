@@ -25,7 +25,7 @@ from dptext.embeddings.likeness import mean_by_document, sums_by_document
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.mechanism import Traits
-from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.clipping import finite
@@ -88,10 +88,9 @@ class Truncation(OneEpsilon):
         _validate.within(0, _LARGEST_EPSILON, epsilon=self.epsilon)
         if not self.central < 1:
             raise ConfigError(f"Expected central={self.central!r} < 1: the box leaves something out.")
-        if self.encoder not in ("sentence", "glove"):
-            raise ConfigError(f"Expected encoder={self.encoder!r} to be 'sentence' or 'glove'.")
         if self.output != "embedding":
             raise ConfigError(f"Expected output={self.output!r} to be 'embedding': no text belongs to a noisy vector.")
+        check_choices(self)
 
     @property
     def traits(self) -> Traits:

@@ -29,6 +29,7 @@ from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import OneUnit, OnWords
+from dptext.mechanisms.words.vocabulary import PUBLIC_VECTORS
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent
 from dptext.privacy.guarantee import Unit
@@ -39,8 +40,6 @@ from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
 from dptext.types import Floats, Integers
-
-PUBLIC_VECTORS = "the word vectors and their vocabulary were made from public text only"
 
 _TERMS_AT_ONCE = 4096
 _ENTRIES_AT_ONCE = 1 << 21
