@@ -21,7 +21,6 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from itertools import product
 from pathlib import Path
 from typing import Literal, Self, assert_never
 
@@ -30,36 +29,30 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.embedder import ALONE
 from dptext.embeddings.likeness import GRID, STEPS
-from dptext.embeddings.text_pools import TextPool, read_pool, save_pool
+from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
 from dptext.mechanisms.candidates import rankers as ranking
+from dptext.mechanisms.candidates.pool import WIDTH, Pool, tuned
 from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, Ranker, Saved
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.sampling.exponential import Exponential
 from dptext.sampling.label_response import LabelResponse
-from dptext.sampling.pools import agreement, best_number
 from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.formats import string_fault
 from dptext.text.records import Record, Release, records_digest, require_labels
 from dptext.text.saved import reading_saved
-from dptext.types import Booleans, Floats, Int16s
+from dptext.types import Int16s
 
 _ASSUMED = {"sentence": (ALONE,), "tfidf": (), "adept": (PUBLIC_AUTOENCODER,)}
 _FILES = "candidates"
 _CHOSEN = ("k", "low", "high", "public", "given")  # fields of `Pool` beside texts and labels
-_QUERIES = 500
 _DOCUMENTS_AT_ONCE = 256
-_LOW = (0.5, 0.9, 0.99)  # quantiles of the scores of public texts
-_HIGH = (0.99, 0.998, 0.9995, 1.0)
-# Scores of the exponential mechanism lie in [0, 2]: its epsilon is then the range of its log weights, so that nothing
-# is rounded between the event and the choice, and what `Exponential` takes off for its integer weights is enough.
-_WIDTH = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +166,7 @@ class Candidates(OneEpsilon):
     @property
     def exponential(self) -> Exponential:
         """The exponential choice among scores in [0, 2]."""
-        return Exponential(_log_range(self.text_epsilon, self.candidates), score_range=_WIDTH)
+        return Exponential(_log_range(self.text_epsilon, self.candidates), score_range=WIDTH)
 
     def fit(
         self, *, public: Iterable[Record] = (), pool: Iterable[Record] | None = None, seed: int | None = None
@@ -207,7 +200,10 @@ class Candidates(OneEpsilon):
         digests = (records_digest(known), "" if given is None else records_digest(given))
         ranker = _ranker(self, texts, Path(self.adept))
         asked = [] if given is None else [record for record in asked if record.text.strip()]
-        found = _tuned(self, Pool(texts, labels, 1, -STEPS, STEPS, *digests), ranker, asked, seed)
+        found = Pool(texts, labels, self.k or 1, -STEPS, STEPS, *digests)
+        if not self.k:
+            choice = self.text_epsilon if self.selection == "top_k" else self.exponential
+            found = tuned(found, ranker, asked, choice=choice, label_weight=self.label_weight, seed=seed)
         return CandidatesMechanism(self, found, ranker)
 
     def _checked(self, given: list[Record], name: str) -> list[Record]:
@@ -258,29 +254,6 @@ def _log_range(epsilon: float, size: int) -> float:
     return accounting.calibrate(ExponentialEvent(1.0, size), epsilon).log_range
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Pool(TextPool):
-    """The candidates, and what was chosen on them: all public.
-
-    Attributes:
-        k: of `top_k`.
-        low: the score, in steps of 2^-12, below which the exponential mechanism tells no two apart.
-        high: the one above which it does not.
-        public: digest of the public records.
-        given: digest of the pool, where the candidates come from one.
-    """
-
-    k: int = 1
-    low: int = -STEPS
-    high: int = STEPS
-    public: str = ""
-    given: str = ""
-
-    def stretched(self, scores: Int16s) -> Floats:
-        """Scores cut to [low, high] and laid on [0, 2]."""
-        return (np.clip(scores, self.low, self.high).astype(np.float64) - self.low) / (self.high - self.low) * _WIDTH
-
-
 def _belongs(pool: Pool, spec: Candidates) -> bool:
     """Whether a pool that was read can be one of this spec's; the cost of a range rests on its size."""
     return (
@@ -290,42 +263,6 @@ def _belongs(pool: Pool, spec: Candidates) -> bool:
         and len(pool) <= spec.candidates
         and (spec.k or pool.k) == pool.k
     )
-
-
-def _scores(spec: Candidates, pool: Pool, cosines: Int16s, labels: Sequence[str | None]) -> Int16s:
-    """Cosine plus `label_weight` where the labels agree, `(n, m)`, in whole steps of 2^-12."""
-    if not spec.label_weight:
-        return cosines
-    return cosines + agreement(pool.labels, labels) * np.int16(round(spec.label_weight * STEPS))
-
-
-def _tuned(spec: Candidates, pool: Pool, ranker: Ranker, public: Sequence[Record], seed: int) -> Pool:
-    """The pool with the k, or the range of scores, that keeps most for this epsilon, by public records.
-
-    What is kept: cosine, and where there are labels the share of those kept. A text does not count for itself. Without
-    public records the candidates stand for them.
-    """
-    every = [(r.text, r.label) for r in public] or [*zip(pool.texts, pool.labels, strict=True)]
-    rows = np.sort(np.random.default_rng(seed).permutation(len(every))[:_QUERIES])
-    asked = [every[i] for i in rows.tolist()]
-    labels = [label for _, label in asked]
-    read = ranker.read([text for text, _ in asked]) if public else ranker.points[rows]
-    cosines = ranker.cosines(read)
-    scores, gains = _scores(spec, pool, cosines, labels), cosines / STEPS + agreement(pool.labels, labels)
-    place = {candidate: i for i, candidate in enumerate(zip(pool.texts, pool.labels, strict=True))}
-    own = np.array([place.get(one, -1) for one in asked])[:, None] == np.arange(len(pool))[None, :]
-    if spec.selection == "top_k":
-        return replace(pool, k=spec.k or best_number(scores, gains, own, spec.text_epsilon))
-    gains[own] = 0.0
-    widest = STEPS + round(spec.label_weight * STEPS)
-    low, high = (np.quantile(scores[~own], at, method="nearest").tolist() for at in (_LOW, _HIGH))
-    pools = [replace(pool, low=a, high=b) for a, b in [(-STEPS, widest), *product(low, high)] if a < b]
-    return max(pools, key=lambda tried: _expected_by_weight(spec, tried.stretched(scores), gains, own))
-
-
-def _expected_by_weight(spec: Candidates, scores: Floats, gains: Floats, own: Booleans) -> float:
-    weights = np.where(own, 0.0, np.exp((scores - _WIDTH) * (spec.exponential.epsilon / 2)))
-    return float(((weights * gains).sum(axis=1) / weights.sum(axis=1)).mean())
 
 
 class CandidatesMechanism(FittedMechanism[Candidates]):
@@ -369,7 +306,10 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
 
         With `label_share` the label that is released takes the place of the own one before a text is chosen.
         """
-        return _scores(self.spec, self.pool, self._cosines(records), Batch.of(records).labels)
+        return self._scores(self._cosines(records), Batch.of(records).labels)
+
+    def _scores(self, cosines: Int16s, labels: Sequence[str | None]) -> Int16s:
+        return self.pool.scores(cosines, labels, self.spec.label_weight)
 
     @property
     def _top_k(self) -> TopKRandomizedResponse:
@@ -383,7 +323,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
             drawn = zip(response.labels, response.distribution(record.label).tolist(), strict=True)
         found: dict[str, float] = {}
         for label, first in drawn:
-            scores = _scores(self.spec, self.pool, cosines, [label])
+            scores = self._scores(cosines, [label])
             if self.spec.selection == "top_k":
                 chances = self._top_k.distribution(scores)[0]
             else:
@@ -405,7 +345,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
             labels = list(batch.labels[here])
             if response is not None:
                 labels = [response.labels[i] for i in response.choose(labels, source).tolist()]
-            scores = _scores(self.spec, self.pool, cosines[here], labels)
+            scores = self._scores(cosines[here], labels)
             if self.spec.selection == "top_k":
                 chosen = self._top_k.choose(scores, source).tolist()
             else:
