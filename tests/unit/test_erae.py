@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanisms.erae import ErAe, ErAeMechanism
+from dptext.mechanisms.erae.erae import ErAe, ErAeMechanism
 from dptext.neural.erae import training
 from dptext.neural.erae.model import ErAeModel
 from dptext.neural.erae.network import ErAeNetwork, Sizes

@@ -15,7 +15,7 @@ from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
 from dptext.mechanisms.adept.published import PublishedAdept
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates
-from dptext.mechanisms.erae import ErAe
+from dptext.mechanisms.erae.erae import ErAe
 from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
 from dptext.text.samples import sample_records
 

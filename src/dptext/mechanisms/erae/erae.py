@@ -26,6 +26,7 @@ from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, OnProgress, Remarks, Traits
 from dptext.mechanisms.bases import FittedMechanism, OneUnit, check_choices
+from dptext.mechanisms.erae.choosing import WordChoice, choose, distribution
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
@@ -36,7 +37,7 @@ from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.sampling.two_set import TwoSet
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
-from dptext.types import Floats, Int32s, Integers
+from dptext.types import Floats, Integers
 
 if TYPE_CHECKING:
     from dptext.neural.erae import ErAeModel, ErAeSettings, StepProgress
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
 ALONE = f"the network computes a text as if it were alone in its block: {HIDDEN}"
 _ENUMERABLE = 10_000
-_LOGIT_GRID = 2.0**-8  # of `dptext.neural.erae`
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class ErAe(OneUnit):
         return self.max_words + 1
 
     @property
-    def chooser(self) -> Hub | TopKRandomizedResponse | TwoSet | ClippedExponential:
+    def chooser(self) -> WordChoice:
         """The choice of one word, calibrated to `epsilon`.
 
         Raises:
@@ -384,38 +384,3 @@ class ErAeMechanism(FittedMechanism[ErAe]):
             text = self._model.text(row)
             found[text] = found.get(text, 0.0) + chance
         return found
-
-
-Chooser = Hub | TopKRandomizedResponse | TwoSet | ClippedExponential
-
-
-def _below(steps: Int32s) -> Floats:
-    """Logits below the largest of their row."""
-    return np.asarray((steps - steps.max(axis=1, keepdims=True)) * _LOGIT_GRID)
-
-
-def _softmax(steps: Int32s) -> Floats:
-    weights = np.exp(_below(steps))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
-def choose(chooser: Chooser, choice: str, logits: Sequence[Int32s], source: Randomness) -> Integers:
-    """One option a row."""
-    match chooser:
-        case Hub():
-            return chooser.choose(_softmax(logits[0]), _softmax(logits[1]), source)
-        case TopKRandomizedResponse():
-            return chooser.choose(logits[0], source)
-        case _:
-            return chooser.choose(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]), source)
-
-
-def distribution(chooser: Chooser, choice: str, logits: Sequence[Int32s]) -> Floats:
-    """Probabilities `(rows, options)` of what `choose` draws."""
-    match chooser:
-        case Hub():
-            return chooser.distribution(_softmax(logits[0]), _softmax(logits[1]))
-        case TopKRandomizedResponse():
-            return chooser.distribution(logits[0])
-        case _:
-            return chooser.distribution(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]))

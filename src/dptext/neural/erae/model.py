@@ -32,7 +32,7 @@ FORMAT, VERSION = "dptext er-ae", 1
 
 @dataclass(frozen=True, slots=True)
 class ErAeSettings:
-    """What a spec says about the network; see `dptext.mechanisms.erae.ErAe`."""
+    """What a spec says about the network; see `dptext.ErAe`."""
 
     max_tokens: int
     max_words: int
