@@ -25,7 +25,7 @@ Lines = list[list[str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Vocabulary:
+class WordPoints:
     """Public words as points, and the way from records to tokens and back.
 
     Attributes:

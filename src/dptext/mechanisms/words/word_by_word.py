@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dptext.embeddings.saved_vectors import save_word_vectors
 from dptext.mechanisms.bases import FittedMechanism, Spec_co
-from dptext.mechanisms.words.vocabulary import Vocabulary, frequent_words, spread_words
+from dptext.mechanisms.words.vocabulary import WordPoints, frequent_words, spread_words
 from dptext.sampling.source import Randomness
 from dptext.text.batches import Releases
 from dptext.text.records import Record
@@ -20,7 +20,7 @@ class WordByWord(FittedMechanism[Spec_co], ABC):
 
     __slots__ = ("_words",)
 
-    def __init__(self, spec: Spec_co, words: Vocabulary) -> None:
+    def __init__(self, spec: Spec_co, words: WordPoints) -> None:
         super().__init__(spec)
         self._words = words
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dptext.errors import ConfigError
 from dptext.mechanisms.bases import Spec_co
-from dptext.mechanisms.words.vocabulary import Vocabulary, squared_distances
+from dptext.mechanisms.words.vocabulary import WordPoints, squared_distances
 from dptext.mechanisms.words.word_by_word import WordByWord
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
@@ -31,7 +31,7 @@ class WordChoiceMechanism(WordByWord[Spec_co]):
 
     __slots__ = ("_choice",)
 
-    def __init__(self, spec: Spec_co, words: Vocabulary, choice: TruncatedExponential) -> None:
+    def __init__(self, spec: Spec_co, words: WordPoints, choice: TruncatedExponential) -> None:
         super().__init__(spec, words)
         self._choice = choice
 

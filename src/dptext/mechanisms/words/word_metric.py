@@ -30,7 +30,7 @@ from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.mechanism import Learns, Remarks, Traits
 from dptext.mechanisms.bases import check_choices
-from dptext.mechanisms.words.vocabulary import PUBLIC_VECTORS, Vocabulary, covariance_root
+from dptext.mechanisms.words.vocabulary import PUBLIC_VECTORS, WordPoints, covariance_root
 from dptext.mechanisms.words.word_choice import WordChoiceMechanism
 from dptext.mechanisms.words.word_noise import WordNoiseMechanism
 from dptext.privacy import accounting
@@ -248,7 +248,7 @@ def _mechanism(spec: WordMetric, vectors: WordVectors) -> WordMetricMechanism:
             raise ConfigError(
                 f"Expected diameter={spec.diameter!r} >= {needed:.6g}, the largest distance of two words."
             )
-    words = Vocabulary(vectors, points, points.mean(axis=0), spec.max_tokens)
+    words = WordPoints(vectors, points, points.mean(axis=0), spec.max_tokens)
     if spec.noise == "tem":
         threshold = TruncatedExponential.threshold_for(spec.epsilon, len(points), spec.tem_beta)
         return WordChoiceMechanism(spec, words, TruncatedExponential(spec.epsilon, threshold, len(points)))

@@ -9,7 +9,7 @@ import numpy as np
 from dptext.embeddings.nearest import NearestWords
 from dptext.errors import ConfigError
 from dptext.mechanisms.bases import Spec_co
-from dptext.mechanisms.words.vocabulary import Vocabulary, sizes_of
+from dptext.mechanisms.words.vocabulary import WordPoints, sizes_of
 from dptext.mechanisms.words.word_by_word import WordByWord
 from dptext.sampling.float_noise import MetricNoise
 from dptext.sampling.source import Randomness, seeded
@@ -27,7 +27,7 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
 
     __slots__ = ("_nearest", "_noise", "_root")
 
-    def __init__(self, spec: Spec_co, words: Vocabulary, noise: MetricNoise, root: Floats | None) -> None:
+    def __init__(self, spec: Spec_co, words: WordPoints, noise: MetricNoise, root: Floats | None) -> None:
         super().__init__(spec, words)
         self._root = root
         self._nearest = NearestWords(words.vectors)

@@ -21,7 +21,7 @@ from torch import Tensor
 from dptext.neural.adept.gradients import ClippedGradients
 from dptext.neural.adept.model import AnnotatedModel
 from dptext.neural.adept.network import AutoEncoder
-from dptext.neural.adept.training import Noise, noisy
+from dptext.neural.adept.training import LatentNoise, noisy
 from dptext.neural.tokens import PAD
 from dptext.sampling.float_draws import normals
 from dptext.sampling.source import Randomness
@@ -66,7 +66,7 @@ def train_privately(
     *,
     schedule: PrivateSchedule,
     randomness: Randomness,
-    noise: Noise | None = None,
+    noise: LatentNoise | None = None,
     device: str = "cpu",
     on_step: Callable[[int, int], None] | None = None,
 ) -> None:
@@ -127,7 +127,7 @@ def train_further(
     *,
     schedule: PrivateSchedule,
     randomness: Randomness,
-    noise: Noise | None = None,
+    noise: LatentNoise | None = None,
     on_step: Callable[[int, int], None] | None = None,
 ) -> AnnotatedModel:
     """A model that was fitted on public records, trained on private ones by `train_privately`."""
@@ -154,7 +154,7 @@ def hidden_words(n: int, length: int, randomness: Randomness) -> Booleans:
     return found
 
 
-def _shifts(model: AutoEncoder, read: Tensor, noise: Noise | None) -> Tensor | None:
+def _shifts(model: AutoEncoder, read: Tensor, noise: LatentNoise | None) -> Tensor | None:
     """What the noise adds to the latent of each record `(n, latent_dim)`, without a gradient."""
     if noise is None or not len(read):
         return None

@@ -18,7 +18,7 @@ from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.types import Floats, Integers
 
 #: The noise of a mechanism and what is done before decoding: vectors `(rows, dim)` for clipped ones.
-Noise = Callable[[Floats], Floats]
+LatentNoise = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def train(
     *,
     schedule: Schedule,
     seed: int,
-    noise: Noise | None = None,
+    noise: LatentNoise | None = None,
     device: str = "cpu",
     on_epoch: Callable[[EpochProgress], None] | None = None,
 ) -> None:
@@ -125,7 +125,7 @@ def train(
     model.eval()
 
 
-def noisy(latents: Tensor, noise: Noise | None) -> Tensor:
+def noisy(latents: Tensor, noise: LatentNoise | None) -> Tensor:
     """The latents with the mechanism's noise on them; the noise has no gradient."""
     if noise is None:
         return latents
@@ -139,7 +139,7 @@ def reconstruction_losses(
     inputs: NDArray[np.generic],
     targets: Integers,
     *,
-    noise: Noise | None = None,
+    noise: LatentNoise | None = None,
     device: str = "cpu",
     rows: int = 256,
 ) -> Floats:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from dptext.embeddings.likeness import in_blocks
 from dptext.frozen import Frozen
-from dptext.neural.weights import read_weights, weights_digest, weights_of
+from dptext.neural.weights import network_digest, read_weights, weights_of
 from dptext.text.files import create_private
 from dptext.text.saved import reading_saved
 from dptext.types import Floats, Integers
@@ -64,7 +64,7 @@ class Recoder(Frozen):
     @property
     def digest(self) -> str:
         """sha256 of the weights."""
-        return weights_digest(self._model, repr(self.norm))
+        return network_digest(self._model, repr(self.norm))
 
     def __call__(self, embeddings: Floats) -> Floats:
         """Recoded embeddings `(n, dim)` of length 1 at most."""

@@ -20,7 +20,7 @@ from dptext.neural.erae.network import FIRST_OPTION, ErAeNetwork, Sizes, targets
 from dptext.neural.erae.training import ErAeSchedule, StepProgress, train
 from dptext.neural.erae.writing import ROWS, Writing
 from dptext.neural.tokens import Tokens
-from dptext.neural.weights import read_weights, weights_digest, weights_of
+from dptext.neural.weights import network_digest, read_weights, weights_of
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest
 from dptext.text.saved import reading_saved
@@ -76,7 +76,7 @@ class ErAeModel(Frozen):
     def digests(self) -> Mapping[str, str]:
         """sha256 digests of the network with its vocabulary, and of the text it was trained on."""
         described = json.dumps([asdict(self._network.sizes), self._tokens.words, self._tokens.max_tokens])
-        return {"model": weights_digest(self._network, described), "public": self._trained_on}
+        return {"model": network_digest(self._network, described), "public": self._trained_on}
 
     def begin(self, records: Sequence[Record], *, public: bool) -> Writing:
         """Begin to write texts, at most `rows`; with `public`, the public language model writes along."""
