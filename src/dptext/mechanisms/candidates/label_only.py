@@ -1,7 +1,7 @@
 """The whole budget on the label: randomized response, then a public text of the label that was drawn.
 
-No text model at all: of the private text nothing is read. What rewrites utterances under a guarantee per document must
-be seen to keep more than this does.
+Nothing of the private text is read. A mechanism that rewrites utterances under a guarantee per document should keep
+more than this baseline does.
 
     >>> from dptext.text.records import Record
     >>> spec = LabelOnly(labels=("travel", "money"), epsilon=2.0)
@@ -27,6 +27,7 @@ from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
+from dptext.mechanisms.candidates.tfidf import TfIdf
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.label_response import LabelResponse
@@ -36,7 +37,6 @@ from dptext.text.files import create_private
 from dptext.text.formats import string_fault
 from dptext.text.records import Record, Release, records_digest
 from dptext.text.saved import reading_saved
-from dptext.text.tokens import tokenize
 from dptext.types import Floats, Integers
 
 PUBLIC_TEXTS = "the labels, and the texts from which outputs are drawn, are public and hold no private text"
@@ -57,7 +57,7 @@ class LabelOnly(OneEpsilon):
 
     Attributes:
         labels: the public label set, at least two.
-        epsilon: of the whole record.
+        epsilon: the privacy loss of the whole record.
         text: "random" draws uniformly among the public texts of the label; "medoid" gives the one whose mean similarity
             to the public texts of its label is the largest, the first of equals.
         embedder: the similarity behind the medoid: cosine of TF-IDF vectors, or of a public sentence encoder's (needs
@@ -119,7 +119,7 @@ class LabelOnly(OneEpsilon):
         if self.embedder == "sentence":
             vectors: Floats | sparse.csr_array = load_encoder("sentence").embed(every)
         else:
-            vectors = tfidf_vectors(every)
+            vectors = TfIdf.of(every).rows(every)
         ends = np.cumsum([len(found) for found in texts]).tolist()
         return [found[medoid(vectors[end - len(found) : end])] for found, end in zip(texts, ends, strict=True)]
 
@@ -219,24 +219,3 @@ def medoid(vectors: Floats | sparse.csr_array) -> int:
     """
     similarity = np.asarray(vectors @ np.asarray(vectors.mean(axis=0)).ravel()).ravel()
     return int(np.argmax(np.round(similarity, 12)))  # rounded: the order of summation must not choose among equals
-
-
-def tfidf_vectors(texts: Sequence[str]) -> sparse.csr_array:
-    """TF-IDF of the lower-cased tokens, rows of norm 1 `(n_texts, n_tokens)`; a text without tokens is zero.
-
-    The weight of a token is its count times ln((1 + n) / (1 + texts with it)) + 1, as scikit-learn's is.
-    """
-    position: dict[str, int] = {}
-    columns: list[int] = []
-    starts = [0]
-    for text in texts:
-        tokens = (token.lower() for line in tokenize(text) for token in line)
-        columns += [position.setdefault(token, len(position)) for token in tokens]
-        starts.append(len(columns))
-    counts = sparse.csr_array((np.ones(len(columns)), columns, starts), shape=(len(texts), max(1, len(position))))
-    counts.sum_duplicates()
-    seen = np.bincount(counts.indices, minlength=counts.shape[1])
-    counts.data *= (np.log((1 + len(texts)) / (1 + seen)) + 1)[counts.indices]
-    norms = np.sqrt(np.asarray(counts.multiply(counts).sum(axis=1)).ravel())
-    counts.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(counts.indptr))
-    return counts
