@@ -49,7 +49,7 @@ REVEALS = ("the number of training records",)
 
 @dataclass(frozen=True, slots=True)
 class AdeptDpSgd(OneUnit):
-    """NetworkSettings of utterances rewritten through a noisy latent by a network that was trained on private text.
+    """Settings of utterances rewritten through a noisy latent by a network that was trained on private text.
 
     Guarantee:
         Unit DOCUMENT, relation replace one, trust CENTRAL: the trainer sees the private texts and must be trusted. Of

@@ -1,7 +1,7 @@
-"""What mechanisms share that rewrite an utterance through the noisy latent of an auto-encoder.
+"""Rewriting an utterance through the noisy latent of an auto-encoder: encode, clip, add noise, decode.
 
-`encode, clip, add noise, decode` is one piece of code for the sound mechanisms and the published one; they differ in
-their noise, in what the network was trained on and in what they promise, which each says for itself.
+The sound mechanisms and the published one share this code. Each has its own noise, its own training text and its own
+guarantee.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # torch is an extra and slow to load
 
 #: The noises that are calibrated to what two clipped latents can really differ by.
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
-#: Encoders read texts in blocks of fixed shapes; which of them, and so the last bits, a batch decides.
+#: Encoders read texts in blocks of fixed shapes. The size of a batch decides the shape, and so the last bits.
 ALONE = f"the encoder reads a text as if it were alone in its batch: {HIDDEN}"
 _ROWS = 1024
 

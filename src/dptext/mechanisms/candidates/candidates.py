@@ -79,11 +79,13 @@ class Candidates(OneEpsilon):
         epsilon: the privacy loss of one document.
         labels: the public set of labels; empty for unlabelled text. The label that is released is the candidate's own,
             which is public (but see `label_share`). A missing or unknown private label equals none.
-        ranker: `sentence` compares means of sentence embeddings (extra `[sbert]`), an utterance being its own only
-            sentence; `tfidf` compares words; `adept` clipped latents of an auto-encoder, read without a label, of as
-            many words as the auto-encoder reads (an empty text has a latent like any other).
+        ranker: what compares texts.
+            `sentence` compares means of sentence embeddings (extra `[sbert]`).
+            `tfidf` compares words.
+            `adept` compares clipped latents of an auto-encoder. It reads no label, and as many words as the
+            auto-encoder does; an empty text has a latent, too.
         candidates: public texts in the pool at most.
-        selection: of the candidate.
+        selection: how a candidate is chosen by likeness.
         k: of `top_k`, how many of the nearest share the probability; 0 takes the best for this epsilon on public text.
         label_weight: what an equal label counts against a cosine of at most 1; 3 puts labels first, 0 does not read
             them. The label of the record is the private one; with `label_share` the one that is released.

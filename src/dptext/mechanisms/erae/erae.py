@@ -1,8 +1,9 @@
 """ER-AE: a text written again word by word, each word chosen privately (Bo, Ding, Fung and Iqbal 2021; MATHS 1).
 
-A network trained on public text reads the private one and proposes a distribution for each position; a private choice
-takes a word. The paper's two-set exponential mechanism is one of five choices, at its tight epsilon; two others are
-better at the same one: top-k randomized response, and hub decoding, which stays near a public language model.
+A network trained on public text reads the private text and proposes a distribution for each position. A private choice
+takes a word of it. The paper's choice is the two-set exponential mechanism, which is here stated at its tight epsilon.
+Two other choices are better at the same epsilon: top-k randomized response, and hub decoding, which stays near a public
+language model.
 
     >>> spec = ErAe(epsilon=12.0)
     >>> spec.guarantee().epsilon, spec.guarantee().unit.value
@@ -69,12 +70,12 @@ class ErAe(OneUnit):
         k: size of the sets. 0 means 5, as in the paper, or 1 for `top_k_rr`.
         max_tokens: the number of words that are read and drawn.
         max_words: size of the vocabulary, exactly: the public text must have so many words.
-        latent: of the whole "text", as in the paper, or one for each of its "positions".
-        reward: weight of the embedding reward against the reconstruction. 0: no reward.
+        latent: whether there is one latent of the whole "text", as in the paper, or one for each of its "positions".
+        reward: weight of the embedding reward against the reconstruction; 0 for none.
         vectors: public word vectors. The network starts from them, and the reward compares words by them. "minilm" are
             those of all-MiniLM-L6-v2 (the paper took BERT's); or "glove".
         score_range: of the logits for `exponential`, in nats below the largest.
-        epochs: of the training: 1 is measured on 80,000 texts; few texts need more.
+        epochs: passes over the public texts. One is what was measured, on 80,000 texts; fewer texts need more.
         hidden: units of the writer.
         latent_dim: coordinates of the latent.
         embedding: coordinates of a word.

@@ -1,8 +1,8 @@
 """Truncation: the mean of a document's sentence embeddings with Laplace noise, the baseline of DeepCandidate's paper.
 
-Meehan, Mrini and Chaudhuri 2022 (appendix A.3), after Li and Clifton 2021: each sentence embedding is cut to a public
-box, so that one sentence can move the mean of k by the box's width over k in each coordinate, and each coordinate gets
-Laplace noise in proportion. The noise grows with the number of coordinates: this is what candidates are compared with.
+Meehan, Mrini and Chaudhuri 2022 (appendix A.3), after Li and Clifton 2021. Each sentence embedding is cut to a public
+box. So one of k sentences moves a coordinate of the mean by the box's width over k at most, and each coordinate gets
+Laplace noise in proportion. The noise grows with the number of coordinates. DeepCandidate is compared with this.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Truncation(OneEpsilon):
         A document without a sentence releases the middle of the box with the noise of a single sentence.
 
     Attributes:
-        epsilon: of one sentence.
-        central: the box holds this share of the means of public documents, in each coordinate for itself.
+        epsilon: the privacy loss of one sentence.
+        central: in each coordinate the box holds this share of the means of public documents.
         encoder: of sentences; `sentence` is all-MiniLM-L6-v2 (extra `[sbert]`), `glove` the mean of GloVe word vectors
             (extra `[glove]`).
         output: what is released.

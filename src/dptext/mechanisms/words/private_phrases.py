@@ -1,9 +1,9 @@
 """Rare words replaced, common ones kept: the baseline that the ADePT paper compares with. No guarantee.
 
-Words that a public frequency list does not call common are taken for private; each is replaced by the word
-nearest to its vector plus Laplace noise of a set variance on every coordinate (Krishna, Gupta and Dupuy
-2021, section 4; after Feyisetan et al. 2019, whose own mechanism is hyperbolic). Common words leave
-verbatim, and which words were replaced depends on the text, so no epsilon holds.
+A word that a public frequency list does not call common is taken for private. Laplace noise of a set variance is added
+to each coordinate of its vector, and the nearest word takes its place (Krishna, Gupta and Dupuy 2021, section 4; after
+Feyisetan et al. 2019, whose own mechanism is hyperbolic). Common words leave verbatim. Which words are replaced depends
+on the text, so no epsilon holds.
 """
 
 from __future__ import annotations

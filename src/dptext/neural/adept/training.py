@@ -17,7 +17,7 @@ from dptext.neural.adept.network import AutoEncoder, encode, shifted
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.types import Floats, Integers
 
-#: The noise of a mechanism and what is done before decoding: vectors `(rows, dim)` for clipped ones.
+#: What a mechanism does to clipped latents `(rows, dim)` before they are decoded: it adds its noise.
 LatentNoise = Callable[[Floats], Floats]
 
 
@@ -29,7 +29,7 @@ class Schedule:
         epochs: the most epochs.
         patience: training ends after so many epochs without a better loss on the held-out texts.
         batch_size: texts a step.
-        learning_rate: of Adam.
+        learning_rate: the step of Adam.
         word_dropout: share of the previous words that are hidden from the decoder in training. Without it a strong
             decoder ignores the latent and writes the same text for all.
         held_out: share of the public texts that are used for early stopping only.

@@ -36,7 +36,7 @@ class RecoderSchedule:
     Attributes:
         epochs: the number of epochs. The weights with the least loss on held-out documents are kept.
         batch_size: documents a step.
-        learning_rate: of Adam.
+        learning_rate: the step of Adam.
     """
 
     epochs: int = 20

@@ -32,12 +32,12 @@ class Sizes:
     """Sizes of the network.
 
     Attributes:
-        n_tokens: of the vocabulary.
+        n_tokens: tokens of the vocabulary.
         length: positions of a text.
-        embedding: coordinates of a word.
-        hidden: of the writer; the reader has half in each direction.
+        embedding: coordinates of a word's vector.
+        hidden: units of the writer. The reader has half as many in each direction.
         latent_dim: coordinates of a latent.
-        latent: one for the "text", as in the paper, or one for each of its "positions".
+        latent: whether there is one latent for the "text", as in the paper, or one for each of its "positions".
     """
 
     n_tokens: int

@@ -23,7 +23,7 @@ _LOWEST, _HIGHEST = 1e-5, 0.85  # of rewards and of rewarded probabilities, as i
 
 @dataclass(frozen=True, slots=True)
 class ErAeSchedule:
-    """Of the training.
+    """How long and how fast the network is trained, and on what losses.
 
     Attributes:
         epochs: passes over the public texts.
@@ -34,7 +34,7 @@ class ErAeSchedule:
         other_words: share of the previous words that are replaced by a random one, as a private choice does.
         unread: share of the texts for which the writer sees no latent, so that it learns the public language model.
         batch_size: texts a step.
-        learning_rate: of Adam.
+        learning_rate: the step of Adam.
     """
 
     epochs: int = 1
