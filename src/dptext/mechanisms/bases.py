@@ -8,14 +8,14 @@ No mechanism has to use them; what it has to offer is said in `dptext.mechanism`
 * `FittedMechanism`: a fitted mechanism, which holds its spec.
 * `OnWords`: a fitted mechanism that holds public word vectors, too.
 
-`check_choices` checks the settings of a spec that are named values.
+`check_choices` checks the settings of a spec that are named values; `settings_for` hands settings on to a network.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import ClassVar, Generic, Literal, NoReturn, Self, TypeVar, get_args, get_origin, get_type_hints
@@ -33,6 +33,7 @@ from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 WHOLE_RECORD = "a record is protected as a whole"
 
 Spec_co = TypeVar("Spec_co", covariant=True)
+Settings = TypeVar("Settings")
 
 
 class OneUnit:
@@ -189,6 +190,11 @@ def check_choices(spec: object) -> None:
     """
     for name, known in _choices(type(spec)).items():  # type: ignore[arg-type]  # any class can be hashed
         _validate.one_of(known, **{name: getattr(spec, name)})
+
+
+def settings_for(kind: type[Settings], spec: object) -> Settings:
+    """What a spec says to its network: the dataclass `kind`, each field from the setting of the same name."""
+    return kind(**{each.name: getattr(spec, each.name) for each in fields(kind)})  # type: ignore[arg-type]
 
 
 class FittedMechanism(Frozen, Generic[Spec_co]):

@@ -26,7 +26,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, OnProgress, Remarks, Traits
-from dptext.mechanisms.bases import FittedMechanism, OneUnit, check_choices
+from dptext.mechanisms.bases import FittedMechanism, OneUnit, check_choices, settings_for
 from dptext.mechanisms.erae.choosing import WordChoice, choose, distribution
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
@@ -74,7 +74,7 @@ class ErAe(OneUnit):
         reward: weight of the embedding reward against the reconstruction; 0 for none.
         vectors: public word vectors. The network starts from them, and the reward compares words by them. "minilm" are
             those of all-MiniLM-L6-v2 (the paper took BERT's); or "glove".
-        score_range: of the logits for `exponential`, in nats below the largest.
+        score_range: to how many nats below the largest one `exponential` cuts logits.
         epochs: passes over the public texts. One is what was measured, on 80,000 texts; fewer texts need more.
         hidden: units of the writer.
         latent_dim: coordinates of the latent.
@@ -225,19 +225,7 @@ class ErAe(OneUnit):
 
     @property
     def _settings(self) -> ErAeSettings:
-        found: ErAeSettings = _neural().ErAeSettings(
-            max_tokens=self.max_tokens,
-            max_words=self.max_words,
-            latent=self.latent,
-            reward=self.reward,
-            vectors=self.vectors,
-            epochs=self.epochs,
-            hidden=self.hidden,
-            latent_dim=self.latent_dim,
-            embedding=self.embedding,
-            learning_rate=self.learning_rate,
-            device=self.device,
-        )
+        found: ErAeSettings = settings_for(_neural().ErAeSettings, self)
         return found
 
     def fit(

@@ -23,7 +23,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import ALONE
 from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.mechanism import Traits, seen
-from dptext.mechanisms.bases import FittedMechanism, check_choices
+from dptext.mechanisms.bases import FittedMechanism, check_choices, settings_for
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
@@ -59,7 +59,7 @@ class DeepCandidate:
         first `max_sentences`.
 
     Attributes:
-        epsilon: of one sentence.
+        epsilon: the privacy loss of one sentence.
         labels: the public set of labels of public documents; empty without. The label that is released is the
             candidate's own, which is public; a private label is never read.
         utility: how a candidate is scored.
@@ -82,8 +82,8 @@ class DeepCandidate:
             sentences' embeddings, with a recoder of the recoded ones.
         encoder: of sentences: "all-MiniLM-L6-v2" from its package, the name or folder of a sentence-transformers model
             you have, or "glove" for means of word vectors, which is light.
-        precision: of the encoder; bfloat16 is about twice as fast where a processor has it.
-        device: of the encoder.
+        precision: numbers of the encoder; bfloat16 is about twice as fast where a processor has it.
+        device: where the encoder computes.
     """
 
     epsilon: float
@@ -247,20 +247,7 @@ class DeepCandidate:
 
     @property
     def _settings(self) -> CandidateSettings:
-        found: CandidateSettings = _neural().CandidateSettings(
-            epsilon=self.epsilon,
-            labels=self.labels,
-            utility=self.utility,
-            recoder=self.recoder,
-            candidates=self.candidates,
-            min_sentences=self.min_sentences,
-            projections=self.projections,
-            clusters=self.clusters,
-            epochs=self.epochs,
-            encoder=self.encoder,
-            precision=self.precision,
-            device=self.device,
-        )
+        found: CandidateSettings = settings_for(_neural().CandidateSettings, self)
         return found
 
     def load(self, folder: Path) -> DeepCandidateMechanism:
