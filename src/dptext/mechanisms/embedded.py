@@ -43,8 +43,8 @@ class Embedded:
         encoder: of sentences: "all-MiniLM-L6-v2" from its package, the name or folder of a sentence-transformers model
             you have, or "glove" for means of word vectors.
         output: "embedding" alone, or "both" with the text.
-        precision: of the encoder.
-        device: of the encoder.
+        precision: numbers of the encoder.
+        device: where the encoder computes.
     """
 
     mechanism: Spec

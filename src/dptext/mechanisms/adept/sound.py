@@ -4,9 +4,9 @@ Krishna, Gupta and Dupuy 2021 (EACL) auto-encode an utterance with its label, cl
 published it is not private (see `dptext.mechanisms.adept.published`). Here the model knows public text only, the noise
 is calibrated to what two clipped latents can really differ by, and the decoder is trained on latents that carry it.
 
-The default is another mechanism on the same model (`noise="codebook"`, MATHS 2.6): the decoder writes a codebook of
-public utterances in advance; a private one is ranked against it by its label and by a public sentence encoder, and
-top-k randomized response picks one. At epsilon 10 it keeps what continuous noise on a latent loses.
+The default is another mechanism on the same model (`noise="codebook"`, MATHS 2.6). The decoder writes a codebook of
+public utterances in advance. A private utterance is compared with them by its label and by a public sentence encoder,
+and top-k randomized response picks one. At epsilon 10 it keeps what continuous noise on a latent loses.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class Adept(OneUnit):
         are both protected and nothing is revealed.
 
     Attributes:
-        epsilon: of one utterance.
+        epsilon: the privacy loss of one utterance.
         labels: the public set of labels, in the settings because no text may decide it; empty for unlabelled text. A
             missing or unknown label is read as no label; a release always has one of these.
         noise: `codebook` (exact; PrivUnit's form on public points), `privunit`, `gaussian` (needs delta), `l2_laplace`
             (K-norm), `laplace_l1` (clipped in L1), `laplace_l2` (ADePT with its scale mended: 2C sqrt(n) / epsilon).
-        delta: of `gaussian` only.
+        delta: what `gaussian` needs; 0 for the other noises.
         encoder: `sentence` reads a public sentence encoder (extra `[sbert]`), `distilled` what that encoder says of the
             public texts, as weights of their words: nearly as good, many times as fast; `lstm` the tokens, as in the
             paper.
@@ -80,9 +80,9 @@ class Adept(OneUnit):
         decoding: `constrained` writes a label first and no trigram twice; `greedy` as the paper.
         codebook_size: utterances of the codebook at most.
         label_weight: what an equal label counts against a cosine of at most 1; 3 puts labels first, 0 ignores them.
-        epochs, patience, learning_rate: of the training on public text.
+        epochs, patience, learning_rate: how long and how fast it is trained on public text.
         device: "cpu", "cuda", ...
-        precision: of the output layer; bfloat16 is faster on processors that have it.
+        precision: numbers of the output layer; bfloat16 is faster on processors that have it.
     """
 
     only: ClassVar[str] = "ADePT releases a whole utterance at once"

@@ -86,14 +86,14 @@ class Candidates(OneEpsilon):
             auto-encoder does; an empty text has a latent, too.
         candidates: public texts in the pool at most.
         selection: how a candidate is chosen by likeness.
-        k: of `top_k`, how many of the nearest share the probability; 0 takes the best for this epsilon on public text.
+        k: how many of the nearest share the probability of `top_k`; 0 takes the best for this epsilon on public text.
         label_weight: what an equal label counts against a cosine of at most 1; 3 puts labels first, 0 does not read
             them. The label of the record is the private one; with `label_share` the one that is released.
         max_sentences: the number of sentences of a text that `sentence` reads at most.
-        device: of the encoder.
+        device: where the encoder computes.
         adept: folder of a model of `dptext fit --mechanism adept`, whose encoder is used by `adept`; it must have been
             trained on public text. The fitted candidates keep a copy.
-        label_share: of epsilon, below 1, for the record's own label (at least two `labels`); 0 releases the
+        label_share: share of epsilon for the record's own label, below 1 (at least two `labels`); 0 releases the
             candidate's label, which costs nothing.
     """
 

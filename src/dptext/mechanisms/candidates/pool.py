@@ -29,7 +29,7 @@ class Pool(TextPool):
     """The candidates, and what was chosen on them: all public.
 
     Attributes:
-        k: of `top_k`.
+        k: how many of the nearest share the probability of `top_k`.
         low: the score, in steps of 2^-12, below which the exponential mechanism tells no two apart.
         high: the one above which it does not.
         public: digest of the public records.
@@ -74,7 +74,7 @@ def tuned(
         choice: the epsilon of top-k randomized response, whose k is then chosen; or the exponential choice, whose range
             of scores is.
         label_weight: what an equal label counts.
-        seed: of which texts are compared.
+        seed: it draws the texts that are compared.
     """
     every = [(r.text, r.label) for r in public] or [*zip(pool.texts, pool.labels, strict=True)]
     rows = np.sort(np.random.default_rng(seed).permutation(len(every))[:_QUERIES])

@@ -67,10 +67,10 @@ class Truncation(OneEpsilon):
     Attributes:
         epsilon: the privacy loss of one sentence.
         central: in each coordinate the box holds this share of the means of public documents.
-        encoder: of sentences; `sentence` is all-MiniLM-L6-v2 (extra `[sbert]`), `glove` the mean of GloVe word vectors
-            (extra `[glove]`).
+        encoder: what embeds sentences: `sentence` is all-MiniLM-L6-v2 (extra `[sbert]`), `glove` the mean of GloVe word
+            vectors (extra `[glove]`).
         output: what is released.
-        device: of the sentence encoder.
+        device: where the sentence encoder computes.
     """
 
     unit: ClassVar[Unit] = Unit.SENTENCE

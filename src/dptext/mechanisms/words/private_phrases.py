@@ -40,7 +40,7 @@ class PrivatePhrases(NoGuarantee):
         None (basis NONE). Running it needs `without_guarantee=True`.
 
     Attributes:
-        variance: of the Laplace noise on each coordinate; the paper sweeps 1, 6, 9, 15, 28, 100.
+        variance: variance of the Laplace noise on each coordinate; the paper sweeps 1, 6, 9, 15, 28, 100.
         vectors: "glove" or a path; the order of its words is the public frequency list.
         n_words: size of the vocabulary.
         common_words: the first so many words of the list leave as they are.

@@ -67,7 +67,7 @@ class SynTf(OneUnit):
         other.
 
     Attributes:
-        epsilon: of each of the draws, as the paper states it; the guarantee is for all of them.
+        epsilon: what each draw costs, as the paper states it; the guarantee is for all draws.
         n_terms: how many words are released, whatever the length of the document.
         vectors: "glove" (GloVe 6B 50d, extra `[glove]`), or the path of a text or .npy file.
         n_words: how many words of the file, the first ones, form the vocabulary. More words ask for a larger epsilon.

@@ -79,10 +79,10 @@ def train_privately(
 
     Args:
         model: with public weights.
-        inputs: of the private records, left-padded tokens or features, `(n, ...)`.
+        inputs: the private records as left-padded tokens or as features, `(n, ...)`.
         targets: sequences `(n, length)`.
         schedule: see there.
-        randomness: of the sampling and of the gradient noise; secure() for real texts.
+        randomness: bits of the sampling and of the gradient noise; secure() for real texts.
         noise: the mechanism's own noise on latents, as in `training.train`; it costs and protects nothing here.
         device: where the model is.
         on_step: called with the steps done and all steps. It is not told the loss, which would be private.

@@ -78,7 +78,7 @@ def train(
         inputs: left-padded tokens or features, `(n, ...)`.
         targets: sequences `(n, length)`.
         schedule: see there.
-        seed: of the order, the hidden words and the held-out texts.
+        seed: it draws the order, the hidden words and the held-out texts.
         noise: the mechanism's own noise, drawn anew each step, so that the decoder learns what a noisy latent means
             (denoising). For the gradient the noise is a constant.
         device: where the model is.

@@ -115,11 +115,11 @@ def fit_recoder(
     """Train H and the linear layer on public documents.
 
     Args:
-        embeddings: of all sentences, document after document, `(n_sentences, dim)`.
+        embeddings: those of all sentences, document after document, `(n_sentences, dim)`.
         sizes: sentences of each document, at least 1.
         targets: cluster or class of each document, from 0.
         schedule: how long and how fast.
-        seed: of the weights, the held-out documents and the order; no secret.
+        seed: it draws the weights, the held-out documents and the order; no secret.
     """
     order = np.random.default_rng(seed).permutation(len(sizes))
     held, kept = np.split(order, [max(1, round(_HELD_OUT * len(order)))])

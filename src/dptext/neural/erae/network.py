@@ -67,7 +67,7 @@ class ErAeNetwork(nn.Module):
         """Initialize the words, as input and as output, by public vectors: similar words are then proposed together.
 
         Args:
-            vectors: of the options, `(options, dim)`. As many of their principal axes are used as a word has
+            vectors: one an option, `(options, dim)`. As many of their principal axes are used as a word has
                 coordinates here. An option whose vector is zero keeps its random start.
         """
         _, _, axes = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
