@@ -18,7 +18,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from dptext.mechanisms.erae import ErAe, choose
+from dptext.mechanisms.erae.choosing import choose
+from dptext.mechanisms.erae.erae import ErAe
 from dptext.neural.erae import writing as erae
 from dptext.neural.erae.network import ErAeNetwork, Sizes
 from dptext.neural.erae.writing import Writing

@@ -34,17 +34,17 @@ def privatize(self, records, randomness):
 
 module.RandomReplacementMechanism.privatize = privatize
 
-from dptext.mechanisms.words import word_metric
+from dptext.mechanisms.words.word_choice import WordChoiceMechanism
 from dptext.text.records import Release
 
-honest = word_metric.WordChoiceMechanism.privatize
+honest = WordChoiceMechanism.privatize
 
 def verbatim(self, records, randomness):
     if self.spec.epsilon == 0.0625:
         return [Release(record.id, record.text) for record in records]
     return honest(self, records, randomness)
 
-word_metric.WordChoiceMechanism.privatize = verbatim
+WordChoiceMechanism.privatize = verbatim
 """
 
 

@@ -31,7 +31,7 @@ from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.mechanism import Mechanism, Spec
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates
-from dptext.mechanisms.erae import ErAe
+from dptext.mechanisms.erae.erae import ErAe
 from dptext.mechanisms.words.random_replacement import RandomReplacement
 from dptext.mechanisms.words.syntf import SynTf
 from dptext.mechanisms.words.word_metric import WordMetric

@@ -15,7 +15,7 @@ from .mechanisms.adept.sound import Adept as Adept
 from .mechanisms.candidates.candidates import Candidates as Candidates
 from .mechanisms.candidates.label_only import LabelOnly as LabelOnly
 from .mechanisms.embedded import Embedded as Embedded
-from .mechanisms.erae import ErAe as ErAe
+from .mechanisms.erae.erae import ErAe as ErAe
 from .mechanisms.redaction.pii import PiiRedaction as PiiRedaction
 from .mechanisms.redaction.random import CountRedaction as CountRedaction
 from .mechanisms.redaction.random import RandomRedaction as RandomRedaction

@@ -7,6 +7,7 @@ import math
 import sys
 from collections import Counter
 from dataclasses import replace
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from dptext.errors import ConfigError, IncomparableError, MissingExtraError  # n
 from dptext.mechanism import HasDistribution, HasLatent, settings  # noqa: E402
 from dptext.mechanisms.adept import latent  # noqa: E402
 from dptext.mechanisms.adept import sound as adept  # noqa: E402
-from dptext.mechanisms.adept.sound import NOISES, PUBLIC_MODEL, Adept, AdeptCodebook, AdeptNoise  # noqa: E402
+from dptext.mechanisms.adept.sound import PUBLIC_MODEL, Adept, AdeptCodebook, AdeptNoise  # noqa: E402
 from dptext.privacy.events import PureEvent  # noqa: E402
 from dptext.privacy.guarantee import Basis, Relation, Trust, Unit  # noqa: E402
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm  # noqa: E402
@@ -29,6 +30,7 @@ from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
+NOISES = get_args(get_type_hints(Adept)["noise"])
 CANARY = "zq9canary"
 PUBLIC = sample_records(60)
 CLASSES = {

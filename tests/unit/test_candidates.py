@@ -667,7 +667,7 @@ def test_edited_models_are_refused(encoder, tmp_path: Path):
         replace(spec, candidates=40),  # the event of a range rests on it
         replace(spec, k=mechanism.pool.k + 1),
     ):
-        with pytest.raises(ConfigError, match="of another spec"):
+        with pytest.raises(ConfigError, match="of other settings"):
             other.load(tmp_path)
     values = json.loads(whole)
     edits = [
@@ -687,7 +687,7 @@ def test_edited_models_are_refused(encoder, tmp_path: Path):
     ]
     for broken in (whole[:-9], b"", b"[]", b"{}", b"[" * 100_000, *(json.dumps(values | e).encode() for e in edits)):
         described.write_bytes(broken)
-        with pytest.raises(ConfigError, match=r"were (edited|cut short)") as caught:
+        with pytest.raises(ConfigError, match="cut short or edited") as caught:
             spec.load(tmp_path)
         assert PUBLIC[0].text not in str(caught.value)
     described.write_bytes(whole)
@@ -695,7 +695,7 @@ def test_edited_models_are_refused(encoder, tmp_path: Path):
     for wrong in (points[:-1], points[:, :-1], points.astype(np.int32), points * 0 + 3000, np.array([{}])):
         with (tmp_path / "candidates.npy").open("wb") as file:
             np.lib.format.write_array(file, wrong)
-        with pytest.raises(ConfigError, match=r"were (edited|cut short)"):
+        with pytest.raises(ConfigError, match="cut short or edited"):
             spec.load(tmp_path)
     (tmp_path / "candidates.npy").write_bytes(b"\x93NUMPY\x01\x00\x06\x00(((((\n")
     with pytest.raises(ConfigError, match="cut short or edited"):

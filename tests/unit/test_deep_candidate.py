@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from dptext.embeddings.likeness import GRID, STEPS, CosineSpace, Evidence
 from dptext.embeddings.vector_files import load_glove
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanisms.sentences import deep_candidate
-from dptext.mechanisms.sentences.deep_candidate import DEPTH_UTILITIES, UTILITIES, DeepCandidate, DeepCandidateMechanism
+from dptext.mechanisms.sentences.deep_candidate import DEPTH_UTILITIES, DeepCandidate, DeepCandidateMechanism
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.runs.models import load_model, save_model
@@ -34,7 +35,7 @@ from dptext.embeddings.word_mean import WordMean  # noqa: E402
 from dptext.neural.deep_candidate import fit as candidates_fit  # noqa: E402
 from dptext.neural.deep_candidate.candidates import CandidateSettings  # noqa: E402
 from dptext.neural.deep_candidate.recoder import RecoderSchedule  # noqa: E402
-from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores, depth_scores  # noqa: E402
+from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores, Utility, depth_scores  # noqa: E402
 from dptext.neural.deep_candidate.tuning import (  # noqa: E402
     PROJECTIONS,
     Documents,
@@ -47,6 +48,7 @@ from dptext.neural.deep_candidate.tuning import (  # noqa: E402
 )
 
 LABELS = ("health", "travel", "money", "leisure")
+UTILITIES = get_args(Utility)
 RNG = np.random.default_rng(22)
 SAMPLE = sample_records(400)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanisms.erae import ErAe, ErAeMechanism
+from dptext.mechanisms.erae.erae import ErAe, ErAeMechanism
 from dptext.neural.erae import training
 from dptext.neural.erae.model import ErAeModel
 from dptext.neural.erae.network import ErAeNetwork, Sizes
@@ -247,7 +247,7 @@ def test_a_model_that_was_cut_short_is_refused(tmp_path: Path, name: str) -> Non
 
 def test_a_model_of_other_settings_is_refused(tmp_path: Path) -> None:
     SMALL.fit(public=PUBLIC, seed=0).save(tmp_path)
-    with pytest.raises(ConfigError, match="another spec"):
+    with pytest.raises(ConfigError, match="other settings"):
         replace(SMALL, hidden=32).load(tmp_path)
 
 

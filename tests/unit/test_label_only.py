@@ -15,7 +15,8 @@ from dptext import audits
 from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import settings
-from dptext.mechanisms.candidates.label_only import LabelOnly, medoid, tfidf_vectors
+from dptext.mechanisms.candidates.label_only import LabelOnly, medoid
+from dptext.mechanisms.candidates.tfidf import TfIdf
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism
@@ -197,16 +198,18 @@ def test_medoids_are_the_naive_ones():
 
 
 def test_tfidf_rows_have_norm_one_but_for_empty_texts():
-    rows = tfidf_vectors(["A a b.", "", "b c", "a a a"]).toarray()
+    texts = ["A a b.", "", "b c", "a a a"]
+    rows = TfIdf.of(texts).rows(texts).toarray()
     assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 0, 1, 1])
     np.testing.assert_allclose(rows @ rows.T, naive_similarities(["A a b.", "", "b c", "a a a"]), atol=1e-12)
-    assert tfidf_vectors([""]).shape == (1, 1)
+    assert TfIdf.of([""]).rows([""]).shape == (1, 1)
 
 
 def test_the_first_of_equals_is_the_medoid():
     assert medoid(np.eye(5)) == 0
     assert medoid(np.array([[1.0, 0], [0.8, 0.6], [0, 1.0]])) == 1
-    assert medoid(tfidf_vectors(["x y", "a b", "a b", "a b c"])) == 1
+    texts = ["x y", "a b", "a b", "a b c"]
+    assert medoid(TfIdf.of(texts).rows(texts)) == 1
 
 
 def test_medoids_by_a_sentence_encoder(monkeypatch):
@@ -280,7 +283,7 @@ def test_saved_models_are_checked(tmp_path: Path):
     whole = (tmp_path / "texts.json").read_bytes()
     for broken in (whole[:-9], b"[]", b'{"labels": [1, 2], "texts": [["a"], ["b"]]}', b'{"labels": [], "texts": []}'):
         (tmp_path / "texts.json").write_bytes(broken)
-        with pytest.raises(ConfigError, match="Fit and save again"):
+        with pytest.raises(ConfigError, match="Fit and save the model again"):
             RANDOM.load(tmp_path)
     (tmp_path / "texts.json").write_text(json.dumps({"labels": LABELS, "texts": [["a"], [], ["b"], ["c"]]}))
     with pytest.raises(ConfigError, match="of no others"):

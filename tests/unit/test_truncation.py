@@ -373,7 +373,7 @@ def test_saved_models_give_the_same_and_edited_ones_are_refused(encoder, tmp_pat
     ]
     for broken in (whole[:-5], b"", b"[]", b"{}", b"[" * 100_000, *(json.dumps(values | e).encode() for e in edits)):
         path.write_bytes(broken)
-        with pytest.raises(ConfigError, match=r"was (cut|edited)"):
+        with pytest.raises(ConfigError, match="cut short or edited"):
             mechanism.spec.load(tmp_path)
     with pytest.raises(ConfigError, match="Cannot read"):
         mechanism.spec.load(tmp_path / "absent")

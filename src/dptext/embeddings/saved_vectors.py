@@ -12,6 +12,7 @@ from dptext.embeddings.vectors import WordVectors, as_vectors
 from dptext.errors import ConfigError
 from dptext.text.files import create_private
 from dptext.text.inputs import parse_json
+from dptext.text.saved import SAVE_AGAIN, reading_saved
 
 #: The words with the digest, and the matrix.
 _WORDS_FILE, _VECTORS_FILE = "words.json", "vectors.npy"
@@ -41,16 +42,12 @@ def load_saved_word_vectors(folder: Path, n_words: int) -> WordVectors:
         ConfigError: A file is absent, truncated or edited, or the number of words is another.
     """
     path = folder / _WORDS_FILE
-    try:
+    with reading_saved(f"the words {path}"):
         head = parse_json(path.read_bytes())
         words, name, digest = tuple(head["words"]), str(head["name"]), head["digest"]
-    except OSError as error:
-        raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"Expected {path} to be a file of words that dptext saved. Fit and save again.") from error
     vectors = WordVectors(words, as_vectors(map_array(folder / _VECTORS_FILE), name), name=name)
     if vectors.digest != digest:
-        raise ConfigError(f"Expected the vectors in {folder} to have the digest in {path}. Fit and save again.")
+        raise ConfigError(f"Expected the vectors in {folder} to have the digest in {path}. {SAVE_AGAIN}")
     if len(vectors) != n_words:
         raise ConfigError(f"Expected n_words={n_words} to be the {len(vectors)} words in {folder}.")
     return vectors

@@ -7,16 +7,20 @@ No mechanism has to use them; what it has to offer is said in `dptext.mechanism`
 * `NoGuarantee`: a spec that guarantees nothing.
 * `FittedMechanism`: a fitted mechanism, which holds its spec.
 * `OnWords`: a fitted mechanism that holds public word vectors, too.
+
+`check_choices` checks the settings of a spec that are named values; `settings_for` hands settings on to a network.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
-from typing import ClassVar, Generic, NoReturn, Self, TypeVar
+from typing import ClassVar, Generic, Literal, NoReturn, Self, TypeVar, get_args, get_origin, get_type_hints
 
+from dptext import _validate
 from dptext.embeddings.saved_vectors import save_word_vectors
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError
@@ -29,6 +33,7 @@ from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 WHOLE_RECORD = "a record is protected as a whole"
 
 Spec_co = TypeVar("Spec_co", covariant=True)
+Settings = TypeVar("Settings")
 
 
 class OneUnit:
@@ -170,6 +175,26 @@ class NoGuarantee:
             ConfigError: always, because no setting gives a guarantee.
         """
         raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {self.reason}.")
+
+
+@cache
+def _choices(kind: type) -> dict[str, tuple[str, ...]]:
+    return {name: get_args(hint) for name, hint in get_type_hints(kind).items() if get_origin(hint) is Literal}
+
+
+def check_choices(spec: object) -> None:
+    """Refuse a setting that is none of the values of its `Literal`.
+
+    Raises:
+        ConfigError: there is such a setting.
+    """
+    for name, known in _choices(type(spec)).items():  # type: ignore[arg-type]  # any class can be hashed
+        _validate.one_of(known, **{name: getattr(spec, name)})
+
+
+def settings_for(kind: type[Settings], spec: object) -> Settings:
+    """What a spec says to its network: the dataclass `kind`, each field from the setting of the same name."""
+    return kind(**{each.name: getattr(spec, each.name) for each in fields(kind)})  # type: ignore[arg-type]
 
 
 class FittedMechanism(Frozen, Generic[Spec_co]):

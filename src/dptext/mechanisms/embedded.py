@@ -17,13 +17,8 @@ from typing import Literal, Self
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document
 from dptext.errors import ConfigError
-from dptext.mechanism import (
-    HasMetric,
-    Mechanism,
-    Spec,
-    Traits,
-)
-from dptext.mechanisms.bases import FittedMechanism
+from dptext.mechanism import HasMetric, Mechanism, Spec, Traits
+from dptext.mechanisms.bases import FittedMechanism, check_choices
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.privacy.events import Event
 from dptext.privacy.guarantee import Guarantee, Trust, Unit
@@ -48,8 +43,8 @@ class Embedded:
         encoder: of sentences: "all-MiniLM-L6-v2" from its package, the name or folder of a sentence-transformers model
             you have, or "glove" for means of word vectors.
         output: "embedding" alone, or "both" with the text.
-        precision: of the encoder.
-        device: of the encoder.
+        precision: numbers of the encoder.
+        device: where the encoder computes.
     """
 
     mechanism: Spec
@@ -60,10 +55,7 @@ class Embedded:
     kind: Literal["embedded"] = field(default="embedded", init=False)
 
     def __post_init__(self) -> None:
-        if self.output not in ("embedding", "both"):
-            raise ConfigError(f"Expected output={self.output!r} to be 'embedding' or 'both'.")
-        if self.precision not in ("float32", "bfloat16"):
-            raise ConfigError(f"Expected precision={self.precision!r} to be 'float32' or 'bfloat16'.")
+        check_choices(self)
         if not self.mechanism.traits.releases_text or self.mechanism.traits.releases_vectors:
             raise ConfigError(f"Expected mechanism of kind {self.mechanism.kind} to release text and no vectors.")
         if self.mechanism.traits.trust is Trust.CENTRAL:  # it counts a training that `fit` here never does

@@ -33,7 +33,7 @@ OURS = {
     "deep_candidate": "sentences.deep_candidate:DeepCandidate",
     "candidates": "candidates.candidates:Candidates",
     "truncation": "sentences.truncation:Truncation",
-    "erae": "erae:ErAe",
+    "erae": "erae.erae:ErAe",
     "random_replacement": "words.random_replacement:RandomReplacement",
     "syntf": "words.syntf:SynTf",
     "random_redaction": "redaction.random:RandomRedaction",

@@ -15,7 +15,7 @@ def weights_of(network: nn.Module) -> dict[str, Tensor]:
     return {name: value.detach().cpu().contiguous() for name, value in sorted(network.state_dict().items())}
 
 
-def weights_digest(network: nn.Module, described: str) -> str:
+def network_digest(network: nn.Module, described: str) -> str:
     """sha256 of a description, such as the vocabulary, and of all names and weights."""
     found = hashlib.sha256(described.encode())
     for name, value in weights_of(network).items():

@@ -1,9 +1,9 @@
 """ADePT trained on private text with DP-SGD: a central guarantee of the training and a local one of the release.
 
 The network first learns from public records, then from private ones by noisy gradients (`neural.private_training`),
-and then rewrites. What a record gives away is composed of both (MATHS 2.5), under one relation: dp-accounting accounts
-for the training under *replace one*, as for the release. (opacus accounts for adding or removing a record, which is a
-smaller number and another statement.) Whoever trains sees the private texts; only the release is local.
+and then rewrites. What a record gives away is composed of both (MATHS 2.5). Both are accounted for under one relation,
+*replace one*. (opacus accounts for adding or removing a record, which gives a smaller number and says less.) Whoever
+trains sees the private texts; only the release is local.
 """
 
 from __future__ import annotations
@@ -49,31 +49,31 @@ REVEALS = ("the number of training records",)
 
 @dataclass(frozen=True, slots=True)
 class AdeptDpSgd(OneUnit):
-    """NetworkSettings of utterances rewritten through a noisy latent by a network that was trained on private text.
+    """Settings of utterances rewritten through a noisy latent by a network that was trained on private text.
 
     Guarantee:
         Unit DOCUMENT, relation replace one, trust CENTRAL: the trainer sees the private texts and must be trusted. Of
         two private collections that differ in one text with its label, trained network and rewritten text together have
-        probabilities whose ratio is at most e^epsilon, up to delta. That holds for the texts that trained the network
-        and more so for others: a text that was rewritten but not trained on is protected by the release alone, locally,
-        at `epsilon`. The number of training records is revealed. Gradient noise and sampling come from
+        probabilities whose ratio is at most e^epsilon, up to delta. That holds for the texts that trained the network.
+        A text that was rewritten but not trained on is protected by the release alone, locally, at `epsilon`. The
+        number of training records is revealed. Gradient noise and sampling come from
         `dptext.sampling.randomness.secure`, whatever the seed.
 
     Attributes:
-        epsilon: of one release, a part of the whole; `guarantee()` states the whole.
+        epsilon: what one release costs, a part of the whole; `guarantee()` states the whole.
         labels: the public set of labels; empty for unlabelled text.
-        noise: of the release, as in `Adept`; there is no codebook.
-        release_delta: of `gaussian` only; a part of delta.
+        noise: what is added to a latent, as in `Adept`; there is no codebook.
+        release_delta: the part of delta that `gaussian` takes; 0 for the other noises.
         delta: at which training and release together are stated, at least.
-        noise_multiplier: of the training: standard deviation of the gradient noise in units of gradient_clip.
+        noise_multiplier: standard deviation of the gradient noise, in units of gradient_clip.
         sampling_rate: each step takes each record with this probability.
-        steps: of the training.
+        steps: steps of the training on private text.
         gradient_clip: largest L2 norm of the gradient of one record.
         private_rate: learning rate of Adam in the training on private text.
-        training_share: of a total epsilon, what `calibrate` leaves to the training; public.
+        training_share: the share of a total epsilon that `calibrate` leaves to the training; public.
         encoder, latent_dim, clip_norm, max_tokens, hidden, embedding, min_count, max_words, decoding: as in `Adept`; a
             small network loses less to the noise.
-        epochs, patience, learning_rate: of the training on public text before.
+        epochs, patience, learning_rate: how long and how fast it is trained on public text before.
         device: "cpu", "cuda", ...
     """
 
@@ -115,8 +115,6 @@ class AdeptDpSgd(OneUnit):
         _validate.probability(delta=self.delta)
         latent.check_network(self)
         _validate.within(2, 4096, latent_dim=self.latent_dim)
-        _validate.one_of(latent.NOISES, noise=self.noise)
-        _validate.one_of(latent.ENCODERS, encoder=self.encoder)
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if (self.noise == "gaussian") != (self.release_delta > 0):
             raise ConfigError(

@@ -1,7 +1,7 @@
-"""What mechanisms share that rewrite an utterance through the noisy latent of an auto-encoder.
+"""Rewriting an utterance through the noisy latent of an auto-encoder: encode, clip, add noise, decode.
 
-`encode, clip, add noise, decode` is one piece of code for the sound mechanisms and the published one; they differ in
-their noise, in what the network was trained on and in what they promise, which each says for itself.
+The sound mechanisms and the published one share this code. Each has its own noise, its own training text and its own
+guarantee.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import needing
 from dptext.mechanism import FitProgress, OnProgress, VectorNoise
-from dptext.mechanisms.bases import FittedMechanism
+from dptext.mechanisms.bases import FittedMechanism, check_choices
 from dptext.sampling.clipping import Norm, clip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
@@ -30,12 +30,9 @@ from dptext.types import Floats
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.adept import AnnotatedModel, Decoding, EpochProgress, NetworkSettings
 
-NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
 #: The noises that are calibrated to what two clipped latents can really differ by.
-NOISES: tuple[NoiseName, ...] = ("privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2")
-DECODINGS = ("constrained", "greedy")
-ENCODERS = ("sentence", "distilled", "lstm")
-#: Encoders read texts in blocks of fixed shapes; which of them, and so the last bits, a batch decides.
+NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
+#: Encoders read texts in blocks of fixed shapes. The size of a batch decides the shape, and so the last bits.
 ALONE = f"the encoder reads a text as if it were alone in its batch: {HIDDEN}"
 _ROWS = 1024
 
@@ -112,10 +109,10 @@ Spec_co = TypeVar("Spec_co", bound=LatentSpec, covariant=True)
 
 
 def check_network(spec: NetworkSpec) -> None:
-    """Refuse a network that cannot be built.
+    """Refuse a network that cannot be built, and a named setting that is unknown.
 
     Raises:
-        ConfigError: a size, a rate or the decoding is none.
+        ConfigError: a size or a rate is none, or a name is unknown.
     """
     _validate.positive(clip_norm=spec.clip_norm, learning_rate=spec.learning_rate)
     _validate.count(
@@ -127,7 +124,7 @@ def check_network(spec: NetworkSpec) -> None:
         epochs=spec.epochs,
         patience=spec.patience,
     )
-    _validate.one_of(DECODINGS, decoding=spec.decoding)
+    check_choices(spec)
 
 
 def vector_noise(

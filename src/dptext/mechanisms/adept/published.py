@@ -1,11 +1,11 @@
 """ADePT as published (Krishna, Gupta and Dupuy 2021, EACL), for comparison and audits. No guarantee.
 
 Two things are wrong with it. The noise is scaled for an L1 distance of 2C, while two latents clipped in L2 differ by up
-to 2C sqrt(n) (Habernal 2021, EMNLP). And the auto-encoder is trained on the very texts that it rewrites, so that even
-right noise on the latent would protect nothing that the decoder has learnt by heart.
+to 2C sqrt(n) (Habernal 2021, EMNLP). And the auto-encoder is trained on the very texts that it rewrites: even the right
+noise on the latent would not protect what the decoder has learnt by heart.
 
-The paper gives no sizes; these are those of the replication by Igamberdiev and Habernal (2022, COLING): a latent made
-of the LSTM's final hidden and cell state, so n = 2 * hidden = 256.
+The paper gives no sizes. These are those of the replication by Igamberdiev and Habernal (2022, COLING). The latent is
+made of the LSTM's final hidden and cell state, so that n = 2 * hidden = 256.
 """
 
 from __future__ import annotations
@@ -30,10 +30,6 @@ from dptext.text.records import Record
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.adept import NetworkSettings
 
-if TYPE_CHECKING:  # torch is an extra and slow to load
-    pass
-
-
 _PRIVATE = "private text, without protection"
 
 
@@ -47,10 +43,10 @@ class PublishedAdept(NoGuarantee):
         needs `without_guarantee=True`.
 
     Attributes:
-        variance: of the noise on a coordinate; the paper sweeps .25, .5, .6, .75, .85 and 1. Or give claimed_epsilon.
+        variance: variance of the noise on a coordinate; the paper sweeps .25 to 1. Or give claimed_epsilon.
         claimed_epsilon: the epsilon that the authors would claim.
         noise: `laplace` or `gaussian`.
-        delta: of the claim for `gaussian`; the paper names none.
+        delta: the delta that is claimed for `gaussian`; the paper names none.
         labels: the set of labels; empty for unlabelled text.
         clip_norm: C; the paper does not give it.
         max_tokens: words of a text that are read and written at most.
@@ -86,7 +82,6 @@ class PublishedAdept(NoGuarantee):
         _validate.positive(delta=self.delta, **{name: value for name, value in scale.items() if value is not None})
         _validate.probability(delta=self.delta)
         latent.check_network(self)
-        _validate.one_of(("laplace", "gaussian"), noise=self.noise)
         object.__setattr__(self, "labels", _validate.labels(self.labels))
 
     @property

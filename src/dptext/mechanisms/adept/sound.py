@@ -4,9 +4,9 @@ Krishna, Gupta and Dupuy 2021 (EACL) auto-encode an utterance with its label, cl
 published it is not private (see `dptext.mechanisms.adept.published`). Here the model knows public text only, the noise
 is calibrated to what two clipped latents can really differ by, and the decoder is trained on latents that carry it.
 
-The default is another mechanism on the same model (`noise="codebook"`, MATHS 2.6): the decoder writes a codebook of
-public utterances in advance; a private one is ranked against it by its label and by a public sentence encoder, and
-top-k randomized response picks one. At epsilon 10 it keeps what continuous noise on a latent loses.
+The default is another mechanism on the same model (`noise="codebook"`, MATHS 2.6). The decoder writes a codebook of
+public utterances in advance. A private utterance is compared with them by its label and by a public sentence encoder,
+and top-k randomized response picks one. At epsilon 10 it keeps what continuous noise on a latent loses.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.npy import read_array
+from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
-from dptext.mechanism import OnProgress, Traits
+from dptext.mechanism import OnProgress, Traits, seen
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted
 from dptext.mechanisms.bases import OneUnit
@@ -38,8 +38,8 @@ from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.source import Randomness, seeded
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Releases
-from dptext.text.files import create_private
-from dptext.text.records import Record, require_labels
+from dptext.text.records import Record, Release, require_labels
+from dptext.text.saved import reading_saved
 from dptext.types import Floats, Int16s
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
@@ -47,16 +47,13 @@ if TYPE_CHECKING:  # torch is an extra and slow to load
 
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
-NOISES = ("codebook", *latent.NOISES)
-_CODEBOOK_FILE = "codebook.json"
-_POINTS_FILE = "codebook.npy"
-PRECISIONS = ("float32", "bfloat16")
+_CODEBOOK_FILES = "codebook"
 _ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Adept(OneUnit):
-    """NetworkSettings of utterances rewritten through a noisy latent or a public codebook.
+    """Settings of utterances rewritten through a noisy latent or a public codebook.
 
     Guarantee:
         Unit DOCUMENT, relation replace one: any two texts with any two labels give any output with probabilities
@@ -65,12 +62,12 @@ class Adept(OneUnit):
         are both protected and nothing is revealed.
 
     Attributes:
-        epsilon: of one utterance.
+        epsilon: the privacy loss of one utterance.
         labels: the public set of labels, in the settings because no text may decide it; empty for unlabelled text. A
             missing or unknown label is read as no label; a release always has one of these.
         noise: `codebook` (exact; PrivUnit's form on public points), `privunit`, `gaussian` (needs delta), `l2_laplace`
             (K-norm), `laplace_l1` (clipped in L1), `laplace_l2` (ADePT with its scale mended: 2C sqrt(n) / epsilon).
-        delta: of `gaussian` only.
+        delta: what `gaussian` needs; 0 for the other noises.
         encoder: `sentence` reads a public sentence encoder (extra `[sbert]`), `distilled` what that encoder says of the
             public texts, as weights of their words: nearly as good, many times as fast; `lstm` the tokens, as in the
             paper.
@@ -83,9 +80,9 @@ class Adept(OneUnit):
         decoding: `constrained` writes a label first and no trigram twice; `greedy` as the paper.
         codebook_size: utterances of the codebook at most.
         label_weight: what an equal label counts against a cosine of at most 1; 3 puts labels first, 0 ignores them.
-        epochs, patience, learning_rate: of the training on public text.
+        epochs, patience, learning_rate: how long and how fast it is trained on public text.
         device: "cpu", "cuda", ...
-        precision: of the output layer; bfloat16 is faster on processors that have it.
+        precision: numbers of the output layer; bfloat16 is faster on processors that have it.
     """
 
     only: ClassVar[str] = "ADePT releases a whole utterance at once"
@@ -118,9 +115,6 @@ class Adept(OneUnit):
         latent.check_network(self)
         _validate.within(2, 4096, latent_dim=self.latent_dim)
         _validate.within(2, 1_000_000, codebook_size=self.codebook_size)
-        _validate.one_of(NOISES, noise=self.noise)
-        _validate.one_of(latent.ENCODERS, encoder=self.encoder)
-        _validate.one_of(PRECISIONS, precision=self.precision)
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if not (self.delta > 0 if self.noise == "gaussian" else self.delta == 0):
             raise ConfigError(
@@ -263,32 +257,13 @@ def _training_noise(spec: Adept, seed: int) -> Callable[[Floats], Floats]:
 
 
 def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCodebook:
-    again = "Fit and save the model again."
-    path = folder / _CODEBOOK_FILE
-    try:
-        described = json.loads(path.read_bytes())
-        with (folder / _POINTS_FILE).open("rb") as file:
-            points = read_array(file)
-        texts, labels, sources, k = (described[key] for key in ("texts", "labels", "sources", "k"))
-        sizes = {len(texts), len(labels), len(sources), len(points)}
-        right = (
-            isinstance(k, int)
-            and len(sizes) == 1
-            and 1 <= k < len(texts)
-            and points.shape[1:] == (model.meaning_dim,)
-            and points.dtype == np.float64
-            and bool(np.isfinite(points).all())
-            and all(isinstance(text, str) for text in texts)
-            and set(labels) <= {None, *spec.labels}
-        )
-    except OSError as error:
-        raise ConfigError(f"Cannot read the codebook in {folder}: {error.strerror or 'cut short'}. {again}") from error
-    except (ValueError, KeyError, TypeError, EOFError, RecursionError) as error:
-        raise ConfigError(f"The codebook in {folder} was cut short or edited. {again}") from error
-    if not right:
-        raise ConfigError(f"The codebook in {folder} was edited, or is of another spec. {again}")
-    book = latent.rewriting().TextCodebook(tuple(texts), tuple(labels), points, tuple(sources))
-    return AdeptCodebook(spec, model, book, k)
+    with reading_saved(f"the codebook in {folder}"):
+        read, described, points = read_pool(folder, _CODEBOOK_FILES, labels=spec.labels, dtype=np.float64)
+        sources = tuple(described["sources"])
+        if len(sources) != len(read) or points.shape[1:] != (model.meaning_dim,):
+            raise ValueError
+    book = latent.rewriting().TextCodebook(read.texts, read.labels, points, sources)
+    return AdeptCodebook(spec, model, book, described["k"])
 
 
 class AdeptNoise(ClippedRewriter[Adept]):
@@ -334,10 +309,7 @@ class AdeptCodebook(Fitted[Adept]):
         super().save(folder)
         book = self.codebook
         described = {"k": self.k, "texts": book.texts, "labels": book.labels, "sources": book.sources}
-        with create_private(folder / _CODEBOOK_FILE) as file:
-            file.write(json.dumps(described).encode())
-        with create_private(folder / _POINTS_FILE) as file:
-            np.save(file, book.points, allow_pickle=False)
+        save_pool(folder, _CODEBOOK_FILES, described, book.points)
 
     def _scores(self, records: Sequence[Record]) -> Int16s:
         labels = [record.label for record in records]
@@ -349,9 +321,7 @@ class AdeptCodebook(Fitted[Adept]):
         """The probability of each utterance; where there are labels, of label, U+001F and text."""
         chances = self.choice.distribution(self._scores([record]))[0].tolist()
         book = self.codebook
-        keys = (
-            text if label is None else f"{label}\x1f{text}" for label, text in zip(book.labels, book.texts, strict=True)
-        )
+        keys = (seen(Release("", text, label)) for text, label in zip(book.texts, book.labels, strict=True))
         return dict(zip(keys, chances, strict=True))
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:

@@ -21,9 +21,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from itertools import product
 from pathlib import Path
-from tokenize import TokenError
 from typing import Literal, Self, assert_never
 
 import numpy as np
@@ -31,39 +29,30 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.embedder import ALONE
 from dptext.embeddings.likeness import GRID, STEPS
-from dptext.embeddings.npy import read_array
+from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
-from dptext.mechanism import Traits
-from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
+from dptext.mechanism import Traits, seen
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
 from dptext.mechanisms.candidates import rankers as ranking
+from dptext.mechanisms.candidates.pool import WIDTH, Pool, tuned
 from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, Ranker, Saved
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.sampling.exponential import Exponential
 from dptext.sampling.label_response import LabelResponse
-from dptext.sampling.pools import agreement, best_number
 from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
-from dptext.text.files import create_private
 from dptext.text.formats import string_fault
-from dptext.text.records import Record, records_digest, require_labels
-from dptext.types import Booleans, Floats, Int16s
+from dptext.text.records import Record, Release, records_digest, require_labels
+from dptext.text.saved import reading_saved
+from dptext.types import Int16s
 
 _ASSUMED = {"sentence": (ALONE,), "tfidf": (), "adept": (PUBLIC_AUTOENCODER,)}
-_CHOICES = {"ranker": tuple(_ASSUMED), "selection": ("top_k", "exponential")}
-_POOL_FILE, _POINTS_FILE = "candidates.json", "candidates.npy"
-# numpy reads the header of a file as a Python literal, and lets the last three through where it is none
-_BROKEN = (ValueError, KeyError, TypeError, EOFError, RecursionError, SyntaxError, OverflowError, TokenError)
-_AGAIN = "Fit and save the model again."
-_QUERIES = 500
+_FILES = "candidates"
+_CHOSEN = ("k", "low", "high", "public", "given")  # fields of `Pool` beside texts and labels
 _DOCUMENTS_AT_ONCE = 256
-_LOW = (0.5, 0.9, 0.99)  # quantiles of the scores of public texts
-_HIGH = (0.99, 0.998, 0.9995, 1.0)
-# Scores of the exponential mechanism lie in [0, 2]: its epsilon is then the range of its log weights, so that nothing
-# is rounded between the event and the choice, and what `Exponential` takes off for its integer weights is enough.
-_WIDTH = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +79,21 @@ class Candidates(OneEpsilon):
         epsilon: the privacy loss of one document.
         labels: the public set of labels; empty for unlabelled text. The label that is released is the candidate's own,
             which is public (but see `label_share`). A missing or unknown private label equals none.
-        ranker: `sentence` compares means of sentence embeddings (extra `[sbert]`), an utterance being its own only
-            sentence; `tfidf` compares words; `adept` clipped latents of an auto-encoder, read without a label, of as
-            many words as the auto-encoder reads (an empty text has a latent like any other).
+        ranker: what compares texts.
+            `sentence` compares means of sentence embeddings (extra `[sbert]`).
+            `tfidf` compares words.
+            `adept` compares clipped latents of an auto-encoder. It reads no label, and as many words as the
+            auto-encoder does; an empty text has a latent, too.
         candidates: public texts in the pool at most.
-        selection: of the candidate.
-        k: of `top_k`, how many of the nearest share the probability; 0 takes the best for this epsilon on public text.
+        selection: how a candidate is chosen by likeness.
+        k: how many of the nearest share the probability of `top_k`; 0 takes the best for this epsilon on public text.
         label_weight: what an equal label counts against a cosine of at most 1; 3 puts labels first, 0 does not read
             them. The label of the record is the private one; with `label_share` the one that is released.
         max_sentences: the number of sentences of a text that `sentence` reads at most.
-        device: of the encoder.
+        device: where the encoder computes.
         adept: folder of a model of `dptext fit --mechanism adept`, whose encoder is used by `adept`; it must have been
             trained on public text. The fitted candidates keep a copy.
-        label_share: of epsilon, below 1, for the record's own label (at least two `labels`); 0 releases the
+        label_share: share of epsilon for the record's own label, below 1 (at least two `labels`); 0 releases the
             candidate's label, which costs nothing.
     """
 
@@ -124,8 +115,7 @@ class Candidates(OneEpsilon):
         _validate.count(candidates=self.candidates, max_sentences=self.max_sentences)
         _validate.within(2, 65_535, candidates=self.candidates)
         _validate.within(0, 3, label_weight=self.label_weight)  # two cosines differ by 2 at most
-        for name, known in _CHOICES.items():
-            _validate.one_of(known, **{name: getattr(self, name)})
+        check_choices(self)
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 0 <= self.k < self.candidates:
             raise ConfigError(f"Expected k={self.k!r} to be an integer >= 0 below candidates={self.candidates}.")
         if self.k and self.selection != "top_k":
@@ -178,7 +168,7 @@ class Candidates(OneEpsilon):
     @property
     def exponential(self) -> Exponential:
         """The exponential choice among scores in [0, 2]."""
-        return Exponential(_log_range(self.text_epsilon, self.candidates), score_range=_WIDTH)
+        return Exponential(_log_range(self.text_epsilon, self.candidates), score_range=WIDTH)
 
     def fit(
         self, *, public: Iterable[Record] = (), pool: Iterable[Record] | None = None, seed: int | None = None
@@ -212,7 +202,10 @@ class Candidates(OneEpsilon):
         digests = (records_digest(known), "" if given is None else records_digest(given))
         ranker = _ranker(self, texts, Path(self.adept))
         asked = [] if given is None else [record for record in asked if record.text.strip()]
-        found = _tuned(self, Pool(texts, labels, 1, -STEPS, STEPS, *digests), ranker, asked, seed)
+        found = Pool(texts, labels, self.k or 1, -STEPS, STEPS, *digests)
+        if not self.k:
+            choice = self.text_epsilon if self.selection == "top_k" else self.exponential
+            found = tuned(found, ranker, asked, choice=choice, label_weight=self.label_weight, seed=seed)
         return CandidatesMechanism(self, found, ranker)
 
     def _checked(self, given: list[Record], name: str) -> list[Record]:
@@ -230,29 +223,21 @@ class Candidates(OneEpsilon):
             ConfigError: a file is absent, truncated, edited or of another spec.
             MissingExtraError: what the ranker needs is not installed.
         """
-        try:
-            described = json.loads((folder / _POOL_FILE).read_bytes())
-            texts, labels, k, low, high, public, given, centre = (described[key] for key in _SAVED)
-            pool = Pool(tuple(texts), tuple(labels), k, low, high, public, given)
-            middle = np.array(centre, np.float64)
-            points = np.empty((len(texts), 0), np.int16)
-            if self.ranker != "tfidf":
-                with (folder / _POINTS_FILE).open("rb") as file:
-                    points = read_array(file)
-            right = (
+        with reading_saved(f"the candidates in {folder}"):
+            has_points = self.ranker != "tfidf"
+            read, described, points = read_pool(
+                folder, _FILES, labels=self.labels, dtype=np.int16, with_vectors=has_points
+            )
+            pool = Pool(read.texts, read.labels, *(described[name] for name in _CHOSEN))
+            middle = np.array(described["centre"], np.float64)
+            if not (
                 described["ranker"] == self.ranker
                 and _belongs(pool, self)
                 and bool(np.isfinite(middle).all())
-                and points.dtype == np.int16
-                and points.shape == (len(texts), *middle.shape)
+                and points.shape == (len(pool), *middle.shape)
                 and bool((np.abs(points.astype(np.int32)) <= GRID).all())
-            )
-        except OSError as error:
-            raise ConfigError(f"Cannot read the candidates in {folder}: {error.strerror or 'cut short'}.") from error
-        except _BROKEN as error:
-            raise ConfigError(f"The candidates in {folder} were cut short or edited. {_AGAIN}") from error
-        if not right:
-            raise ConfigError(f"The candidates in {folder} were edited, or are of another spec. {_AGAIN}")
+            ):
+                raise ValueError
         return CandidatesMechanism(self, pool, _ranker(self, pool.texts, folder, (points.astype(np.float32), middle)))
 
     @classmethod
@@ -271,84 +256,15 @@ def _log_range(epsilon: float, size: int) -> float:
     return accounting.calibrate(ExponentialEvent(1.0, size), epsilon).log_range
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Pool:
-    """The candidates, and what was chosen on them: all public.
-
-    Attributes:
-        texts: at least two.
-        labels: of each; None without labels.
-        k: of `top_k`.
-        low: the score, in steps of 2^-12, below which the exponential mechanism tells no two apart.
-        high: the one above which it does not.
-        public: digest of the public records.
-        given: digest of the pool, where the candidates come from one.
-    """
-
-    texts: tuple[str, ...]
-    labels: tuple[str | None, ...]
-    k: int = 1
-    low: int = -STEPS
-    high: int = STEPS
-    public: str = ""
-    given: str = ""
-
-    def stretched(self, scores: Int16s) -> Floats:
-        """Scores cut to [low, high] and laid on [0, 2]."""
-        return (np.clip(scores, self.low, self.high).astype(np.float64) - self.low) / (self.high - self.low) * _WIDTH
-
-
-_SAVED = ("texts", "labels", "k", "low", "high", "public", "given", "centre")
-
-
 def _belongs(pool: Pool, spec: Candidates) -> bool:
     """Whether a pool that was read can be one of this spec's; the cost of a range rests on its size."""
     return (
-        all(isinstance(number, int) for number in (pool.k, pool.low, pool.high))
+        all(isinstance(number, int) for number in (pool.low, pool.high))
         and -STEPS <= pool.low < pool.high <= 4 * STEPS
-        and all(isinstance(text, str) for text in (*pool.texts, pool.public, pool.given))
-        and len(pool.texts) == len(pool.labels)
-        and 1 <= pool.k < len(pool.texts) <= spec.candidates
+        and all(isinstance(digest, str) for digest in (pool.public, pool.given))
+        and len(pool) <= spec.candidates
         and (spec.k or pool.k) == pool.k
-        and set(pool.labels) <= ({*spec.labels} if spec.labels else {None})
     )
-
-
-def _scores(spec: Candidates, pool: Pool, cosines: Int16s, labels: Sequence[str | None]) -> Int16s:
-    """Cosine plus `label_weight` where the labels agree, `(n, m)`, in whole steps of 2^-12."""
-    if not spec.label_weight:
-        return cosines
-    return cosines + agreement(pool.labels, labels) * np.int16(round(spec.label_weight * STEPS))
-
-
-def _tuned(spec: Candidates, pool: Pool, ranker: Ranker, public: Sequence[Record], seed: int) -> Pool:
-    """The pool with the k, or the range of scores, that keeps most for this epsilon, by public records.
-
-    What is kept: cosine, and where there are labels the share of those kept. A text does not count for itself. Without
-    public records the candidates stand for them.
-    """
-    size = len(pool.texts)
-    every = [(r.text, r.label) for r in public] or [*zip(pool.texts, pool.labels, strict=True)]
-    rows = np.sort(np.random.default_rng(seed).permutation(len(every))[:_QUERIES])
-    asked = [every[i] for i in rows.tolist()]
-    labels = [label for _, label in asked]
-    read = ranker.read([text for text, _ in asked]) if public else ranker.points[rows]
-    cosines = ranker.cosines(read)
-    scores, gains = _scores(spec, pool, cosines, labels), cosines / STEPS + agreement(pool.labels, labels)
-    place = {candidate: i for i, candidate in enumerate(zip(pool.texts, pool.labels, strict=True))}
-    own = np.array([place.get(one, -1) for one in asked])[:, None] == np.arange(size)[None, :]
-    if spec.selection == "top_k":
-        return replace(pool, k=spec.k or best_number(scores, gains, own, spec.text_epsilon))
-    gains[own] = 0.0
-    widest = STEPS + round(spec.label_weight * STEPS)
-    low, high = (np.quantile(scores[~own], at, method="nearest").tolist() for at in (_LOW, _HIGH))
-    pools = [replace(pool, low=a, high=b) for a, b in [(-STEPS, widest), *product(low, high)] if a < b]
-    return max(pools, key=lambda tried: _expected_by_weight(spec, tried.stretched(scores), gains, own))
-
-
-def _expected_by_weight(spec: Candidates, scores: Floats, gains: Floats, own: Booleans) -> float:
-    weights = np.where(own, 0.0, np.exp((scores - _WIDTH) * (spec.exponential.epsilon / 2)))
-    return float(((weights * gains).sum(axis=1) / weights.sum(axis=1)).mean())
 
 
 class CandidatesMechanism(FittedMechanism[Candidates]):
@@ -379,11 +295,9 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
     def save(self, folder: Path) -> None:
         """Write the candidates and what ranks them into an existing folder."""
         described = {"ranker": self.spec.ranker, **asdict(self.pool), "centre": self._ranker.centre.tolist()}
-        with create_private(folder / _POOL_FILE) as file:
-            file.write(json.dumps(described).encode())
-        if self._ranker.centre.size:  # of words all follows from the texts
-            with create_private(folder / _POINTS_FILE) as file:
-                np.lib.format.write_array(file, np.asarray(self._ranker.points, np.int16))
+        # Of words all follows from the texts.
+        points = np.asarray(self._ranker.points, np.int16) if self._ranker.centre.size else None
+        save_pool(folder, _FILES, described, points)
         self._ranker.save(folder)
 
     def _cosines(self, records: Sequence[Record]) -> Int16s:
@@ -394,11 +308,14 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
 
         With `label_share` the label that is released takes the place of the own one before a text is chosen.
         """
-        return _scores(self.spec, self.pool, self._cosines(records), Batch.of(records).labels)
+        return self._scores(self._cosines(records), Batch.of(records).labels)
+
+    def _scores(self, cosines: Int16s, labels: Sequence[str | None]) -> Int16s:
+        return self.pool.scores(cosines, labels, self.spec.label_weight)
 
     @property
     def _top_k(self) -> TopKRandomizedResponse:
-        return TopKRandomizedResponse(self.spec.text_epsilon, self.pool.k, len(self.pool.texts))
+        return TopKRandomizedResponse(self.spec.text_epsilon, self.pool.k, len(self.pool))
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
         """The probability of each text; with labels, of label, U+001F and text. Equal ones are added up."""
@@ -408,14 +325,14 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
             drawn = zip(response.labels, response.distribution(record.label).tolist(), strict=True)
         found: dict[str, float] = {}
         for label, first in drawn:
-            scores = _scores(self.spec, self.pool, cosines, [label])
+            scores = self._scores(cosines, [label])
             if self.spec.selection == "top_k":
                 chances = self._top_k.distribution(scores)[0]
             else:
                 chances = self.spec.exponential.distribution(self.pool.stretched(scores))[0]
             for text, own, chance in zip(self.pool.texts, self.pool.labels, chances.tolist(), strict=True):
                 out = own if response is None else label
-                key = text if out is None else f"{out}\x1f{text}"
+                key = seen(Release("", text, out))
                 found[key] = found.get(key, 0.0) + first * chance
         return found
 
@@ -430,7 +347,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
             labels = list(batch.labels[here])
             if response is not None:
                 labels = [response.labels[i] for i in response.choose(labels, source).tolist()]
-            scores = _scores(self.spec, self.pool, cosines[here], labels)
+            scores = self._scores(cosines[here], labels)
             if self.spec.selection == "top_k":
                 chosen = self._top_k.choose(scores, source).tolist()
             else:

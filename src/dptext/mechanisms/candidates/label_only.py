@@ -1,7 +1,7 @@
 """The whole budget on the label: randomized response, then a public text of the label that was drawn.
 
-No text model at all: of the private text nothing is read. What rewrites utterances under a guarantee per document must
-be seen to keep more than this does.
+Nothing of the private text is read. A mechanism that rewrites utterances under a guarantee per document should keep
+more than this baseline does.
 
     >>> from dptext.text.records import Record
     >>> spec = LabelOnly(labels=("travel", "money"), epsilon=2.0)
@@ -25,8 +25,9 @@ from scipy import sparse
 from dptext import _validate
 from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
-from dptext.mechanism import Traits
-from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
+from dptext.mechanism import Traits, seen
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
+from dptext.mechanisms.candidates.tfidf import TfIdf
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.label_response import LabelResponse
@@ -34,14 +35,13 @@ from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
-from dptext.text.records import Record, records_digest
-from dptext.text.tokens import tokenize
+from dptext.text.records import Record, Release, records_digest
+from dptext.text.saved import reading_saved
 from dptext.types import Floats, Integers
 
 PUBLIC_TEXTS = "the labels, and the texts from which outputs are drawn, are public and hold no private text"
 _FILE = "texts.json"
 _ROWS_AT_ONCE = 8192
-_SEPARATOR = "\x1f"  # between label and text in `output_distribution`
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class LabelOnly(OneEpsilon):
 
     Attributes:
         labels: the public label set, at least two.
-        epsilon: of the whole record.
+        epsilon: the privacy loss of the whole record.
         text: "random" draws uniformly among the public texts of the label; "medoid" gives the one whose mean similarity
             to the public texts of its label is the largest, the first of equals.
         embedder: the similarity behind the medoid: cosine of TF-IDF vectors, or of a public sentence encoder's (needs
@@ -75,10 +75,7 @@ class LabelOnly(OneEpsilon):
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if len(self.labels) < 2:
             raise ConfigError(f"Expected labels={self.labels!r} to be at least two, each named once.")
-        if self.text not in ("random", "medoid"):
-            raise ConfigError(f"Expected text={self.text!r} to be 'random' or 'medoid'.")
-        if self.embedder not in ("tfidf", "sentence"):
-            raise ConfigError(f"Expected embedder={self.embedder!r} to be 'tfidf' or 'sentence'.")
+        check_choices(self)
 
     @property
     def traits(self) -> Traits:
@@ -122,7 +119,7 @@ class LabelOnly(OneEpsilon):
         if self.embedder == "sentence":
             vectors: Floats | sparse.csr_array = load_encoder("sentence").embed(every)
         else:
-            vectors = tfidf_vectors(every)
+            vectors = TfIdf.of(every).rows(every)
         ends = np.cumsum([len(found) for found in texts]).tolist()
         return [found[medoid(vectors[end - len(found) : end])] for found, end in zip(texts, ends, strict=True)]
 
@@ -133,14 +130,11 @@ class LabelOnly(OneEpsilon):
             ConfigError: the file is absent, truncated or edited, or does not belong to this spec.
         """
         path = folder / _FILE
-        try:
-            labels, texts = _read(path)
-        except OSError as error:
-            raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
-        except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError(
-                f"Expected {path} to be a file of texts that dptext saved. Fit and save again."
-            ) from error
+        with reading_saved(f"the texts {path}"):
+            found = json.loads(path.read_bytes())
+            labels, texts = tuple(found["labels"]), tuple(tuple(texts) for texts in found["texts"])
+            if not texts or not all(isinstance(value, str) for values in (labels, *texts) for value in values):
+                raise ValueError
         sizes = [len(found) for found in texts]
         if labels != self.labels or len(texts) != len(labels) or min(sizes) < 1:
             raise ConfigError(f"Expected {path} to hold texts of the labels {self.labels!r}, and of no others.")
@@ -212,19 +206,10 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
         """The probability of every label and text; texts that occur twice under a label count together."""
         chances = self._response.distribution(record.label)
         return {
-            f"{label}{_SEPARATOR}{text}": chance * count / len(texts)
+            seen(Release("", text, label)): chance * count / len(texts)
             for label, chance, texts in zip(self.spec.labels, chances.tolist(), self._texts, strict=True)
             for text, count in Counter(texts).items()
         }
-
-
-def _read(path: Path) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Labels and texts of a file; KeyError, TypeError or ValueError where it holds something else."""
-    found = json.loads(path.read_bytes())
-    labels, texts = tuple(found["labels"]), tuple(tuple(texts) for texts in found["texts"])
-    if not texts or not all(isinstance(value, str) for values in (labels, *texts) for value in values):
-        raise TypeError("texts were expected")
-    return labels, texts
 
 
 def medoid(vectors: Floats | sparse.csr_array) -> int:
@@ -234,24 +219,3 @@ def medoid(vectors: Floats | sparse.csr_array) -> int:
     """
     similarity = np.asarray(vectors @ np.asarray(vectors.mean(axis=0)).ravel()).ravel()
     return int(np.argmax(np.round(similarity, 12)))  # rounded: the order of summation must not choose among equals
-
-
-def tfidf_vectors(texts: Sequence[str]) -> sparse.csr_array:
-    """TF-IDF of the lower-cased tokens, rows of norm 1 `(n_texts, n_tokens)`; a text without tokens is zero.
-
-    The weight of a token is its count times ln((1 + n) / (1 + texts with it)) + 1, as scikit-learn's is.
-    """
-    position: dict[str, int] = {}
-    columns: list[int] = []
-    starts = [0]
-    for text in texts:
-        tokens = (token.lower() for line in tokenize(text) for token in line)
-        columns += [position.setdefault(token, len(position)) for token in tokens]
-        starts.append(len(columns))
-    counts = sparse.csr_array((np.ones(len(columns)), columns, starts), shape=(len(texts), max(1, len(position))))
-    counts.sum_duplicates()
-    seen = np.bincount(counts.indices, minlength=counts.shape[1])
-    counts.data *= (np.log((1 + len(texts)) / (1 + seen)) + 1)[counts.indices]
-    norms = np.sqrt(np.asarray(counts.multiply(counts).sum(axis=1)).ravel())
-    counts.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(counts.indptr))
-    return counts

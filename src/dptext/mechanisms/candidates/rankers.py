@@ -21,8 +21,10 @@ from dptext.embeddings.embedder import HIDDEN
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
 from dptext.errors import ConfigError, needing
+from dptext.mechanisms.candidates.tfidf import TfIdf
 from dptext.text.records import Record
-from dptext.text.tokens import sentences, tokenize
+from dptext.text.saved import SAVE_AGAIN
+from dptext.text.tokens import sentences
 from dptext.types import Floats, Int16s, Singles
 
 #: Unit vectors in whole steps of 2^-11, one a row; a row of zeros where nothing in a text is known.
@@ -66,45 +68,15 @@ class Ranker:
         return np.asarray(np.rint(dense * np.float32(STEPS / GRID**2)).astype(np.int16))
 
 
-# ---------------------------------------------------------------------------------------------------------- words
-
-
 def words_ranker(texts: Sequence[str]) -> Ranker:
-    """TF-IDF of lower-cased words, weighted as scikit-learn does; a word that no candidate has counts nothing."""
-    position: dict[str, int] = {}
-    for text in texts:
-        for word in _words(text):
-            position.setdefault(word, len(position))
-    counts = _counts(texts, position)
-    having = np.bincount(counts.indices, minlength=counts.shape[1])
-    weights = np.log((1 + len(texts)) / (1 + having)) + 1
-    return Ranker(
-        lambda found: _weighted(_counts(found, position), weights), _weighted(counts, weights), {}, np.empty(0)
-    )
+    """TF-IDF of lower-cased words. A word that no candidate has counts nothing."""
+    weighing = TfIdf.of(texts)
 
+    def read(found: Sequence[str]) -> sparse.csr_array:
+        rows = weighing.rows(found)
+        return sparse.csr_array((np.rint(rows.data * GRID).astype(np.int32), rows.indices, rows.indptr), rows.shape)
 
-def _words(text: str) -> list[str]:
-    return [word.lower() for line in tokenize(text) for word in line]
-
-
-def _counts(texts: Sequence[str], position: Mapping[str, int]) -> sparse.csr_array:
-    rows = [[position[word] for word in _words(text) if word in position] for text in texts]
-    columns = np.array([column for row in rows for column in row], np.int64)
-    starts = np.cumsum([0, *map(len, rows)])
-    shape = (len(texts), max(1, len(position)))
-    found = sparse.csr_array((np.ones(len(columns)), columns, starts), shape=shape)
-    found.sum_duplicates()
-    return found
-
-
-def _weighted(counts: sparse.csr_array, weights: Floats) -> sparse.csr_array:
-    data, sizes = counts.data * weights[counts.indices], np.diff(counts.indptr)
-    norms = np.sqrt(np.bincount(np.repeat(np.arange(len(sizes)), sizes), data**2, len(sizes)))
-    whole = np.rint(data / np.repeat(norms, sizes) * GRID).astype(np.int32)
-    return sparse.csr_array((whole, counts.indices, counts.indptr), shape=counts.shape)
-
-
-# -------------------------------------------------------------------------------------------------------- vectors
+    return Ranker(read, read(texts), {}, np.empty(0))
 
 
 def sentences_ranker(
@@ -114,8 +86,8 @@ def sentences_ranker(
 
     Args:
         texts: the candidates.
-        max_sentences: of a text that are read.
-        device: of the sentence encoder.
+        max_sentences: sentences of a text that are read at most.
+        device: where the sentence encoder computes.
         saved: points and centre of these candidates, where they were computed before.
 
     Raises:
@@ -139,13 +111,13 @@ def sentences_ranker(
 def latents_ranker(texts: Sequence[str], folder: Path, *, device: str = "cpu", saved: Saved | None = None) -> Ranker:
     """Clipped latents of an auto-encoder of ADePT, the candidates' mean taken off. Its decoder is not used.
 
-    A text is read without a label, also where the auto-encoder was trained with labels: what a label counts beside the
-    text is another setting, and a latent of the text alone tells nothing of the label.
+    A text is read without a label, also where the auto-encoder was trained with labels. So a latent tells nothing of
+    the label, and `label_weight` alone says what a label counts.
 
     Args:
         texts: the candidates.
         folder: where `dptext fit --mechanism adept` saved a model.
-        device: of the network.
+        device: where the network computes.
         saved: points and centre of these candidates, where they were computed before.
 
     Raises:
@@ -172,7 +144,7 @@ def _centred(
     own = embed(texts) if saved is None else np.empty((0, dim))
     centre = own.mean(axis=0) if saved is None else saved[1]
     if centre.shape != (dim,):
-        raise ConfigError(f"Expected candidates of the encoder {name}. Fit and save the model again.")
+        raise ConfigError(f"Expected candidates of the encoder {name}. {SAVE_AGAIN}")
 
     def directions(vectors: Floats) -> Singles:
         return on_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - centre, 0.0))

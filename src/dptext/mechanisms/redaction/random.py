@@ -1,9 +1,9 @@
 """Words masked at random: each for itself, an exact number of them, or every occurrence of some. No protection.
 
-After Gusain and Leith 2024 ("Plausible deniability of redacted text"), who redact a share of the words of a text, and
-the code of their follow-up, which masks every occurrence of a share of its distinct words. Only masking each word for
-itself guarantees anything, (0, 1 - level)-DP, and that is no protection either: with probability 1 - level a word
-leaves as it is (MATHS 3.3).
+Gusain and Leith 2024 ("Plausible deniability of redacted text") redact a share of the words of a text. The code of
+their follow-up masks every occurrence of a share of its distinct words. Only masking each word for itself guarantees
+anything, (0, 1 - level)-DP. That is no protection either, because a word leaves as it is with probability 1 - level
+(MATHS 3.3).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns, Traits
-from dptext.mechanisms.bases import FittedMechanism, NoGuarantee, OneUnit
+from dptext.mechanisms.bases import FittedMechanism, NoGuarantee, OneUnit, check_choices
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Lines, Mask, Runs, flat, masked, share, tokenized
 from dptext.privacy.curves import sum_up
 from dptext.privacy.events import ApproximateEvent
@@ -182,8 +182,7 @@ class CountRedaction(NoGuarantee):
 
     def __post_init__(self) -> None:
         _validate.probability(level=self.level)
-        if self.of not in ("occurrences", "types"):
-            raise ConfigError(f"Expected of={self.of!r} to be 'occurrences' or 'types'.")
+        check_choices(self)
         Mask(self.mask, self.runs)
 
     @property

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 from dptext import _validate
 from dptext.embeddings.tfidf import load_sklearn
@@ -26,13 +26,10 @@ from dptext.text.batches import Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
 from dptext.text.records import Record, records_digest
-
-if TYPE_CHECKING:
-    pass
+from dptext.text.saved import reading_saved
 
 REASON = "which words are masked follows from the text, with nothing drawn, and the others leave verbatim"
 _FILE = "weights.json"
-_AGAIN = "Fit and save the model again."
 #: Weights are rounded, so that the order of summation does not choose among equals.
 _DECIMALS = 6
 
@@ -133,17 +130,17 @@ class SmartRedaction(NoGuarantee):
             ConfigError: the file is absent, truncated or edited, or does not belong to this spec.
         """
         path = folder / _FILE
-        try:
+        with reading_saved(f"the weights {path}"):
             described = json.loads(path.read_bytes())
             sensitive, n_words, digest = (described[name] for name in ("sensitive", "n_words", "trained_on"))
             weights = {str(word): float(weight) for word, weight in described["weights"].items()}
-            right = bool(weights) and all(map(math.isfinite, weights.values())) and isinstance(digest, str)
-        except OSError as error:
-            raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-            raise ConfigError(f"{path} was cut short or edited. {_AGAIN}") from error
-        if not right or (sensitive, n_words) != (self.sensitive, self.n_words) or len(weights) > self.n_words:
-            raise ConfigError(f"{path} was edited, or is of other settings. {_AGAIN}")
+            if not (
+                1 <= len(weights) <= self.n_words
+                and all(map(math.isfinite, weights.values()))
+                and isinstance(digest, str)
+                and (sensitive, n_words) == (self.sensitive, self.n_words)
+            ):
+                raise ValueError
         return SmartRedactionMechanism(self, weights, digest)
 
     @classmethod

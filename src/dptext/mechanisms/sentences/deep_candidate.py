@@ -1,11 +1,11 @@
 """DeepCandidate: a document's place among public ones, with each sentence protected (Meehan, Mrini, Chaudhuri 2022).
 
-A public candidate is chosen for the sentences of a private document: replacing any one sentence by any other changes
-the probability of each candidate by a factor of e^epsilon at most. What is released is public in itself: the embedding
-of the candidate, its text, or both.
+A public candidate is chosen for the sentences of a private document. Replacing one sentence by another changes the
+probability of each candidate by a factor of e^epsilon at most. What is released is public in itself: the candidate's
+embedding, its text, or both.
 
-The paper chooses by depth (`lowest` in its text, `algorithm_1` as printed; see MATHS 4). Sums over the sentences of
-how well a candidate fits each have the same sensitivity and keep much more: they are the default.
+The paper chooses by depth: `lowest` in its text, `algorithm_1` as printed (MATHS 4). The default is a sum over the
+sentences of how well a candidate fits each. It has the same sensitivity and keeps much more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import ALONE
 from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.mechanism import Traits, seen
-from dptext.mechanisms.bases import FittedMechanism
+from dptext.mechanisms.bases import FittedMechanism, check_choices, settings_for
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
@@ -38,16 +38,7 @@ if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.deep_candidate import CandidateSettings, FittedCandidates
 
 
-UTILITIES = ("lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed")
 DEPTH_UTILITIES = ("lowest", "algorithm_1", "mean_depth")
-_CHOICES = {
-    "utility": UTILITIES,
-    "selection": ("exponential", "permute_and_flip"),
-    "recoder": ("none", "clusters", "labels"),
-    "output": ("text", "embedding", "both"),
-    "precision": ("float32", "bfloat16"),
-    "relation": ("replace_one", "add_or_remove_one"),
-}
 _DOCUMENTS_AT_ONCE = 32
 
 
@@ -63,33 +54,36 @@ class DeepCandidate:
         `dptext.text.tokens.sentences` finds.
 
     Outcomes:
-        A document without a sentence, empty or blank, gets every candidate with the same probability; so does one of a
-        single sentence under a depth, which is 0 everywhere then. Long documents are read whole, 5,000 sentences like
-        5, or up to the first `max_sentences`: what follows changes nothing.
+        A document without a sentence gets every candidate with the same probability. So does a document of one sentence
+        under a depth, because the depth is then 0 for every candidate. Long documents are read whole, or up to the
+        first `max_sentences`.
 
     Attributes:
-        epsilon: of one sentence.
+        epsilon: the privacy loss of one sentence.
         labels: the public set of labels of public documents; empty without. The label that is released is the
             candidate's own, which is public; a private label is never read.
-        utility: `similarity` and `whitened` sum stretched cosines over the sentences, as they are or after a public
-            whitening; `evidence` sums what speaks for the candidate's class (needs labels), `mixed` half of each;
-            `lowest`, `mean_depth`, `algorithm_1` are depths on public directions.
-        selection: the exponential mechanism, or permute-and-flip, which is never worse.
-        relation: of two neighbours.
-        recoder: for depths: what the recoder was trained to tell apart, clusters (the paper) or public labels.
+        utility: how a candidate is scored.
+            `similarity` sums the stretched cosines of the sentences with the candidate.
+            `whitened` does so after a public whitening.
+            `evidence` sums how much each sentence speaks for the candidate's class; it needs labels.
+            `mixed` adds half of `whitened` and half of `evidence`.
+            `lowest`, `mean_depth` and `algorithm_1` are depths on public directions.
+        selection: the exponential mechanism, or permute-and-flip, which chooses at least as well.
+        relation: what two neighbouring documents differ in.
+        recoder: what the recoder of a depth is trained to tell apart: clusters, as in the paper, or public labels.
         candidates: public documents in the pool at most.
         min_sentences: a candidate has at least so many.
         max_sentences: the number of sentences of a private document that are read. 0 reads all; then there is no
             guarantee per document.
         projections: directions of a depth; 0 tunes their number on public documents.
-        clusters: of the paper's recoder.
-        epochs: of the recoder's training.
+        clusters: how many the paper's recoder tells apart.
+        epochs: passes of the recoder's training over the public documents.
         output: what is released: the candidate's text, its embedding, or both. The embedding is the mean of its
             sentences' embeddings, with a recoder of the recoded ones.
         encoder: of sentences: "all-MiniLM-L6-v2" from its package, the name or folder of a sentence-transformers model
             you have, or "glove" for means of word vectors, which is light.
-        precision: of the encoder; bfloat16 is about twice as fast where a processor has it.
-        device: of the encoder.
+        precision: numbers of the encoder; bfloat16 is about twice as fast where a processor has it.
+        device: where the encoder computes.
     """
 
     epsilon: float
@@ -120,8 +114,7 @@ class DeepCandidate:
         _validate.within(2, 65_535, candidates=self.candidates)
         _validate.within(0, 65_535, max_sentences=self.max_sentences)
         _validate.within(0, 10_000, projections=self.projections)
-        for name, known in _CHOICES.items():
-            _validate.one_of(known, **{name: getattr(self, name)})
+        check_choices(self)
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if not self.labels and (self.utility in ("evidence", "mixed") or self.recoder == "labels"):
             raise ConfigError(
@@ -154,9 +147,9 @@ class DeepCandidate:
     def choice(self) -> Exponential | PermuteAndFlip:
         """The choice among candidates, for utilities of sensitivity 1.
 
-        Every utility but that of a cut document can only grow with one sentence more, by 1 at most: then weights of
-        e^(epsilon * utility) are epsilon-DP for adding or removing one, twice what replacing one allows (MATHS 4).
-        A cut document that gains a sentence may lose another.
+        One sentence more can only raise a utility, by 1 at most. So for adding or removing a sentence, weights of
+        e^(epsilon * utility) are epsilon-DP: twice the exponent that replacing one allows (MATHS 4). A document that is
+        cut at `max_sentences` is the exception: where it gains a sentence, it may lose another.
         """
         grows = self.relation == "add_or_remove_one" and not self.max_sentences
         sensitivity = 0.5 if grows else 1.0
@@ -165,10 +158,10 @@ class DeepCandidate:
 
     @property
     def _largest_utility(self) -> int:
-        """Of a document with a public maximum of sentences; 0 where there is none, or where it has no depth.
+        """The largest utility that a document of `max_sentences` can have; 0 without a maximum.
 
-        Of k sentences h lie on one side: min(h, k - h) is a whole number and at most floor(k / 2), which grows with k;
-        so are the least, the largest and the mean of them over the directions. A sum of k scores is at most k.
+        A sum of k scores is at most k. The depth on one direction is min(h, k - h), where h of the k sentences lie on
+        one side: floor(k / 2) at most. That bounds the least, the largest and the mean over the directions, too.
         """
         return self.max_sentences // 2 if self.utility in DEPTH_UTILITIES else self.max_sentences
 
@@ -254,20 +247,7 @@ class DeepCandidate:
 
     @property
     def _settings(self) -> CandidateSettings:
-        found: CandidateSettings = _neural().CandidateSettings(
-            epsilon=self.epsilon,
-            labels=self.labels,
-            utility=self.utility,
-            recoder=self.recoder,
-            candidates=self.candidates,
-            min_sentences=self.min_sentences,
-            projections=self.projections,
-            clusters=self.clusters,
-            epochs=self.epochs,
-            encoder=self.encoder,
-            precision=self.precision,
-            device=self.device,
-        )
+        found: CandidateSettings = settings_for(_neural().CandidateSettings, self)
         return found
 
     def load(self, folder: Path) -> DeepCandidateMechanism:

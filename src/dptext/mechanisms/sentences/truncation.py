@@ -1,8 +1,8 @@
 """Truncation: the mean of a document's sentence embeddings with Laplace noise, the baseline of DeepCandidate's paper.
 
-Meehan, Mrini and Chaudhuri 2022 (appendix A.3), after Li and Clifton 2021: each sentence embedding is cut to a public
-box, so that one sentence can move the mean of k by the box's width over k in each coordinate, and each coordinate gets
-Laplace noise in proportion. The noise grows with the number of coordinates: this is what candidates are compared with.
+Meehan, Mrini and Chaudhuri 2022 (appendix A.3), after Li and Clifton 2021. Each sentence embedding is cut to a public
+box. So one of k sentences moves a coordinate of the mean by the box's width over k at most, and each coordinate gets
+Laplace noise in proportion. The noise grows with the number of coordinates. DeepCandidate is compared with this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dptext.embeddings.likeness import mean_by_document, sums_by_document
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.mechanism import Traits
-from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.clipping import finite
@@ -35,12 +35,12 @@ from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest
+from dptext.text.saved import reading_saved
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats, Integers
 
 PUBLIC_BOX = "the box, and what embeds sentences, were made from public text only"
 _FILE = "box.json"
-_AGAIN = "Fit and save the model again."
 _DOCUMENTS_AT_ONCE = 256
 _FEWEST = 2
 _LARGEST_EPSILON = 1e6
@@ -65,12 +65,12 @@ class Truncation(OneEpsilon):
         A document without a sentence releases the middle of the box with the noise of a single sentence.
 
     Attributes:
-        epsilon: of one sentence.
-        central: the box holds this share of the means of public documents, in each coordinate for itself.
-        encoder: of sentences; `sentence` is all-MiniLM-L6-v2 (extra `[sbert]`), `glove` the mean of GloVe word vectors
-            (extra `[glove]`).
+        epsilon: the privacy loss of one sentence.
+        central: in each coordinate the box holds this share of the means of public documents.
+        encoder: what embeds sentences: `sentence` is all-MiniLM-L6-v2 (extra `[sbert]`), `glove` the mean of GloVe word
+            vectors (extra `[glove]`).
         output: what is released.
-        device: of the sentence encoder.
+        device: where the sentence encoder computes.
     """
 
     unit: ClassVar[Unit] = Unit.SENTENCE
@@ -88,10 +88,9 @@ class Truncation(OneEpsilon):
         _validate.within(0, _LARGEST_EPSILON, epsilon=self.epsilon)
         if not self.central < 1:
             raise ConfigError(f"Expected central={self.central!r} < 1: the box leaves something out.")
-        if self.encoder not in ("sentence", "glove"):
-            raise ConfigError(f"Expected encoder={self.encoder!r} to be 'sentence' or 'glove'.")
         if self.output != "embedding":
             raise ConfigError(f"Expected output={self.output!r} to be 'embedding': no text belongs to a noisy vector.")
+        check_choices(self)
 
     @property
     def traits(self) -> Traits:
@@ -153,22 +152,18 @@ class Truncation(OneEpsilon):
         """
         encoder = load_encoder(self.encoder, device=self.device)
         path = folder / _FILE
-        try:
+        with reading_saved(f"the box {path}"):
             described = json.loads(path.read_bytes())
             low, high = (np.array(described[name], np.float64) for name in ("low", "high"))
-            digest, trained_on = described["encoder"], described["trained_on"]
-            right = (
+            trained_on = described["trained_on"]
+            if not (
                 low.shape == high.shape == (encoder.dim,)
                 and isinstance(trained_on, str)
                 and bool(np.isfinite(high - low).all())
                 and bool((low <= high).all())
-            )
-        except OSError as error:
-            raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
-        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-            raise ConfigError(f"{path} was cut short or edited. {_AGAIN}") from error
-        if not right or digest != encoder.digest:
-            raise ConfigError(f"{path} was edited, or is of another encoder. {_AGAIN}")
+                and described["encoder"] == encoder.digest
+            ):
+                raise ValueError
         return TruncationMechanism(self, Box(low, high), encoder, trained_on)
 
     @classmethod

@@ -1,9 +1,9 @@
 """Rare words replaced, common ones kept: the baseline that the ADePT paper compares with. No guarantee.
 
-Words that a public frequency list does not call common are taken for private; each is replaced by the word
-nearest to its vector plus Laplace noise of a set variance on every coordinate (Krishna, Gupta and Dupuy
-2021, section 4; after Feyisetan et al. 2019, whose own mechanism is hyperbolic). Common words leave
-verbatim, and which words were replaced depends on the text, so no epsilon holds.
+A word that a public frequency list does not call common is taken for private. Laplace noise of a set variance is added
+to each coordinate of its vector, and the nearest word takes its place (Krishna, Gupta and Dupuy 2021, section 4; after
+Feyisetan et al. 2019, whose own mechanism is hyperbolic). Common words leave verbatim. Which words are replaced depends
+on the text, so no epsilon holds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PrivatePhrases(NoGuarantee):
         None (basis NONE). Running it needs `without_guarantee=True`.
 
     Attributes:
-        variance: of the Laplace noise on each coordinate; the paper sweeps 1, 6, 9, 15, 28, 100.
+        variance: variance of the Laplace noise on each coordinate; the paper sweeps 1, 6, 9, 15, 28, 100.
         vectors: "glove" or a path; the order of its words is the public frequency list.
         n_words: size of the vocabulary.
         common_words: the first so many words of the list leave as they are.

@@ -1,7 +1,7 @@
-"""Words replaced at random, whatever they are: the baseline Random-R of the ER-AE paper. No guarantee.
+"""Words replaced at random: the baseline Random-R of the ER-AE paper. No guarantee.
 
-Bo et al. 2021 compare ER-AE with texts whose words are replaced at random. How many, they do not say; their figures for
-it (similarity .12, authorship .02 among 100 authors, Yelp) are those of texts of which hardly a word is left.
+Bo et al. 2021 compare ER-AE with texts whose words are replaced at random. They do not say what share of the words is
+replaced. Their figures (similarity .12, authorship .02 among 100 authors, Yelp) fit a share of nearly 1.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RandomReplacement(NoGuarantee):
         lines leave, which `syntf` hides.
 
     Attributes:
-        rate: probability with which a token is replaced, each for itself. The default suits the paper's figures. A
+        rate: probability with which each token is replaced, independently. The default suits the paper's figures. A
             token that the vocabulary lacks is always replaced, so that no name leaves because it is rare.
         vectors: "glove" (extra `[glove]`) or a path; its words are the public vocabulary, the vectors play no part.
         n_words: size of the vocabulary, from which words are drawn uniformly.

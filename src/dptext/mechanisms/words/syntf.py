@@ -1,13 +1,13 @@
 """SynTF: a bag of words drawn from a document's term frequencies, each word exchanged for a similar one.
 
-Weggenmann and Kerschbaum 2018 (arXiv 1805.00904): `n_terms` times draw a term v of the document with probability its
-relative frequency, and release in its place a word w of a public vocabulary with probability proportional to
-e^(epsilon * sim(v, w) / 2). Similarities lie in [0, 1], so that they differ by at most 1 whatever the terms are: also
-after they are rounded to a public grid, on which no bit of them depends on the other terms of a batch.
+Weggenmann and Kerschbaum 2018 (arXiv 1805.00904): a term v of the document is drawn with its relative frequency as
+probability. A word w of a public vocabulary is released in its place, with probability proportional to
+e^(epsilon * sim(v, w) / 2). That is done `n_terms` times. Similarities lie in [0, 1], so that two of them differ by at
+most 1. They are rounded to a public grid: no bit of them depends on the other terms of a batch.
 
-What is released is a bag of words: no order, no sentences. Similarity here is the cosine of public word vectors, whose
-coordinates at length 1 are rounded to 2^-11, itself rounded to 2^-12, negative ones taken as 0. A term is any token
-that the vocabulary knows, marks and stop words among them; a file of vectors without them leaves them out.
+What is released is a bag of words, without order or sentences. The similarity is the cosine of public word vectors, in
+steps of 2^-12; a negative cosine counts as 0. The vectors have length 1 and coordinates in steps of 2^-11. A term is
+any token that the vocabulary knows, marks and stop words included.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import OneUnit, OnWords
+from dptext.mechanisms.words.vocabulary import PUBLIC_VECTORS
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent
 from dptext.privacy.guarantee import Unit
@@ -39,8 +40,6 @@ from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize
 from dptext.types import Floats, Integers
-
-PUBLIC_VECTORS = "the word vectors and their vocabulary were made from public text only"
 
 _TERMS_AT_ONCE = 4096
 _ENTRIES_AT_ONCE = 1 << 21
@@ -68,7 +67,7 @@ class SynTf(OneUnit):
         other.
 
     Attributes:
-        epsilon: of each of the draws, as the paper states it; the guarantee is for all of them.
+        epsilon: what each draw costs, as the paper states it; the guarantee is for all draws.
         n_terms: how many words are released, whatever the length of the document.
         vectors: "glove" (GloVe 6B 50d, extra `[glove]`), or the path of a text or .npy file.
         n_words: how many words of the file, the first ones, form the vocabulary. More words ask for a larger epsilon.

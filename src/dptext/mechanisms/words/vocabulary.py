@@ -18,11 +18,14 @@ from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 from dptext.types import Floats, Integers, Singles
 
+#: What every guarantee on public words assumes.
+PUBLIC_VECTORS = "the word vectors and their vocabulary were made from public text only"
+
 Lines = list[list[str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Vocabulary:
+class WordPoints:
     """Public words as points, and the way from records to tokens and back.
 
     Attributes:

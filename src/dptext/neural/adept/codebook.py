@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from dptext.embeddings.text_pools import TextPool
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.neural.adept.decoding import Decoding
@@ -30,26 +31,19 @@ _FIRST = 3.0  # two cosines differ by 2 at most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TextCodebook:
-    """Public utterances.
+class TextCodebook(TextPool):
+    """Public utterances, of which no two have both text and label in common.
 
     Attributes:
-        texts: `size` of them; no two have both text and label in common.
-        labels: the label of each.
         points: unit vectors `(size, d)` of the texts, for the cosine.
         sources: the public record from which each was written.
     """
 
-    texts: tuple[str, ...]
-    labels: tuple[str | None, ...]
     points: Floats
     sources: tuple[int, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", read_only(self.points))
-
-    def __len__(self) -> int:
-        return len(self.texts)
 
 
 def scores(codebook: TextCodebook, meanings: Floats, labels: Sequence[str | None], *, label_weight: float) -> Int16s:

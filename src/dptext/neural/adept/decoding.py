@@ -68,7 +68,7 @@ class Decoder:
         Args:
             latents: as they are released.
             how: the decoding.
-            seed: of the drawn tokens, for public use only: a private release takes the best token.
+            seed: it draws tokens, for public use only: a private release takes the best token.
             rows: latents at once.
         """
         written = np.concatenate(

@@ -38,7 +38,7 @@ class DistilledEncoder:
     Attributes:
         words: that it knows. A text without any of them has the direction of `offset`.
         rarity: inverse document frequency of each word, `(len(words),)`.
-        weights: of the regression, a row for each word, `(len(words), dim)`, float32.
+        weights: coefficients of the regression, a row for each word, `(len(words), dim)`, float32.
         offset: the intercept of the regression, `(dim,)`, float32.
         max_tokens: words of a text that are read at most.
         teacher: name of the sentence encoder.

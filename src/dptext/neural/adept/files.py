@@ -15,11 +15,11 @@ from typing import Any
 
 from dptext.errors import ConfigError
 from dptext.text.files import create_private
+from dptext.text.saved import SAVE_AGAIN, reading_saved
 
 WEIGHTS_FILE, SIZES_FILE = "weights.safetensors", "autoencoder.json"
 FORMAT = "dptext annotated auto-encoder"
 VERSION = 2
-SAVE_AGAIN = "Fit and save the model again."
 
 
 def write_files(folder: Path, described: Mapping[str, Any], weights: bytes) -> None:
@@ -43,22 +43,17 @@ def read_files(folder: Path) -> tuple[dict[str, Any], bytes]:
         ConfigError: a file is absent, cut short, edited, of another version, or no such file.
     """
     path = folder / SIZES_FILE
-    try:
+    with reading_saved(f"the auto-encoder {path}"):
         described = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"Cannot read the model {path}: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not a JSON file: it was cut short or edited. {SAVE_AGAIN}") from error
-    if not isinstance(described, dict) or described.get("format") != FORMAT:
-        raise ConfigError(f"{path} is not the file of an auto-encoder. {SAVE_AGAIN}")
-    if described.get("version") != VERSION:
-        raise ConfigError(f"Expected version {VERSION} of {path}, found {described.get('version')!r}. {SAVE_AGAIN}")
-    try:
+        if described["format"] != FORMAT:
+            raise ValueError
+        version = described.get("version")
+        if version != VERSION:
+            raise ConfigError(f"Expected version {VERSION} of {path}, found {version!r}. {SAVE_AGAIN}")
+    with reading_saved(f"the weights {folder / WEIGHTS_FILE} and {SIZES_FILE}"):
         weights = (folder / WEIGHTS_FILE).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"Cannot read the weights {folder / WEIGHTS_FILE}: {error.strerror}. {SAVE_AGAIN}") from error
-    if described.pop("checksum", None) != checksum(described, weights):
-        raise ConfigError(f"{path} or {WEIGHTS_FILE} beside it was cut short or edited. {SAVE_AGAIN}")
+        if described.pop("checksum") != checksum(described, weights):
+            raise ValueError
     return described, weights
 
 

@@ -13,7 +13,7 @@ from dptext.neural.adept.distilled import distil
 from dptext.neural.adept.model import PUBLIC, AnnotatedModel, Reader, network_inputs
 from dptext.neural.adept.network import AutoEncoder
 from dptext.neural.adept.settings import NetworkSettings
-from dptext.neural.adept.training import EpochProgress, Noise, train
+from dptext.neural.adept.training import EpochProgress, LatentNoise, train
 from dptext.neural.tokens import Tokens
 from dptext.text.records import Record, records_digest
 
@@ -22,7 +22,7 @@ def fit_model(
     settings: NetworkSettings,
     public: Sequence[Record],
     *,
-    noise: Noise | None,
+    noise: LatentNoise | None,
     seed: int | None,
     device: str,
     precision: Precision,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,13 +15,14 @@ from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.sentence_encoder import Precision
 from dptext.errors import ConfigError
 from dptext.neural.adept.distilled import DistilledEncoder
-from dptext.neural.adept.files import SAVE_AGAIN, SIZES_FILE, WEIGHTS_FILE, read_files
+from dptext.neural.adept.files import read_files
 from dptext.neural.adept.model import PUBLIC, PUPIL, PUPIL_PARTS, AnnotatedModel, Reader, described_tokens
 from dptext.neural.adept.network import Architecture, AutoEncoder
 from dptext.neural.adept.settings import NetworkSettings
 from dptext.neural.adept.training import Schedule
 from dptext.neural.tokens import Tokens
 from dptext.neural.weights import read_weights
+from dptext.text.saved import reading_saved
 
 
 def load_fitted(
@@ -52,14 +53,17 @@ def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
     """
     require_device(device)
     described, weights = read_files(folder)
-    try:
+    with reading_saved(f"the auto-encoder in {folder}"):
         sizes, tokens = Architecture(**described["sizes"]), described["tokens"]
         numbers = [value for value in asdict(sizes).values() if isinstance(value, int)]
         if len(numbers) < 7 or min(numbers) < 0 or not all(isinstance(label, str) for label in tokens["labels"]):
-            raise TypeError
+            raise ValueError
+        encoder: Literal["sentence", "distilled", "lstm"] = "lstm"
+        if sizes.features:
+            encoder = "distilled" if described.get("distilled") else "sentence"
         settings = NetworkSettings(
             labels=tuple(tokens["labels"]),
-            encoder=("distilled" if described.get("distilled") else "sentence") if sizes.features else "lstm",
+            encoder=encoder,
             latent_dim=sizes.latent_dim,
             clip_norm=float(sizes.clip_norm),
             max_tokens=int(tokens["max_tokens"]),
@@ -70,8 +74,6 @@ def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
             projected=sizes.projected,
             schedule=Schedule(),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"{folder / SIZES_FILE} lacks what a model needs: it was edited. {SAVE_AGAIN}") from error
     return _loaded(settings, folder, described, weights, device=device, precision="float32", trainings=(PUBLIC,))
 
 
@@ -86,40 +88,26 @@ def _loaded(
     trainings: Sequence[str],
 ) -> AnnotatedModel:
     """The model of what `read_files` found in the folder."""
-    try:
-        words = described["tokens"]["words"]
-        if not all(isinstance(word, str) for word in words):
-            raise TypeError
+    reader: Reader | None = load_encoder("sentence", device=device) if settings.encoder == "sentence" else None
+    with reading_saved(f"the auto-encoder in {folder}"):
+        words, state = described["tokens"]["words"], read_weights(weights)
+        if not all(isinstance(word, str) for word in words) or any(v.dtype != torch.float32 for v in state.values()):
+            raise ValueError
+        if described["training"] not in trainings:
+            raise ConfigError(
+                f"Expected the model in {folder} to be trained on {' or '.join(trainings)}: it was trained in another "
+                "way, for which these settings promise too much. Load it under the settings it was fitted with."
+            )
+        if (described.get("distilled") is not None) != (settings.encoder == "distilled"):
+            raise ValueError
+        if settings.encoder == "distilled":
+            reader = _saved_pupil(described["distilled"], state, settings.max_tokens)
         tokens = Tokens(tuple(words), settings.labels, settings.max_tokens)
-    except (KeyError, TypeError) as error:
-        raise ConfigError(f"{folder / SIZES_FILE} lacks what a model needs: it was edited. {SAVE_AGAIN}") from error
-    if described.get("training") not in trainings:
-        raise ConfigError(
-            f"Expected the model in {folder} to be trained on {' or '.join(trainings)}: it was trained in another way, "
-            "for which these settings promise too much. Load it under the settings it was fitted with."
-        )
-    not_its_weights = f"{folder / WEIGHTS_FILE} does not hold the weights of this model: cut short or edited."
-    try:
-        state = read_weights(weights)
-        if any(value.dtype != torch.float32 for value in state.values()):
-            raise ValueError("weights of another type")
-    except ValueError as error:
-        raise ConfigError(f"{not_its_weights} {SAVE_AGAIN}") from error
-    if (described.get("distilled") is not None) != (settings.encoder == "distilled"):
-        raise ConfigError(f"The model in {folder} was made with another encoder than {settings.encoder}. {SAVE_AGAIN}")
-    reader: Reader | None = None
-    if settings.encoder == "sentence":
-        reader = load_encoder("sentence", device=device)
-    elif settings.encoder == "distilled":
-        reader = _saved_pupil(described.get("distilled"), state, settings.max_tokens, folder)
-    sizes = settings.architecture(tokens, reader.dim if reader else 0)
-    if described["tokens"] != described_tokens(tokens) or described.get("sizes") != asdict(sizes):
-        raise ConfigError(f"The model in {folder} was made with other settings than these. {SAVE_AGAIN}")
-    model = AutoEncoder(sizes)
-    try:
+        sizes = settings.architecture(tokens, reader.dim if reader else 0)
+        if described["tokens"] != described_tokens(tokens) or described["sizes"] != asdict(sizes):
+            raise ValueError
+        model = AutoEncoder(sizes)
         model.load_state_dict(state)
-    except RuntimeError as error:
-        raise ConfigError(f"{not_its_weights} {SAVE_AGAIN}") from error
     return AnnotatedModel(
         model.to(device),
         tokens,
@@ -131,15 +119,12 @@ def _loaded(
     )
 
 
-def _saved_pupil(described: object, state: dict[str, Tensor], max_tokens: int, folder: Path) -> DistilledEncoder:
-    """The distilled encoder, whose arrays are taken out of the weights."""
-    try:
-        rarity, weights, offset = (state.pop(PUPIL + name).numpy() for name in PUPIL_PARTS)
-        words, teacher = described["words"], described["teacher"]  # type: ignore[index]  # else a TypeError
-        if not all(isinstance(text, str) for text in (*words, teacher)):
-            raise TypeError
-        if (len(words),) != rarity.shape or (len(words), len(offset)) != weights.shape:
-            raise ValueError
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"The model in {folder} lacks its distilled encoder. {SAVE_AGAIN}") from error
+def _saved_pupil(described: Mapping[str, Any], state: dict[str, Tensor], max_tokens: int) -> DistilledEncoder:
+    """The distilled encoder, whose arrays are taken out of the weights; ValueError where they do not fit."""
+    rarity, weights, offset = (state.pop(PUPIL + name).numpy() for name in PUPIL_PARTS)
+    words, teacher = described["words"], described["teacher"]
+    if not all(isinstance(text, str) for text in (*words, teacher)):
+        raise ValueError
+    if (len(words),) != rarity.shape or (len(words), len(offset)) != weights.shape:
+        raise ValueError
     return DistilledEncoder(tuple(words), rarity, weights, offset, max_tokens, teacher)

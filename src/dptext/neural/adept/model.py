@@ -22,7 +22,7 @@ from dptext.neural.adept.files import write_files
 from dptext.neural.adept.network import AutoEncoder, encode
 from dptext.neural.adept.training import reconstruction_losses, writing_losses
 from dptext.neural.tokens import Tokens
-from dptext.neural.weights import weights_digest, weights_of
+from dptext.neural.weights import network_digest, weights_of
 from dptext.text.records import Record
 from dptext.types import Floats
 
@@ -158,7 +158,7 @@ def network_inputs(tokens: Tokens, reader: Reader | None, records: Sequence[Reco
 
 def model_digest(model: AutoEncoder, tokens: Tokens) -> str:
     """sha256 of weights and vocabulary."""
-    return weights_digest(model, json.dumps([tokens.words, tokens.labels, tokens.max_tokens]))
+    return network_digest(model, json.dumps([tokens.words, tokens.labels, tokens.max_tokens]))
 
 
 def described_tokens(tokens: Tokens) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from torch import Tensor
 from dptext.neural.adept.gradients import ClippedGradients
 from dptext.neural.adept.model import AnnotatedModel
 from dptext.neural.adept.network import AutoEncoder
-from dptext.neural.adept.training import Noise, noisy
+from dptext.neural.adept.training import LatentNoise, noisy
 from dptext.neural.tokens import PAD
 from dptext.sampling.float_draws import normals
 from dptext.sampling.source import Randomness
@@ -34,14 +34,14 @@ _WORD_DROPOUT = 0.25
 
 @dataclass(frozen=True, slots=True)
 class PrivateSchedule:
-    """How long and how fast; all of it public, none of it chosen by looking at the private records.
+    """How long and how fast. All of it is public; none of it is chosen by looking at the private records.
 
     Attributes:
         sampling_rate: each step takes each record with this probability, whatever the others (Poisson sampling).
         noise_multiplier: standard deviation of the noise on the sum of gradients, in units of `gradient_clip`.
         steps: number of steps; training never stops early.
         gradient_clip: largest L2 norm of one record's gradient, over all parameters together.
-        learning_rate: of Adam.
+        learning_rate: the step of Adam.
     """
 
     sampling_rate: float
@@ -66,7 +66,7 @@ def train_privately(
     *,
     schedule: PrivateSchedule,
     randomness: Randomness,
-    noise: Noise | None = None,
+    noise: LatentNoise | None = None,
     device: str = "cpu",
     on_step: Callable[[int, int], None] | None = None,
 ) -> None:
@@ -79,10 +79,10 @@ def train_privately(
 
     Args:
         model: with public weights.
-        inputs: of the private records, left-padded tokens or features, `(n, ...)`.
+        inputs: the private records as left-padded tokens or as features, `(n, ...)`.
         targets: sequences `(n, length)`.
         schedule: see there.
-        randomness: of the sampling and of the gradient noise; secure() for real texts.
+        randomness: bits of the sampling and of the gradient noise; secure() for real texts.
         noise: the mechanism's own noise on latents, as in `training.train`; it costs and protects nothing here.
         device: where the model is.
         on_step: called with the steps done and all steps. It is not told the loss, which would be private.
@@ -127,7 +127,7 @@ def train_further(
     *,
     schedule: PrivateSchedule,
     randomness: Randomness,
-    noise: Noise | None = None,
+    noise: LatentNoise | None = None,
     on_step: Callable[[int, int], None] | None = None,
 ) -> AnnotatedModel:
     """A model that was fitted on public records, trained on private ones by `train_privately`."""
@@ -154,7 +154,7 @@ def hidden_words(n: int, length: int, randomness: Randomness) -> Booleans:
     return found
 
 
-def _shifts(model: AutoEncoder, read: Tensor, noise: Noise | None) -> Tensor | None:
+def _shifts(model: AutoEncoder, read: Tensor, noise: LatentNoise | None) -> Tensor | None:
     """What the noise adds to the latent of each record `(n, latent_dim)`, without a gradient."""
     if noise is None or not len(read):
         return None

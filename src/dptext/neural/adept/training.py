@@ -17,8 +17,8 @@ from dptext.neural.adept.network import AutoEncoder, encode, shifted
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.types import Floats, Integers
 
-#: The noise of a mechanism and what is done before decoding: vectors `(rows, dim)` for clipped ones.
-Noise = Callable[[Floats], Floats]
+#: What a mechanism does to clipped latents `(rows, dim)` before they are decoded: it adds its noise.
+LatentNoise = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Schedule:
         epochs: the most epochs.
         patience: training ends after so many epochs without a better loss on the held-out texts.
         batch_size: texts a step.
-        learning_rate: of Adam.
+        learning_rate: the step of Adam.
         word_dropout: share of the previous words that are hidden from the decoder in training. Without it a strong
             decoder ignores the latent and writes the same text for all.
         held_out: share of the public texts that are used for early stopping only.
@@ -67,7 +67,7 @@ def train(
     *,
     schedule: Schedule,
     seed: int,
-    noise: Noise | None = None,
+    noise: LatentNoise | None = None,
     device: str = "cpu",
     on_epoch: Callable[[EpochProgress], None] | None = None,
 ) -> None:
@@ -78,7 +78,7 @@ def train(
         inputs: left-padded tokens or features, `(n, ...)`.
         targets: sequences `(n, length)`.
         schedule: see there.
-        seed: of the order, the hidden words and the held-out texts.
+        seed: it draws the order, the hidden words and the held-out texts.
         noise: the mechanism's own noise, drawn anew each step, so that the decoder learns what a noisy latent means
             (denoising). For the gradient the noise is a constant.
         device: where the model is.
@@ -125,7 +125,7 @@ def train(
     model.eval()
 
 
-def noisy(latents: Tensor, noise: Noise | None) -> Tensor:
+def noisy(latents: Tensor, noise: LatentNoise | None) -> Tensor:
     """The latents with the mechanism's noise on them; the noise has no gradient."""
     if noise is None:
         return latents
@@ -139,7 +139,7 @@ def reconstruction_losses(
     inputs: NDArray[np.generic],
     targets: Integers,
     *,
-    noise: Noise | None = None,
+    noise: LatentNoise | None = None,
     device: str = "cpu",
     rows: int = 256,
 ) -> Floats:

@@ -74,8 +74,8 @@ class FineTuned:
     """A fine-tuned classifier. Its `repr` shows nothing of the texts.
 
     Attributes:
-        labels: of the training texts, sorted; the columns of its scores.
-        schedule: of its training.
+        labels: those of the training texts, sorted; the columns of its scores.
+        schedule: how it was trained.
         model: the encoder.
         head: the layer on top.
     """

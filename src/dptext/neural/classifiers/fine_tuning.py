@@ -52,12 +52,12 @@ def fine_tune(
     random state of torch is left as it was found.
 
     Args:
-        texts: of any length; of each the first `max_tokens` word pieces are read.
+        texts: texts of any length; of each the first `max_tokens` word pieces are read.
         labels: one for each text, at least two different ones.
         schedule: how long, how fast, and how much of the encoder.
-        seed: of the layer on top, the order and the dropout.
+        seed: it draws the layer on top, the order and the dropout.
         name: of the encoder, as `load_sentence_encoder` finds it; the network is never asked.
-        device: of torch, such as "cpu" or "cuda".
+        device: where torch computes, such as "cpu" or "cuda".
         on_epoch: told of progress.
 
     Raises:
@@ -91,7 +91,7 @@ def train_transformer(
     Args:
         schedule: how long, how fast, and how much of the encoder.
         name: of the encoder, as `load_sentence_encoder` finds it.
-        device: of torch.
+        device: where torch computes.
         on_epoch: told of progress.
     """
 

@@ -41,7 +41,7 @@ class IntentClassifier:
     """A trained classifier. Its `repr` shows nothing.
 
     Attributes:
-        labels: of the training texts, sorted; the columns of `probabilities`.
+        labels: those of the training texts, sorted; the columns of `probabilities`.
     """
 
     __slots__ = ("_device", "_network", "_vocabulary", "labels")
@@ -89,13 +89,13 @@ def train_intent_classifier(
     is left as it was found.
 
     Args:
-        texts: of any length; the first 64 tokens are read, without regard to case.
+        texts: texts of any length; the first 64 tokens are read, without regard to case.
         labels: one for each text.
-        seed: of the weights, the order and the dropout.
+        seed: it draws the weights, the order and the dropout.
         epochs: passes over the texts.
         hidden: size of the LSTM in each direction.
         batch_size: texts a step; a batch holds texts of one length, so that none is padded.
-        device: of torch, such as "cpu" or "cuda".
+        device: where torch computes, such as "cpu" or "cuda".
         on_epoch: called after each epoch with its number, from 1, and the mean loss of its texts in nats.
 
     Returns:

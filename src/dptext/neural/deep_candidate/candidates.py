@@ -50,11 +50,11 @@ class FittedCandidates:
 
     Attributes:
         settings: under which they were fitted.
-        texts: of the candidates.
-        labels: of the candidates; each None without labels.
+        texts: the candidates.
+        labels: one a candidate; each None without labels.
         outputs: the embeddings that are released, `(m, dim)` in float32.
         scores: their utility for documents.
-        encoder: of sentences.
+        encoder: what embeds sentences.
         trained_on: digest of the public text.
         pool: digest of the pool that the candidates come from; "" where they come from the public text.
     """

@@ -8,19 +8,17 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from dptext.embeddings.likeness import GRID, CosineSpace, Evidence
-from dptext.errors import ConfigError
 from dptext.neural.deep_candidate.candidates import ARRAYS_FILE, TEXTS_FILE, CandidateSettings, FittedCandidates
 from dptext.neural.deep_candidate.recoder import load_recoder
 from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores, depth_scores
+from dptext.neural.weights import read_weights
+from dptext.text.saved import reading_saved
 from dptext.types import Integers, Singles
 
 _LARGEST = 1e9  # no fitted number is anywhere near
 _NARROWEST = 1e-9
-_AGAIN = "Fit and save the model again."
 
 
 def load_candidates(settings: CandidateSettings, folder: Path) -> FittedCandidates:
@@ -29,15 +27,17 @@ def load_candidates(settings: CandidateSettings, folder: Path) -> FittedCandidat
     Raises:
         ConfigError: a file is absent, cut short, edited or of other settings.
     """
-    try:
+    encoder = settings.load_encoder()
+    with reading_saved(f"the candidates in {folder}"):
         described = json.loads((folder / TEXTS_FILE).read_bytes())
-        arrays = load_file(folder / ARRAYS_FILE)
+        tensors = read_weights((folder / ARRAYS_FILE).read_bytes())
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         texts, labels = described["texts"], described["labels"]
         trained_on, given = described["trained_on"], described["pool"]
         if not all(isinstance(text, str) for text in texts) or not {*labels} <= {None, *settings.labels}:
-            raise TypeError
+            raise ValueError
         if len(texts) != len(labels) or not all(isinstance(digest, str) for digest in (trained_on, given)):
-            raise TypeError
+            raise ValueError
         if (described["utility"], described["recoder"]) != (settings.utility, settings.recoder):
             raise ValueError
         # What the guarantee says of documents rests on there being no more candidates than the settings allow.
@@ -45,20 +45,11 @@ def load_candidates(settings: CandidateSettings, folder: Path) -> FittedCandidat
             raise ValueError
         if not all((np.abs(array) < _LARGEST).all() for array in arrays.values()):  # False for NaN too
             raise ValueError
-        encoder = settings.load_encoder()
         outputs = _shaped(arrays["outputs"], len(texts), encoder.dim).astype(np.float32)
         classes = np.array([settings.labels.index(label) if settings.labels else 0 for label in labels], np.int64)
         scores = _scores_of(settings, arrays, folder, dim=encoder.dim, classes=classes)
         if described["encoder"] != encoder.digest:
             raise ValueError
-    except OSError as error:
-        raise ConfigError(f"Cannot read the candidates in {folder}: {error.strerror or 'no file'}. {_AGAIN}") from error
-    except (SafetensorError, ValueError, LookupError, TypeError, RecursionError) as error:
-        if isinstance(error, ConfigError):
-            raise
-        raise ConfigError(
-            f"The candidates in {folder} were cut short, edited, or fitted under other settings. {_AGAIN}"
-        ) from error
     return FittedCandidates(settings, tuple(texts), tuple(labels), outputs, scores, encoder, trained_on, given)
 
 

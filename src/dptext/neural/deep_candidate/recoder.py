@@ -17,10 +17,10 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from dptext.embeddings.likeness import in_blocks
-from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.neural.weights import read_weights, weights_digest, weights_of
+from dptext.neural.weights import network_digest, read_weights, weights_of
 from dptext.text.files import create_private
+from dptext.text.saved import reading_saved
 from dptext.types import Floats, Integers
 
 _FILE = "recoder.safetensors"
@@ -36,7 +36,7 @@ class RecoderSchedule:
     Attributes:
         epochs: the number of epochs. The weights with the least loss on held-out documents are kept.
         batch_size: documents a step.
-        learning_rate: of Adam.
+        learning_rate: the step of Adam.
     """
 
     epochs: int = 20
@@ -64,7 +64,7 @@ class Recoder(Frozen):
     @property
     def digest(self) -> str:
         """sha256 of the weights."""
-        return weights_digest(self._model, repr(self.norm))
+        return network_digest(self._model, repr(self.norm))
 
     def __call__(self, embeddings: Floats) -> Floats:
         """Recoded embeddings `(n, dim)` of length 1 at most."""
@@ -100,18 +100,12 @@ def load_recoder(folder: Path, dim: int) -> Recoder:
     """
     path = folder / _FILE
     model = _perceptron(dim)
-    try:
+    with reading_saved(f"the recoder {path}"):
         state = read_weights(path.read_bytes())
         norm = float(state.pop("norm"))
         model.load_state_dict(state)
         if not norm > 0:
-            raise ValueError("no norm")
-    except OSError as error:
-        raise ConfigError(f"Cannot read the recoder {path}: {error.strerror or 'not a file'}.") from error
-    except (RuntimeError, ValueError, KeyError) as error:
-        raise ConfigError(
-            f"{path} does not hold a recoder of dimension {dim}: fit and save the model again."
-        ) from error
+            raise ValueError
     return Recoder(model, dim, norm)
 
 
@@ -121,11 +115,11 @@ def fit_recoder(
     """Train H and the linear layer on public documents.
 
     Args:
-        embeddings: of all sentences, document after document, `(n_sentences, dim)`.
+        embeddings: those of all sentences, document after document, `(n_sentences, dim)`.
         sizes: sentences of each document, at least 1.
         targets: cluster or class of each document, from 0.
         schedule: how long and how fast.
-        seed: of the weights, the held-out documents and the order; no secret.
+        seed: it draws the weights, the held-out documents and the order; no secret.
     """
     order = np.random.default_rng(seed).permutation(len(sizes))
     held, kept = np.split(order, [max(1, round(_HELD_OUT * len(order)))])

@@ -30,7 +30,7 @@ class DepthScores:
     Attributes:
         recoder: None keeps embeddings as they are.
         directions: `(dim, n_directions)`, unit vectors in whole steps of 2^-11.
-        means: of the candidates' (recoded) sentences, `(m, dim)`.
+        means: the mean of each candidate's (recoded) sentences, `(m, dim)`.
         statistic: over the directions.
     """
 
@@ -68,7 +68,7 @@ class LikenessScores:
         low: the cosine that counts 0.
         high: the cosine that counts 1.
         evidence: for classes; None where it does not count.
-        classes: of the candidates, `(m,)`.
+        classes: the class of each candidate, `(m,)`.
     """
 
     space: CosineSpace | None

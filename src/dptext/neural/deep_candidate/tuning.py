@@ -29,7 +29,7 @@ class Documents:
     Attributes:
         embeddings: `(n_sentences, dim)`, document after document.
         sizes: sentences of each document.
-        classes: of each document, from 0; None without labels.
+        classes: the class of each document, from 0; None without labels.
     """
 
     embeddings: Floats

@@ -20,19 +20,19 @@ from dptext.neural.erae.network import FIRST_OPTION, ErAeNetwork, Sizes, targets
 from dptext.neural.erae.training import ErAeSchedule, StepProgress, train
 from dptext.neural.erae.writing import ROWS, Writing
 from dptext.neural.tokens import Tokens
-from dptext.neural.weights import read_weights, weights_digest, weights_of
+from dptext.neural.weights import network_digest, read_weights, weights_of
 from dptext.text.files import create_private
 from dptext.text.records import Record, records_digest
+from dptext.text.saved import reading_saved
 from dptext.types import Integers, Singles
 
 _WEIGHTS, _DESCRIBED = "weights.safetensors", "erae.json"
 FORMAT, VERSION = "dptext er-ae", 1
-_AGAIN = "Fit and save the model again."
 
 
 @dataclass(frozen=True, slots=True)
 class ErAeSettings:
-    """What a spec says about the network; see `dptext.mechanisms.erae.ErAe`."""
+    """What a spec says about the network; see `dptext.ErAe`."""
 
     max_tokens: int
     max_words: int
@@ -76,7 +76,7 @@ class ErAeModel(Frozen):
     def digests(self) -> Mapping[str, str]:
         """sha256 digests of the network with its vocabulary, and of the text it was trained on."""
         described = json.dumps([asdict(self._network.sizes), self._tokens.words, self._tokens.max_tokens])
-        return {"model": weights_digest(self._network, described), "public": self._trained_on}
+        return {"model": network_digest(self._network, described), "public": self._trained_on}
 
     def begin(self, records: Sequence[Record], *, public: bool) -> Writing:
         """Begin to write texts, at most `rows`; with `public`, the public language model writes along."""
@@ -176,7 +176,7 @@ def load_erae(settings: ErAeSettings, folder: Path) -> ErAeModel:
             the device is not here.
     """
     require_device(settings.device)
-    try:
+    with reading_saved(f"the model in {folder}"):
         described: dict[str, Any] = json.loads((folder / _DESCRIBED).read_bytes())
         if described["format"] != FORMAT or described["version"] != VERSION:
             raise ValueError
@@ -190,8 +190,4 @@ def load_erae(settings: ErAeSettings, folder: Path) -> ErAeModel:
         network = ErAeNetwork(sizes)
         network.load_state_dict(read_weights((folder / _WEIGHTS).read_bytes()))
         trained_on = str(described["trained_on"])
-    except OSError as error:
-        raise ConfigError(f"Cannot read the model in {folder}: {error.strerror or 'no file'}. {_AGAIN}") from error
-    except (RuntimeError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ConfigError(f"The model in {folder} was cut short or edited, or is of another spec. {_AGAIN}") from error
     return ErAeModel(network.to(settings.device), tokens, device=settings.device, trained_on=trained_on)

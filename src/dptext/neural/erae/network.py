@@ -32,12 +32,12 @@ class Sizes:
     """Sizes of the network.
 
     Attributes:
-        n_tokens: of the vocabulary.
+        n_tokens: tokens of the vocabulary.
         length: positions of a text.
-        embedding: coordinates of a word.
-        hidden: of the writer; the reader has half in each direction.
+        embedding: coordinates of a word's vector.
+        hidden: units of the writer. The reader has half as many in each direction.
         latent_dim: coordinates of a latent.
-        latent: one for the "text", as in the paper, or one for each of its "positions".
+        latent: whether there is one latent for the "text", as in the paper, or one for each of its "positions".
     """
 
     n_tokens: int
@@ -67,7 +67,7 @@ class ErAeNetwork(nn.Module):
         """Initialize the words, as input and as output, by public vectors: similar words are then proposed together.
 
         Args:
-            vectors: of the options, `(options, dim)`. As many of their principal axes are used as a word has
+            vectors: one an option, `(options, dim)`. As many of their principal axes are used as a word has
                 coordinates here. An option whose vector is zero keeps its random start.
         """
         _, _, axes = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)

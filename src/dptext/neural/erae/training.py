@@ -23,7 +23,7 @@ _LOWEST, _HIGHEST = 1e-5, 0.85  # of rewards and of rewarded probabilities, as i
 
 @dataclass(frozen=True, slots=True)
 class ErAeSchedule:
-    """Of the training.
+    """How long and how fast the network is trained, and on what losses.
 
     Attributes:
         epochs: passes over the public texts.
@@ -34,7 +34,7 @@ class ErAeSchedule:
         other_words: share of the previous words that are replaced by a random one, as a private choice does.
         unread: share of the texts for which the writer sees no latent, so that it learns the public language model.
         batch_size: texts a step.
-        learning_rate: of Adam.
+        learning_rate: the step of Adam.
     """
 
     epochs: int = 1
@@ -72,11 +72,11 @@ def reward_loss(logits: Tensor, wanted: Tensor, vectors: Tensor, *, n_words: int
     gains nothing more. The loss is the mean over the most probable words plus the mean over as many random ones.
 
     Args:
-        logits: of the options, `(n, options)`.
+        logits: one an option, `(n, options)`.
         wanted: the options of the text, `(n,)`.
         vectors: unit vectors of the options, `(options, dim)`, zero where there is none.
-        n_words: of each kind.
-        source: of the random words.
+        n_words: how many words of each kind are rewarded.
+        source: what draws the random words.
     """
     logs = torch.log_softmax(logits, dim=1)
     top = logs.detach().topk(n_words, dim=1).indices
@@ -103,10 +103,10 @@ def train(
 
     Args:
         network: fresh.
-        targets: of `targets_of`.
+        targets: what `targets_of` gives.
         vectors: public unit vectors of the options, for the reward.
         schedule: see there.
-        seed: of the order, the hidden words and the random words.
+        seed: it draws the order, the hidden words and the random words.
         device: where the network is.
         on_progress: called some twenty times.
 

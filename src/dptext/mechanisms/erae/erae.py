@@ -1,8 +1,9 @@
 """ER-AE: a text written again word by word, each word chosen privately (Bo, Ding, Fung and Iqbal 2021; MATHS 1).
 
-A network trained on public text reads the private one and proposes a distribution for each position; a private choice
-takes a word. The paper's two-set exponential mechanism is one of five choices, at its tight epsilon; two others are
-better at the same one: top-k randomized response, and hub decoding, which stays near a public language model.
+A network trained on public text reads the private text and proposes a distribution for each position. A private choice
+takes a word of it. The paper's choice is the two-set exponential mechanism, which is here stated at its tight epsilon.
+Two other choices are better at the same epsilon: top-k randomized response, and hub decoding, which stays near a public
+language model.
 
     >>> spec = ErAe(epsilon=12.0)
     >>> spec.guarantee().epsilon, spec.guarantee().unit.value
@@ -25,7 +26,8 @@ from dptext import _validate
 from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, OnProgress, Remarks, Traits
-from dptext.mechanisms.bases import FittedMechanism, OneUnit
+from dptext.mechanisms.bases import FittedMechanism, OneUnit, check_choices, settings_for
+from dptext.mechanisms.erae.choosing import WordChoice, choose, distribution
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
@@ -36,7 +38,7 @@ from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.sampling.two_set import TwoSet
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
-from dptext.types import Floats, Int32s, Integers
+from dptext.types import Floats, Integers
 
 if TYPE_CHECKING:
     from dptext.neural.erae import ErAeModel, ErAeSettings, StepProgress
@@ -44,13 +46,7 @@ if TYPE_CHECKING:
 
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
 ALONE = f"the network computes a text as if it were alone in its block: {HIDDEN}"
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "choice": ("hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp"),
-    "latent": ("text", "positions"),
-    "vectors": ("minilm", "glove"),
-}
 _ENUMERABLE = 10_000
-_LOGIT_GRID = 2.0**-8  # of `dptext.neural.erae`
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +70,12 @@ class ErAe(OneUnit):
         k: size of the sets. 0 means 5, as in the paper, or 1 for `top_k_rr`.
         max_tokens: the number of words that are read and drawn.
         max_words: size of the vocabulary, exactly: the public text must have so many words.
-        latent: of the whole "text", as in the paper, or one for each of its "positions".
-        reward: weight of the embedding reward against the reconstruction. 0: no reward.
+        latent: whether there is one latent of the whole "text", as in the paper, or one for each of its "positions".
+        reward: weight of the embedding reward against the reconstruction; 0 for none.
         vectors: public word vectors. The network starts from them, and the reward compares words by them. "minilm" are
             those of all-MiniLM-L6-v2 (the paper took BERT's); or "glove".
-        score_range: of the logits for `exponential`, in nats below the largest.
-        epochs: of the training: 1 is measured on 80,000 texts; few texts need more.
+        score_range: to how many nats below the largest one `exponential` cuts logits.
+        epochs: passes over the public texts. One is what was measured, on 80,000 texts; fewer texts need more.
         hidden: units of the writer.
         latent_dim: coordinates of the latent.
         embedding: coordinates of a word.
@@ -119,8 +115,7 @@ class ErAe(OneUnit):
         )
         _validate.within(4, 60_000, max_words=self.max_words)
         _validate.within(0, self.max_words // 2, k=self.k)
-        for name, known in _CHOICES.items():
-            _validate.one_of(known, **{name: getattr(self, name)})
+        check_choices(self)
         if self.hidden % 2:
             raise ConfigError(f"Expected hidden={self.hidden} to be even: half of it reads each way.")
         _ = self.chooser
@@ -161,7 +156,7 @@ class ErAe(OneUnit):
         return self.max_words + 1
 
     @property
-    def chooser(self) -> Hub | TopKRandomizedResponse | TwoSet | ClippedExponential:
+    def chooser(self) -> WordChoice:
         """The choice of one word, calibrated to `epsilon`.
 
         Raises:
@@ -230,19 +225,7 @@ class ErAe(OneUnit):
 
     @property
     def _settings(self) -> ErAeSettings:
-        found: ErAeSettings = _neural().ErAeSettings(
-            max_tokens=self.max_tokens,
-            max_words=self.max_words,
-            latent=self.latent,
-            reward=self.reward,
-            vectors=self.vectors,
-            epochs=self.epochs,
-            hidden=self.hidden,
-            latent_dim=self.latent_dim,
-            embedding=self.embedding,
-            learning_rate=self.learning_rate,
-            device=self.device,
-        )
+        found: ErAeSettings = settings_for(_neural().ErAeSettings, self)
         return found
 
     def fit(
@@ -390,38 +373,3 @@ class ErAeMechanism(FittedMechanism[ErAe]):
             text = self._model.text(row)
             found[text] = found.get(text, 0.0) + chance
         return found
-
-
-Chooser = Hub | TopKRandomizedResponse | TwoSet | ClippedExponential
-
-
-def _below(steps: Int32s) -> Floats:
-    """Logits below the largest of their row."""
-    return np.asarray((steps - steps.max(axis=1, keepdims=True)) * _LOGIT_GRID)
-
-
-def _softmax(steps: Int32s) -> Floats:
-    weights = np.exp(_below(steps))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
-def choose(chooser: Chooser, choice: str, logits: Sequence[Int32s], source: Randomness) -> Integers:
-    """One option a row."""
-    match chooser:
-        case Hub():
-            return chooser.choose(_softmax(logits[0]), _softmax(logits[1]), source)
-        case TopKRandomizedResponse():
-            return chooser.choose(logits[0], source)
-        case _:
-            return chooser.choose(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]), source)
-
-
-def distribution(chooser: Chooser, choice: str, logits: Sequence[Int32s]) -> Floats:
-    """Probabilities `(rows, options)` of what `choose` draws."""
-    match chooser:
-        case Hub():
-            return chooser.distribution(_softmax(logits[0]), _softmax(logits[1]))
-        case TopKRandomizedResponse():
-            return chooser.distribution(logits[0])
-        case _:
-            return chooser.distribution(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]))

@@ -1,0 +1,1 @@
+"""ER-AE: texts written again word by word."""

@@ -1,0 +1,48 @@
+"""Without the package `safetensors` each network that is saved says what to install, before it is trained."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+pytest.importorskip("torch")
+
+from dptext.errors import MissingExtraError
+from dptext.mechanism import Spec
+from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
+from dptext.mechanisms.adept.published import PublishedAdept
+from dptext.mechanisms.adept.sound import Adept
+from dptext.mechanisms.candidates.candidates import Candidates
+from dptext.mechanisms.erae.erae import ErAe
+from dptext.mechanisms.sentences.deep_candidate import DeepCandidate
+from dptext.text.samples import sample_records
+
+ROOMS = ("dptext.neural.adept", "dptext.neural.erae", "dptext.neural.deep_candidate")
+BY_LATENTS = replace(Candidates.tiny()[0], ranker="adept", adept="model")
+DOORS = [Adept.tiny()[0], AdeptDpSgd.tiny()[0], PublishedAdept.tiny()[0], ErAe.tiny()[0], DeepCandidate.tiny()[0]]
+
+
+@pytest.fixture(autouse=True)
+def _without_safetensors(monkeypatch):
+    with mock.patch.dict(sys.modules):
+        for name in [name for name in sys.modules if name.startswith((*ROOMS, "dptext.neural.weights"))]:
+            del sys.modules[name]
+        for room in ROOMS:
+            monkeypatch.delattr(room, raising=False)
+        for name in ("safetensors", "safetensors.torch", "safetensors.numpy"):
+            sys.modules[name] = None
+        yield
+
+
+@pytest.mark.parametrize("spec", [*DOORS, BY_LATENTS], ids=lambda spec: spec.kind)
+def test_nothing_is_fitted_and_the_error_says_what_to_install(spec: Spec) -> None:
+    with pytest.raises(MissingExtraError, match=r"needs the package safetensors.*pip install"):
+        spec.fit(public=sample_records(60), seed=0)
+
+
+@pytest.mark.parametrize("spec", DOORS, ids=lambda spec: spec.kind)
+def test_nothing_is_loaded_and_the_error_says_what_to_install(spec: Spec, tmp_path: Path) -> None:
+    with pytest.raises(MissingExtraError, match=r"needs the package safetensors.*pip install"):
+        spec.load(tmp_path)
