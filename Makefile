@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 STAMPS := .venv/stamps
 SOURCES := $(shell find src tests benchmarks experiments docs -name '*.py' 2>/dev/null)
 
+# Where it is set, every process that the tests start would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: install demo format lint type imports dependencies test test-all bench docs lock check clean
 
 # -- set-up: once, and again only when the pins or the package's metadata change
