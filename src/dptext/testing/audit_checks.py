@@ -83,6 +83,7 @@ def check_guarantee(case: Case) -> None:
             claim.reveals,
             words=case.words,
             max_tokens=_max_tokens(spec),
+            labels=spec.traits.labels if spec.traits.reads_labels else (),
         )
         require(bool(pairs), "there are neighbours to try")
         if claim.metric is not None:
