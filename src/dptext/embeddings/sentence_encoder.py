@@ -196,27 +196,6 @@ def word_pieces(model: SentenceTransformer, texts: Sequence[str], *, limit: int)
     return {name: found[name] for name in ("input_ids", "token_type_ids") if name in found}
 
 
-def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:
-    """Write an encoder that learned from *public* text; `load_sentence_encoder(str(folder))` reads it.
-
-    Args:
-        encoder: an encoder that saw private text, redacted or not, must not be saved.
-        folder: new, or empty.
-
-    Raises:
-        ConfigError: the folder is not empty, or cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise ConfigError(f"Expected folder={str(folder)!r} to be empty: name another one.")
-        # A model card would say which texts the encoder was trained on.
-        with quiet():
-            encoder.model.save(str(folder), create_model_card=False)
-    except OSError as error:
-        raise ConfigError(f"Cannot write the encoder to {folder}: {error.strerror}.") from error
-
-
 @contextmanager
 def quiet() -> Iterator[None]:
     """Within, the libraries show no progress bars and no advice."""

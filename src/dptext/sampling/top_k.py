@@ -65,12 +65,6 @@ class TopKRandomizedResponse:
         """One choice."""
         return TopKEvent(self.epsilon, self.k, self.size)
 
-    @property
-    def hit_probability(self) -> float:
-        """Probability that one of the k best is chosen."""
-        best, other = self._weights()
-        return self.k * best / (self.k * best + (self.size - self.k) * other)
-
     def _weights(self) -> tuple[int, int]:
         """Integers best : other with ratio at most e^epsilon, as close as 62 bits allow."""
         budget = 1 << 62
