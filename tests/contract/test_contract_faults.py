@@ -26,7 +26,7 @@ from dptext.runs.resume import State
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.testing import CHECKS, ContractError, check_mechanism
 from dptext.testing import shapes as file_checks
-from dptext.testing.audit_checks import paired
+from dptext.testing.audit_checks import joined
 from dptext.text.records import Record, Release
 from vectored import VectorMechanism, VectorWords, vector_of
 from vectors import WORDS
@@ -766,7 +766,7 @@ def test_vectors_with_one_noise_are_told_from_vectors_with_their_own() -> None:
     noise = np.random.default_rng(0).normal(size=(400, 3))
     first, last = ([Release("0", "", vector=tuple(row.tolist())) for row in rows] for rows in (noise, noise + 1e-9))
     apart = [*last[1:], last[0]]
-    assert separation(paired(first, last), paired(first, apart), confidence=1 - 1e-5) > 0
-    assert separation(paired(first, apart), paired(first, [*last[2:], *last[:2]]), confidence=1 - 1e-5) == 0
-    without = [paired(first, other)[:, :6] for other in (last, apart)]
+    assert separation(joined(first, last), joined(first, apart), confidence=1 - 1e-5) > 0
+    assert separation(joined(first, apart), joined(first, [*last[2:], *last[:2]]), confidence=1 - 1e-5) == 0
+    without = [joined(first, other)[:, :6] for other in (last, apart)]
     assert separation(*without, confidence=1 - 1e-5) == 0

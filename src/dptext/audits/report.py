@@ -7,11 +7,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dptext.audits.formatting import as_json
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit, format_delta, format_epsilon
-from dptext.types import Json
+from dptext.types import Json, as_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def encoder_folder(name: str) -> Path:
     return Path(found).parent
 
 
-def weights_digest(folder: Path) -> str:
+def files_digest(folder: Path) -> str:
     """sha256 of the weights: of the one file, or of lines "digest name" over several.
 
     Raises:

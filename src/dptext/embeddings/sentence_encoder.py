@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from dptext.embeddings.blocks import blocks, padded
-from dptext.embeddings.encoder_files import MINILM, PACKAGE, WEIGHTS_SHA256, encoder_folder, weights_digest
+from dptext.embeddings.blocks import padded, padded_blocks
+from dptext.embeddings.encoder_files import MINILM, PACKAGE, WEIGHTS_SHA256, encoder_folder, files_digest
 from dptext.errors import ConfigError, needing
 from dptext.types import Floats, Singles
 
@@ -101,7 +101,7 @@ class SentenceEncoder:
         found = np.empty((len(texts), self.dim), np.float32)
         # Autocast keeps the weights that it has cast, so one serves all blocks. Under inference_mode it would not.
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            for block in blocks(lengths, limit=limit, factor=factor):
+            for block in padded_blocks(lengths, limit=limit, factor=factor):
                 features = padded(pieces, block, pad=tokenizer.pad_token_id or 0, side=tokenizer.padding_side)
                 output = self.model({name: torch.from_numpy(rows).to(device) for name, rows in features.items()})
                 vectors = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)
@@ -143,7 +143,7 @@ def load_sentence_encoder(
         source = importlib.resources.files(PACKAGE) / "model" if packaged else encoder_folder(name)
     require_device(device)
     with importlib.resources.as_file(source) as path:
-        digest = weights_digest(path)
+        digest = files_digest(path)
         if packaged and digest != WEIGHTS_SHA256:
             raise ConfigError(
                 f"Expected the weights of {MINILM} to have sha256 {WEIGHTS_SHA256[:12]}..., found "

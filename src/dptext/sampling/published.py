@@ -21,13 +21,11 @@ import numpy as np
 from dptext import _validate
 from dptext.privacy.curves import gaussian_epsilon
 from dptext.privacy.events import ApproximateEvent, NoEvent, PureEvent
-from dptext.sampling.clipping import Norm, Vectors, clip, finite, paired, rounded, sensitivity
+from dptext.sampling.clipping import LARGEST_EPSILON, Norm, Vectors, clip, finite, paired, rounded, sensitivity
 from dptext.sampling.float_draws import gaussian_log_density, normals
 from dptext.sampling.grid_noise import coordinate_laplace
 from dptext.sampling.source import Randomness
 from dptext.types import Floats
-
-_LARGEST_EPSILON = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class PublishedLaplace:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon, clip_norm=self.clip_norm)
-        _validate.within(0, _LARGEST_EPSILON, epsilon=self.epsilon)
+        _validate.within(0, LARGEST_EPSILON, epsilon=self.epsilon)
         _validate.count(dim=self.dim)
 
     @property
@@ -109,7 +107,7 @@ class ClassicalGaussian:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon, delta=self.delta, clip_norm=self.clip_norm)
-        _validate.within(0, _LARGEST_EPSILON, epsilon=self.epsilon)
+        _validate.within(0, LARGEST_EPSILON, epsilon=self.epsilon)
         _validate.probability(delta=self.delta)
         _validate.count(dim=self.dim)
 

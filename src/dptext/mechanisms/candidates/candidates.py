@@ -42,9 +42,8 @@ from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.sampling.exponential import Exponential
 from dptext.sampling.label_response import LabelResponse
-from dptext.sampling.pools import agreement, best_number
 from dptext.sampling.source import Randomness
-from dptext.sampling.top_k import TopKRandomizedResponse
+from dptext.sampling.top_k import TopKRandomizedResponse, agreement, best_number
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
