@@ -156,8 +156,8 @@ def load_sentence_encoder(
                 ).eval()
             except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
                 raise ConfigError(f"Cannot load the sentence encoder in {path}: {error}.") from error
-    shown = MINILM if packaged else path.resolve().name if Path(name).is_dir() else name
-    return _checked(shown, digest, precision, model)
+    shown = path.resolve().name if Path(name).is_dir() else name
+    return _checked(MINILM if packaged else shown, digest, precision, model)
 
 
 def _checked(name: str, digest: str, precision: Precision, model: SentenceTransformer) -> SentenceEncoder:

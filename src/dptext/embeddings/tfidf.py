@@ -52,7 +52,7 @@ def words_tfidf(**settings: Any) -> TfidfVectorizer:
 
 
 def fit_quietly(model: Model, rows: object, classes: object) -> Model:
-    """The model, fitted. It is used as it is where its fit has not converged: a rough score is a score."""
+    """The model, fitted without a warning where the fit has not converged: rough scores are enough."""
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
 
     with warnings.catch_warnings():

@@ -8,7 +8,7 @@ from typing import Final
 
 from dptext.audits.divergence.certified import CertifiedBound
 from dptext.audits.divergence.conversion import CLAIMS, Direct, Line
-from dptext.audits.formatting import markdown_table, signature_line
+from dptext.audits.report import markdown_table, signature_line
 from dptext.estimates import Estimate
 from dptext.types import Floats, Json, as_json, fields_as_json
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from dptext.audits.formatting import signature_line
 from dptext.audits.inference.judging import at_chance, rows_table
-from dptext.audits.report import Report
+from dptext.audits.report import Report, signature_line
 from dptext.estimates import Estimate
 from dptext.types import Json, fields_as_json
 

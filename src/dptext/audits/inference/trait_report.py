@@ -9,8 +9,8 @@ from typing import Final
 
 from dptext import _validate
 from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies
-from dptext.audits.formatting import signature_line
 from dptext.audits.inference.judging import at_chance, rows_table
+from dptext.audits.report import signature_line
 from dptext.estimates import Estimate
 from dptext.types import Json, as_json, fields_as_json
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dptext.audits.bounds import EpsilonLowerBound
-from dptext.audits.formatting import signature_line
+from dptext.audits.report import signature_line
 from dptext.audits.roc import (
     RATES,
     Roc,
