@@ -35,7 +35,7 @@ from dptext.audits.divergence.tfidf_svd import fit_tfidf_svd
 from dptext.audits.inference.set_attackers import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
 from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.embeddings.distinct import TextVectors
-from dptext.embeddings.sentence_encoder import load_sentence_encoder, save_encoder
+from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.embeddings.vector_files import load_glove
 from dptext.embeddings.word_mean import WordMean
 from dptext.estimates import clopper_pearson
@@ -96,7 +96,7 @@ class Run:
                 on_epoch=lambda i, n, loss: print(f"medical MiniLM: epoch {i} of {n}, loss {loss:.3f}", flush=True),
             )
             draft = folder.with_suffix(f".{os.getpid()}")
-            save_encoder(model.encoder("medical"), draft)
+            model.encoder("medical").model.save(str(draft), create_model_card=False)
             draft.rename(folder)
             print(f"medical MiniLM: {time.process_time() - began:.0f} s of processor time", flush=True)
         return load_sentence_encoder(str(folder), precision="bfloat16")

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 
 from dptext.errors import ConfigError
 
-Number = int | float
-
 #: Nobody has more texts, coordinates or runs.
 _LARGEST_COUNT = 10**12
 
@@ -24,42 +22,42 @@ def _refuse(name: str, value: object, condition: str) -> ConfigError:
     return ConfigError(f"Expected {name}={shown} {condition}.")
 
 
-def _float(value: Number) -> float:
+def _float(value: float) -> float:
     try:
         return float(value)
     except OverflowError:
         return math.nan  # an integer beyond all floats
 
 
-def _items(values: Mapping[str, Number]) -> list[tuple[str, Number]]:
+def _items(values: Mapping[str, float]) -> list[tuple[str, float]]:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(_float(value)):
             raise _refuse(name, value, "to be a number")
     return list(values.items())
 
 
-def positive(**values: Number) -> None:
+def positive(**values: float) -> None:
     """Raise ConfigError unless every value is a finite number above 0."""
     for name, value in _items(values):
         if not 0 < value < math.inf:
             raise _refuse(name, value, "> 0 and finite")
 
 
-def not_negative(**values: Number) -> None:
+def not_negative(**values: float) -> None:
     """Raise ConfigError unless every value is a finite number of at least 0."""
     for name, value in _items(values):
         if not 0 <= value < math.inf:
             raise _refuse(name, value, ">= 0 and finite")
 
 
-def probability(**values: Number) -> None:
+def probability(**values: float) -> None:
     """Raise ConfigError unless every value lies in [0, 1]."""
     for name, value in _items(values):
         if not 0 <= value <= 1:
             raise _refuse(name, value, "in [0, 1]")
 
 
-def within(low: Number, high: Number, **values: Number) -> None:
+def within(low: float, high: float, **values: float) -> None:
     """Raise ConfigError unless every value lies in [low, high]."""
     for name, value in _items(values):
         if not low <= value <= high:

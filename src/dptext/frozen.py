@@ -20,7 +20,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-Number = TypeVar("Number", bound=np.generic)
+Dtype = TypeVar("Dtype", bound=np.generic)
 
 
 class Frozen:
@@ -53,7 +53,7 @@ class Frozen:
         raise FrozenInstanceError(f"cannot delete {name!r}: a {type(self).__name__} is frozen")
 
 
-def read_only(array: NDArray[Number]) -> NDArray[Number]:
+def read_only(array: NDArray[Dtype]) -> NDArray[Dtype]:
     """A copy that cannot be written to."""
     found = array.copy()
     found.flags.writeable = False

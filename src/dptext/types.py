@@ -1,6 +1,10 @@
-"""Names of types that many modules use: arrays by what they hold, and what JSON can say."""
+"""Names of types that many modules use: arrays by what they hold, and what JSON can say. Results as JSON."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,3 +20,27 @@ UInt64s = NDArray[np.uint64]
 Booleans = NDArray[np.bool_]
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+
+
+def as_json(value: object) -> Json:
+    """A result as JSON-able data: a dataclass by the names of its fields, an infinite number as the text "inf".
+
+    >>> as_json((1, math.inf, {"so": None}))
+    [1, 'inf', {'so': None}]
+    """
+    if isinstance(value, float):
+        return str(value) if math.isinf(value) else value
+    if isinstance(value, Mapping):
+        return {str(key): as_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(each) for each in value]
+    if is_dataclass(value):
+        return fields_as_json(value)
+    if value is None or isinstance(value, int | str):
+        return value
+    raise TypeError(f"Expected what JSON can say, found a {type(value).__name__}.")
+
+
+def fields_as_json(result: object) -> dict[str, Json]:
+    """The fields of a dataclass, by name and in their order, as JSON-able data."""
+    return {each.name: as_json(getattr(result, each.name)) for each in fields(result)}  # type: ignore[arg-type]

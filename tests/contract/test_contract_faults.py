@@ -15,7 +15,7 @@ import pytest
 
 from dptext.audits.trials.thresholds import separation
 from dptext.errors import ConfigError, DPTextError, PrivacyError
-from dptext.mechanism import Learns, Traits
+from dptext.mechanism import FitProgress, Learns, Traits
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.mechanisms.redaction.random import RandomRedaction, RandomRedactionMechanism
 from dptext.mechanisms.words.word_metric import WordMetric
@@ -26,7 +26,7 @@ from dptext.runs.resume import State
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.testing import CHECKS, ContractError, check_mechanism
 from dptext.testing import shapes as file_checks
-from dptext.testing.audit_checks import paired
+from dptext.testing.audit_checks import joined
 from dptext.text.records import Record, Release
 from vectored import VectorMechanism, VectorWords, vector_of
 from vectors import WORDS
@@ -66,6 +66,10 @@ class Planted:
                     max_tokens=9 if "document" in self.fault else None,
                     diameter=90.0,
                 )
+            case "trains untold":
+                return Untold(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
+            case "assumes nothing":
+                return Unconditional(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
             case "loads another":
                 return LoadsAnother(epsilon=1.0, vectors=self.inner.spec.vectors, n_words=N_WORDS)
             case "event from text":
@@ -216,6 +220,19 @@ class Overshooting(WordMetric):
         return replace(self, epsilon=epsilon * 1.01)
 
 
+class Unconditional(WordMetric):
+    """Its guarantee is conditional on nothing."""
+
+    def guarantee(self, unit=None, delta=0.0):
+        return replace(super().guarantee(unit, delta), assumptions=())
+
+
+class Untold(WordMetric):
+    """Its `fit` takes no `on_progress`, which the traits promise."""
+
+    traits = Traits(learns=Learns.NOTHING, trains=True)
+
+
 class Large(WordMetric):
     @classmethod
     def tiny(cls):
@@ -255,7 +272,8 @@ def _fitted(spec: WordMetric):
 
 FAULTS = {
     "settings": ["thawed spec", "no tiny settings", "short digest"],
-    "statements": ["overshoots", "events of a token halved", "events of a document halved"],
+    "statements": ["overshoots", "assumes nothing", "events of a token halved", "events of a document halved"],
+    "fit": ["trains untold"],
     "order": ["drops", "reorders", "bare texts", "fills an empty batch"],
     "batches": ["by place", "by neighbours"],
     "distribution": ["by neighbours", "shared in a batch", "first is louder"],
@@ -462,6 +480,74 @@ def test_labels_that_the_traits_do_not_declare_are_caught(check: str, fault: str
 def test_traits_must_be_declared() -> None:
     with pytest.raises(ContractError, match="traits"):
         check_mechanism(RandomRedactionMechanism(Undeclared(0.5)), checks=["settings"])
+
+
+def _fit_of(traits: Traits) -> type[RandomRedaction]:
+    """A spec with these traits whose `fit` takes what `RandomRedaction` does and reads labels where there are any."""
+
+    class Fitted(RandomRedactionMechanism):
+        """It was made from public text."""
+
+        __slots__ = ("digests",)
+
+        def __init__(self, spec: RandomRedaction, label: str) -> None:
+            super().__init__(spec)
+            self.digests = {"label": label}
+
+    class Lying(RandomRedaction):
+        def fit(self, *, public=(), seed=None):
+            labels = {record.label for record in public}
+            if None in labels:
+                raise ConfigError("Expected public records with labels.")
+            return Fitted(self, " ".join(sorted(labels)))
+
+    Lying.traits = traits
+    return Lying
+
+
+class Discloses(RandomRedaction):
+    """Reports losses on private text."""
+
+    traits = Traits(learns=Learns.EITHER, trains=True)
+
+    def fit(self, *, public=(), private=(), seed=None, on_progress=None):
+        on_progress(FitProgress(1, 1, "epochs", "loss 0.5" if private else ""))
+        return RandomRedactionMechanism(self)
+
+
+@pytest.mark.parametrize(
+    ("traits", "broken"),
+    [
+        (Traits(learns_labels=True), None),
+        (Traits(learns_labels=True, trains=True), "on_progress"),
+        (Traits(learns_labels=True, takes_pool=True), "pool"),
+        (Traits(learns=Learns.PRIVATE, learns_labels=True), "private"),
+        (Traits(learns=Learns.EITHER, learns_labels=True), "private"),
+        (Traits(), "with labels"),
+        (Traits(learns=Learns.NOTHING, learns_labels=True), "learns from no text"),
+    ],
+)
+def test_a_fit_that_is_not_what_the_traits_say_is_caught(traits: Traits, broken: str | None) -> None:
+    mechanism = RandomRedactionMechanism(_fit_of(traits)(0.5))
+    if broken is None:
+        assert check_mechanism(mechanism, checks=["fit"])
+    else:
+        with pytest.raises(ContractError, match=broken):
+            check_mechanism(mechanism, checks=["fit"])
+
+
+def test_losses_on_private_text_are_caught() -> None:
+    with pytest.raises(ContractError, match="no loss on private text"):
+        check_mechanism(RandomRedactionMechanism(Discloses(0.5)), checks=["fit"])
+
+
+def test_a_training_that_tells_nothing_is_caught() -> None:
+    class Quiet(Discloses):
+        def fit(self, *, public=(), private=(), seed=None, on_progress=None):
+            return RandomRedactionMechanism(self)
+
+    with pytest.raises(ContractError, match="reports its progress"):
+        check_mechanism(RandomRedactionMechanism(Quiet(0.5)), checks=["fit"])
 
 
 def test_a_mask_that_comes_too_seldom_is_caught() -> None:
@@ -680,7 +766,7 @@ def test_vectors_with_one_noise_are_told_from_vectors_with_their_own() -> None:
     noise = np.random.default_rng(0).normal(size=(400, 3))
     first, last = ([Release("0", "", vector=tuple(row.tolist())) for row in rows] for rows in (noise, noise + 1e-9))
     apart = [*last[1:], last[0]]
-    assert separation(paired(first, last), paired(first, apart), confidence=1 - 1e-5) > 0
-    assert separation(paired(first, apart), paired(first, [*last[2:], *last[:2]]), confidence=1 - 1e-5) == 0
-    without = [paired(first, other)[:, :6] for other in (last, apart)]
+    assert separation(joined(first, last), joined(first, apart), confidence=1 - 1e-5) > 0
+    assert separation(joined(first, apart), joined(first, [*last[2:], *last[:2]]), confidence=1 - 1e-5) == 0
+    without = [joined(first, other)[:, :6] for other in (last, apart)]
     assert separation(*without, confidence=1 - 1e-5) == 0

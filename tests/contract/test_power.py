@@ -10,7 +10,8 @@ from dptext.testing import ContractError, check_mechanism
 from dptext.text.samples import sample_records
 from fitted import fitted
 
-SEEN = ("word_metric", "syntf", "adept", "adept_dpsgd", "candidates", "deep_candidate", "erae")
+KINDS = ("word_metric", "syntf", "adept", "adept_dpsgd", "candidates", "label_only", "deep_candidate", "erae")
+SEEN = [*((kind, 0) for kind in KINDS), ("truncation", 1)]
 
 
 class Louder:
@@ -21,7 +22,7 @@ class Louder:
         self.loud = replace(quiet.spec, epsilon=2 * quiet.spec.epsilon).fit(public=sample_records(100), seed=0)
 
     def __getattr__(self, name: str):
-        return getattr(self.loud if name in ("privatize", "release") else self.quiet, name)
+        return getattr(self.loud if name in ("privatize", "release", "latent") else self.quiet, name)
 
 
 @pytest.mark.parametrize("i", [0, 2, pytest.param(3, marks=pytest.mark.slow)])
@@ -36,7 +37,7 @@ def test_half_the_noise_does_not_fit_what_is_declared(i: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("draws")
-@pytest.mark.parametrize("kind", SEEN)
-def test_the_contract_sees_twice_the_epsilon(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "i"), SEEN)
+def test_the_contract_sees_twice_the_epsilon(kind: str, i: int) -> None:
     with pytest.raises(ContractError, match="survives"):
-        check_mechanism(Louder(fitted(kind)), checks=["guarantee"])
+        check_mechanism(Louder(fitted(kind, i)), checks=["guarantee"])

@@ -35,8 +35,8 @@ def test_the_page_shows_the_package() -> None:
 
 
 def test_what_the_page_says_is_so() -> None:
-    assert "[fourteen checks]" in PAGE
-    assert len(CHECKS) == 14
+    assert "[fifteen checks]" in PAGE
+    assert len(CHECKS) == 15
     for name in ("OneEpsilon", "OneUnit", "NoGuarantee"):
         assert f"`{name}`" in PAGE
         assert isinstance(getattr(bases, name), type)

@@ -42,14 +42,15 @@ def test_top_k_at_an_epsilon_beyond_integers_is_safe(epsilon) -> None:
     choice = selection.TopKRandomizedResponse(epsilon, 2, 20_000)
     rows = choice.distribution(np.random.default_rng(0).random((1, 20_000)))
     assert math.log(rows.max() / rows.min()) <= epsilon
-    assert choice.hit_probability > 1 - 1e-9
+    assert 2 * rows.max() > 1 - 1e-9
 
 
 @pytest.mark.parametrize(
     ("epsilon", "k", "hit"), [(5, 1, 0.007), (8, 5, 0.427), (10, 5, 0.846), (12, 20, 0.994), (15, 1, 0.994)]
 )
 def test_top_k_hits_as_the_table_says(epsilon, k, hit) -> None:
-    assert selection.TopKRandomizedResponse(epsilon, k, 20_000).hit_probability == pytest.approx(hit, abs=0.0006)
+    rows = selection.TopKRandomizedResponse(epsilon, k, 20_000).distribution(np.arange(20_000.0)[None])
+    assert rows[0, -k:].sum() == pytest.approx(hit, abs=0.0006)
 
 
 @pytest.mark.parametrize("d", [0.5, 2.0, 6.0])

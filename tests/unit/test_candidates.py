@@ -295,9 +295,10 @@ def test_the_label_is_the_candidates_own():
     assert {(r.label, r.output) for r in releases} <= own
     assert (releases[0].id, releases[0].kept) == ("a", {"day": 3})
     kept = sum(r.label == "health" for r in releases) / 300
-    hit = TopKRandomizedResponse(2.0, 3, len(mechanism.pool.texts)).hit_probability
+    size = len(mechanism.pool.texts)
+    hit = 3 * math.exp(2.0) / (3 * math.exp(2.0) + size - 3)
     others = sum(label == "health" for label in mechanism.pool.labels) - 3
-    expected = hit + (1 - hit) * others / (len(mechanism.pool.texts) - 3)
+    expected = hit + (1 - hit) * others / (size - 3)
     assert kept == pytest.approx(expected, abs=0.1)
     assert all(r.label is None for r in fitted(k=3).privatize(PUBLIC[:5], seeded(0)))
 

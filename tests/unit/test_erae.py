@@ -18,7 +18,7 @@ from dptext.neural.erae.model import ErAeModel
 from dptext.neural.erae.network import ErAeNetwork, Sizes
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs.models import load_model, save_model
-from dptext.sampling.hub import LARGEST_EPSILON
+from dptext.sampling.hub import LARGEST_HUB_EPSILON
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
@@ -302,6 +302,6 @@ def test_a_delta_may_allow_a_word_more_than_its_part() -> None:
     pure = 400 * 7.5
     found = spec.calibrate(0.99 * pure, delta=1e-5)
     assert found.guarantee(delta=1e-5).epsilon <= 0.99 * pure < found.guarantee().epsilon
-    assert ErAe(12.0).calibrate(1e4).epsilon == LARGEST_EPSILON
+    assert ErAe(12.0).calibrate(1e4).epsilon == LARGEST_HUB_EPSILON
     with pytest.raises(ConfigError, match="even if it says nothing"):
         spec.calibrate(20.0, delta=1e-5)

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from dptext.audits.subjects import Outputs
-from dptext.embeddings.tfidf import fitted, load_sklearn
+from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.types import Floats
 
 #: From outputs to scores `(n,)`.
@@ -112,5 +112,5 @@ def _features_of_text(text: str) -> list[str]:
 def _decision(features: object, n_first: int) -> Callable[[object], Floats]:
     rows = features.shape[0]  # type: ignore[attr-defined]  # an array or a sparse matrix
     model = load_sklearn().linear_model.LogisticRegression(C=1.0, max_iter=200)
-    decide: Callable[[object], Floats] = fitted(model, features, np.arange(rows) < n_first).decision_function
+    decide: Callable[[object], Floats] = fit_quietly(model, features, np.arange(rows) < n_first).decision_function
     return decide

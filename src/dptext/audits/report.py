@@ -1,17 +1,16 @@
-"""What a trial found, and whether that refutes a guarantee."""
+"""What a trial found, and whether that refutes a guarantee; and the lines that reports of attacks share."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dptext.audits.formatting import as_json
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit, format_delta, format_epsilon
-from dptext.types import Json
+from dptext.types import Json, as_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +153,17 @@ class Report:
 
 def _shown(estimate: Estimate) -> str:
     return f"{estimate.value:.3g}" if estimate.low == estimate.high else str(estimate)
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table in Markdown, all columns padded to their width."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    return [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
+        for line in (head, ["-" * width for width in widths], *rows)
+    ]
+
+
+def signature_line(signature: Mapping[str, Json]) -> str:
+    """The settings that made the numbers, in one line."""
+    return "[" + "|".join(f"{key}:{json.dumps(value)}" for key, value in signature.items()) + "]"

@@ -22,10 +22,9 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.bounds import EpsilonLowerBound, epsilon_from_rates
 from dptext.audits.features import spread_thresholds
-from dptext.audits.formatting import fields_as_json
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
-from dptext.types import Floats, Json, Positions
+from dptext.types import Floats, Json, Positions, fields_as_json
 
 #: False positive rates at which Carlini et al. 2022 report true positives.
 RATES: Final = (0.001, 0.01)

@@ -30,7 +30,7 @@ Value = str | Record | Floats
 #: Outputs of several runs: texts, or vectors `(runs, dim)`.
 Outputs = list[str] | Floats
 #: Called with what is done and with what there is in all.
-OnProgress = Callable[[int, int], None]
+OnCount = Callable[[int, int], None]
 
 
 @runtime_checkable

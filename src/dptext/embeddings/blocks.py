@@ -31,7 +31,7 @@ class Block:
     full: bool
 
 
-def blocks(lengths: Positions, *, limit: int, factor: int) -> Iterator[Block]:
+def padded_blocks(lengths: Positions, *, limit: int, factor: int) -> Iterator[Block]:
     """Put every text into one block. Its own length decides the shape, up to the choice among five sizes.
 
     Args:

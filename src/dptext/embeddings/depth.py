@@ -52,7 +52,7 @@ class ProjectedCandidates:
         m, directions = values.shape
         order = np.sort(values, axis=0).T
         ranks = np.stack([np.searchsorted(row, column) for row, column in zip(order, values.T, strict=True)])
-        width = math.isqrt(m) + 1  # of a block, and the number of blocks; what fills up the last one lies beyond all
+        width = math.isqrt(m) + 1  # of a block, and the number of blocks; the last is filled up with infinity
         order = np.pad(order, [(0, 0), (0, width**2 - m)], constant_values=np.inf).reshape(directions, width, width)
         object.__setattr__(self, "projections", values)
         object.__setattr__(self, "_order", order)

@@ -1,4 +1,4 @@
-"""What turns texts into vectors, as other rooms see it, and what a guarantee assumes where it reads private text."""
+"""The protocol of embedders, and what a guarantee assumes where an embedder reads private text."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4f
 
 
 def encoder_folder(name: str) -> Path:
-    """The folder of a model: itself, or where sentence-transformers has put the model that it downloaded.
+    """The folder of a model: `name` itself, or where sentence-transformers has put the model that it downloaded.
 
     Args:
         name: a folder, or the name of a model.
@@ -44,7 +44,7 @@ def encoder_folder(name: str) -> Path:
     return Path(found).parent
 
 
-def weights_digest(folder: Path) -> str:
+def files_digest(folder: Path) -> str:
     """sha256 of the weights: of the one file, or of lines "digest name" over several.
 
     Raises:

@@ -1,4 +1,4 @@
-"""One door to all encoders: a name in, an encoder out."""
+"""Encoders of texts, loaded by name."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from dptext.embeddings.blocks import blocks, padded
-from dptext.embeddings.encoder_files import MINILM, PACKAGE, WEIGHTS_SHA256, encoder_folder, weights_digest
+from dptext.embeddings.blocks import padded, padded_blocks
+from dptext.embeddings.encoder_files import MINILM, PACKAGE, WEIGHTS_SHA256, encoder_folder, files_digest
 from dptext.errors import ConfigError, needing
 from dptext.types import Floats, Singles
 
@@ -101,7 +101,7 @@ class SentenceEncoder:
         found = np.empty((len(texts), self.dim), np.float32)
         # Autocast keeps the weights that it has cast, so one serves all blocks. Under inference_mode it would not.
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            for block in blocks(lengths, limit=limit, factor=factor):
+            for block in padded_blocks(lengths, limit=limit, factor=factor):
                 features = padded(pieces, block, pad=tokenizer.pad_token_id or 0, side=tokenizer.padding_side)
                 output = self.model({name: torch.from_numpy(rows).to(device) for name, rows in features.items()})
                 vectors = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)
@@ -143,7 +143,7 @@ def load_sentence_encoder(
         source = importlib.resources.files(PACKAGE) / "model" if packaged else encoder_folder(name)
     require_device(device)
     with importlib.resources.as_file(source) as path:
-        digest = weights_digest(path)
+        digest = files_digest(path)
         if packaged and digest != WEIGHTS_SHA256:
             raise ConfigError(
                 f"Expected the weights of {MINILM} to have sha256 {WEIGHTS_SHA256[:12]}..., found "
@@ -156,8 +156,8 @@ def load_sentence_encoder(
                 ).eval()
             except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
                 raise ConfigError(f"Cannot load the sentence encoder in {path}: {error}.") from error
-    shown = MINILM if packaged else path.resolve().name if Path(name).is_dir() else name
-    return _checked(shown, digest, precision, model)
+    shown = path.resolve().name if Path(name).is_dir() else name
+    return _checked(MINILM if packaged else shown, digest, precision, model)
 
 
 def _checked(name: str, digest: str, precision: Precision, model: SentenceTransformer) -> SentenceEncoder:
@@ -194,27 +194,6 @@ def word_pieces(model: SentenceTransformer, texts: Sequence[str], *, limit: int)
     readable = [(prompt + text).encode("utf-8", "replace").decode("utf-8") for text in texts]
     found = model.tokenizer(readable, truncation=True, max_length=limit, return_attention_mask=False)
     return {name: found[name] for name in ("input_ids", "token_type_ids") if name in found}
-
-
-def save_encoder(encoder: SentenceEncoder, folder: Path) -> None:
-    """Write an encoder that learned from *public* text; `load_sentence_encoder(str(folder))` reads it.
-
-    Args:
-        encoder: an encoder that saw private text, redacted or not, must not be saved.
-        folder: new, or empty.
-
-    Raises:
-        ConfigError: the folder is not empty, or cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise ConfigError(f"Expected folder={str(folder)!r} to be empty: name another one.")
-        # A model card would say which texts the encoder was trained on.
-        with quiet():
-            encoder.model.save(str(folder), create_model_card=False)
-    except OSError as error:
-        raise ConfigError(f"Cannot write the encoder to {folder}: {error.strerror}.") from error
 
 
 @contextmanager

@@ -51,8 +51,8 @@ def words_tfidf(**settings: Any) -> TfidfVectorizer:
     return vectorizer(token_pattern=_WORD.pattern, sublinear_tf=True, **settings)
 
 
-def fitted(model: Model, rows: object, classes: object) -> Model:
-    """The model, fitted. It is used as it is where its fit has not converged: a rough score is a score."""
+def fit_quietly(model: Model, rows: object, classes: object) -> Model:
+    """The model, fitted without a warning where the fit has not converged: rough scores are enough."""
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
 
     with warnings.catch_warnings():

@@ -86,16 +86,16 @@ class WordVectors:
     def diameter_bound(self) -> float:
         """Return a number at least as large as any Euclidean distance between two of the vectors.
 
-        It is the diameter, rounded up by about 1e-5 of itself, unless more than 60,000 words are as far out as the two
-        ends of the diameter might be; then it is twice the radius around the mean.
+        It is the largest distance, rounded up by about 1e-5 of itself. Only words far from the mean are compared. Where
+        they are more than 60,000, the bound is twice the largest distance from the mean.
         """
         centred = self.vectors - self.vectors.mean(axis=0, dtype=np.float64)
         norms = np.sqrt(np.einsum("ij,ij->i", centred, centred))
         radius = float(norms.max())
         if radius == 0:
             return 0.0
-        # Some distance that does occur: from the outermost word to the word farthest from it. Both ends of a longer
-        # one are at least (that distance - radius) from the mean, because |a - b| <= |a| + |b| <= |a| + radius.
+        # The distance of the outermost word to the word farthest from it occurs. Two words that are farther apart both
+        # lie at least (this distance - radius) from the mean, because |a - b| <= |a| + |b| <= |a| + radius.
         gap = centred - centred[norms.argmax()]
         occurs = float(np.sqrt(np.einsum("ij,ij->i", gap, gap).max()))
         outer = (centred[norms >= (occurs - radius) * (1 - 1e-9)] / radius).astype(np.float32)

@@ -12,7 +12,9 @@ Needs the extra `[ledger]`. SQLAlchemy is loaded when `dptext.ledger.books` is, 
 
 from importlib.util import find_spec
 
-from dptext.errors import MissingExtraError
+from dptext.errors import needing
 
-if any(find_spec(name) is None for name in ("sqlalchemy", "alembic", "psycopg")):
-    raise MissingExtraError("A ledger needs optional packages: pip install 'dptext[ledger]'")
+with needing("A ledger", "ledger"):
+    for _name in ("sqlalchemy", "alembic", "psycopg"):
+        if find_spec(_name) is None:
+            raise ModuleNotFoundError(name=_name)

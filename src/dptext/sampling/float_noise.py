@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -61,8 +62,37 @@ class L2Laplace:
         return radial_log_density(paired(released, clipped) - clipped, self.scale)
 
 
+class FloatGaussian:
+    """L2 clipping, then Gaussian noise drawn in floats and rounded to a grid. A subclass says how large sigma is."""
+
+    __slots__ = ()
+
+    dim: int
+    clip_norm: float
+
+    @property
+    @abstractmethod
+    def sigma(self) -> float:
+        """The standard deviation of a coordinate."""
+
+    @property
+    def grid(self) -> float:
+        """Step of the released coordinates: 1/64 of a coordinate's standard deviation."""
+        return self.sigma / 64
+
+    def release(self, vectors: Vectors, source: Randomness) -> Floats:
+        """Noisy vectors `(rows, dim)`."""
+        clipped = clip(finite(vectors, self.dim), self.clip_norm)
+        return rounded(clipped + self.sigma * normals(len(clipped), self.dim, source), self.grid)
+
+    def log_density(self, released: Floats, vectors: Vectors) -> Floats:
+        """Log density of each released vector, `(rows,)`, before rounding."""
+        clipped = clip(finite(vectors, self.dim), self.clip_norm)
+        return gaussian_log_density(paired(released, clipped) - clipped, self.sigma)
+
+
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class Gaussian(FloatGaussian):
     """L2 clipping, then continuous Gaussian noise with the least sigma for (epsilon, delta) (Balle and Wang 2018).
 
     Less noise than `GridGaussian` at the same (epsilon, delta).
@@ -112,24 +142,9 @@ class Gaussian:
         return self._distance * self.noise_multiplier
 
     @property
-    def grid(self) -> float:
-        """Step of the released coordinates: 1/64 of a coordinate's standard deviation."""
-        return self.sigma / 64
-
-    @property
     def events(self) -> tuple[GaussianEvent, ApproximateEvent]:
         """One release: the noise, and the slack of its sampler."""
         return GaussianEvent(self.noise_multiplier), ApproximateEvent(0.0, self._slack)
-
-    def release(self, vectors: Vectors, source: Randomness) -> Floats:
-        """Noisy vectors `(rows, dim)`."""
-        clipped = clip(finite(vectors, self.dim), self.clip_norm)
-        return rounded(clipped + self.sigma * normals(len(clipped), self.dim, source), self.grid)
-
-    def log_density(self, released: Floats, vectors: Vectors) -> Floats:
-        """Log density of each released vector, `(rows,)`, before rounding."""
-        clipped = clip(finite(vectors, self.dim), self.clip_norm)
-        return gaussian_log_density(paired(released, clipped) - clipped, self.sigma)
 
 
 @lru_cache(maxsize=256)

@@ -29,7 +29,7 @@ from dptext.types import Floats, Integers
 
 #: Probabilities are whole parts of this: sums of them are exact in float64.
 PARTS = 1 << 46
-LARGEST_EPSILON = 24.0
+LARGEST_HUB_EPSILON = 24.0
 _LARGEST_SIZE = 1 << 16
 #: Share of the uniform distribution in the hub: nothing is impossible.
 _UNIFORM = 1e-3
@@ -59,7 +59,7 @@ class Hub:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon)
-        _validate.within(1e-4, LARGEST_EPSILON, epsilon=self.epsilon)
+        _validate.within(1e-4, LARGEST_HUB_EPSILON, epsilon=self.epsilon)
         _validate.within(2, _LARGEST_SIZE, size=self.size)
 
     @property

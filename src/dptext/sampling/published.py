@@ -21,13 +21,11 @@ import numpy as np
 from dptext import _validate
 from dptext.privacy.curves import gaussian_epsilon
 from dptext.privacy.events import ApproximateEvent, NoEvent, PureEvent
-from dptext.sampling.clipping import Norm, Vectors, clip, finite, paired, rounded, sensitivity
-from dptext.sampling.float_draws import gaussian_log_density, normals
+from dptext.sampling.clipping import LARGEST_EPSILON, Norm, Vectors, clip, finite, paired, rounded, sensitivity
+from dptext.sampling.float_noise import FloatGaussian
 from dptext.sampling.grid_noise import coordinate_laplace
 from dptext.sampling.source import Randomness
 from dptext.types import Floats
-
-_LARGEST_EPSILON = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class PublishedLaplace:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon, clip_norm=self.clip_norm)
-        _validate.within(0, _LARGEST_EPSILON, epsilon=self.epsilon)
+        _validate.within(0, LARGEST_EPSILON, epsilon=self.epsilon)
         _validate.count(dim=self.dim)
 
     @property
@@ -92,7 +90,7 @@ class PublishedLaplace:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicalGaussian:
+class ClassicalGaussian(FloatGaussian):
     """L2 clipping, then Gaussian noise of sigma = 2C sqrt(2 ln(1.25 / delta)) / epsilon, at any epsilon.
 
     The formula is proven for epsilon <= 1 (Dwork and Roth 2014, theorem A.1). At delta = 1e-5 it is false above some
@@ -109,7 +107,7 @@ class ClassicalGaussian:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon, delta=self.delta, clip_norm=self.clip_norm)
-        _validate.within(0, _LARGEST_EPSILON, epsilon=self.epsilon)
+        _validate.within(0, LARGEST_EPSILON, epsilon=self.epsilon)
         _validate.probability(delta=self.delta)
         _validate.count(dim=self.dim)
 
@@ -117,11 +115,6 @@ class ClassicalGaussian:
     def sigma(self) -> float:
         """The standard deviation of a coordinate."""
         return 2 * self.clip_norm * math.sqrt(2 * math.log(1.25 / self.delta)) / self.epsilon
-
-    @property
-    def grid(self) -> float:
-        """Step of the released coordinates: 1/64 of a coordinate's standard deviation."""
-        return self.sigma / 64
 
     @property
     def claimed(self) -> ApproximateEvent:
@@ -137,13 +130,3 @@ class ClassicalGaussian:
     def events(self) -> tuple[NoEvent]:
         """One release."""
         return (NoEvent("Gaussian noise by a formula that is proven for epsilon <= 1 only (Dwork and Roth 2014)"),)
-
-    def release(self, vectors: Vectors, source: Randomness) -> Floats:
-        """Noisy vectors `(rows, dim)`."""
-        clipped = clip(finite(vectors, self.dim), self.clip_norm)
-        return rounded(clipped + self.sigma * normals(len(clipped), self.dim, source), self.grid)
-
-    def log_density(self, released: Floats, vectors: Vectors) -> Floats:
-        """Log density of each released vector, `(rows,)`, before rounding (see dptext.sampling.noise)."""
-        clipped = clip(finite(vectors, self.dim), self.clip_norm)
-        return gaussian_log_density(paired(released, clipped) - clipped, self.sigma)

@@ -1,8 +1,12 @@
-"""Top-k randomized response: one of the k best options, or one of the others."""
+"""Top-k randomized response: one of the k best options, or one of the others; and the k that is best on public text.
+
+One of the k best of a pool of m has probability k e^epsilon / (k e^epsilon + m - k).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +18,7 @@ from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
 from dptext.sampling.weights import Rankable, blocks_of, checked
-from dptext.types import Booleans, Floats, Integers
+from dptext.types import Booleans, Floats, Int16s, Integers
 
 
 def _ranked(scores: Rankable, size: int) -> NDArray[Any]:
@@ -65,12 +69,6 @@ class TopKRandomizedResponse:
         """One choice."""
         return TopKEvent(self.epsilon, self.k, self.size)
 
-    @property
-    def hit_probability(self) -> float:
-        """Probability that one of the k best is chosen."""
-        best, other = self._weights()
-        return self.k * best / (self.k * best + (self.size - self.k) * other)
-
     def _weights(self) -> tuple[int, int]:
         """Integers best : other with ratio at most e^epsilon, as close as 62 bits allow."""
         budget = 1 << 62
@@ -101,3 +99,33 @@ class TopKRandomizedResponse:
             mask = top_k_mask(_ranked(scores[block], self.size), self.k)
             result[block] = _pick(mask == hit[block, None], rank[block])
         return result
+
+
+def agreement(pool: Sequence[str | None], labels: Sequence[str | None]) -> Booleans:
+    """Whether each label equals each label of the pool `(n, m)`; a missing or unknown label equals none."""
+    number = {label: i for i, label in enumerate(dict.fromkeys(pool)) if label is not None}
+    own = np.array([number.get(label or "", -2) for label in pool], np.int32)
+    asked = np.array([number.get(label or "", -1) for label in labels], np.int32)
+    return np.asarray(asked[:, None] == own[None, :])
+
+
+def best_number(scores: Int16s, gains: Floats, own: Booleans, epsilon: float) -> int:
+    """The k of top-k randomized response that gains most on public texts.
+
+    Args:
+        scores: by which the k nearest of each text are chosen, `(n, m)`; those of `own` are overwritten.
+        gains: what each member of the pool is worth to each text, `(n, m)`; `own` is worth nothing.
+        own: members that do not count for a text, as they are its own, `(n, m)`.
+        epsilon: of the choice.
+    """
+    size = int(scores.shape[1])
+    scores[own], gains[own] = np.iinfo(np.int16).min, 0.0
+    order = np.argsort(~scores, axis=1, kind="stable")
+    sums = np.cumsum(np.take_along_axis(gains, order, axis=1).mean(axis=0))
+
+    def expected(k: int) -> float:
+        hit = 1 / (1 + np.exp(-epsilon) * (size - k) / k)
+        return float(hit * sums[k - 1] / k + (1 - hit) * (sums[-1] - sums[k - 1]) / (size - k))
+
+    tried: set[int] = {min(size - 1, round(1.25**i)) for i in range(60)}
+    return max(sorted(tried), key=expected)

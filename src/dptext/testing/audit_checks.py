@@ -39,11 +39,11 @@ def check_distribution(case: Case) -> None:
     for where, found in {"among others": within, "as the first": first, "as the last": last}.items():
         apart = separation(alone, compared(found), confidence=_SURE)
         require(apart == 0, f"a record's distribution is the same {where} as alone")
-    apart = separation(paired(first, last), paired(first, [*last[1:], last[0]]), confidence=_SURE)
+    apart = separation(joined(first, last), joined(first, [*last[1:], last[0]]), confidence=_SURE)
     require(apart == 0, "the records of a batch are drawn independently")
 
 
-def paired(first: Sequence[Release[str]], last: Sequence[Release[str]]) -> list[str] | Floats:
+def joined(first: Sequence[Release[str]], last: Sequence[Release[str]]) -> list[str] | Floats:
     """Two releases of each batch as one value, so that what they share shows."""
     one, other = compared(first), compared(last)
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
@@ -83,6 +83,7 @@ def check_guarantee(case: Case) -> None:
             claim.reveals,
             words=case.words,
             max_tokens=_max_tokens(spec),
+            labels=spec.traits.labels if spec.traits.reads_labels else (),
         )
         require(bool(pairs), "there are neighbours to try")
         if claim.metric is not None:

@@ -44,6 +44,7 @@ class Case:
         records: records of the caller.
         words: known words of its vocabulary, at least two.
         seed: of the seeded runs.
+        public: records that `fit` can learn from.
         canary: a word that stands for private text.
         others: more such words, in letters, digits, ideographs and emoji.
     """
@@ -52,6 +53,7 @@ class Case:
     records: tuple[Record, ...] = field(repr=False)
     words: tuple[str, ...]
     seed: int
+    public: tuple[Record, ...] = field(repr=False)
     canary: str = field(default_factory=_new_canary, repr=False)
     others: tuple[str, ...] = field(default_factory=_new_canaries, repr=False)
 

@@ -16,11 +16,13 @@ from dptext.mechanism import Mechanism
 from dptext.testing import audit_checks, release_checks, silence_checks, statement_checks
 from dptext.testing.case import Case
 from dptext.text.records import Record
+from dptext.text.samples import sample_records
 
 #: Every check by name, in the order in which they run.
 CHECKS: dict[str, Callable[[Case], None]] = {
     "settings": statement_checks.check_settings,
     "statements": statement_checks.check_statements,
+    "fit": statement_checks.check_fit,
     "order": release_checks.check_order,
     "batches": release_checks.check_batches,
     "distribution": audit_checks.check_distribution,
@@ -42,6 +44,7 @@ def check_mechanism(
     *,
     words: Sequence[str] = ("good", "bad", "the", "paris"),
     seed: int = 0,
+    public: Sequence[Record] | None = None,
     checks: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
     """Raise ContractError unless the mechanism keeps the contract, on the given records and on odd ones.
@@ -51,6 +54,7 @@ def check_mechanism(
         records: some records of the caller's own.
         words: words that the mechanism knows; audits make neighbours of them.
         seed: of the runs that must repeat themselves.
+        public: what the spec's tiny settings are fitted on; 100 records of `dptext.text.samples` by default.
         checks: names of `CHECKS`; all by default.
 
     Returns:
@@ -64,7 +68,7 @@ def check_mechanism(
     names = tuple(CHECKS) if checks is None else tuple(checks)
     if unknown := [name for name in names if name not in CHECKS]:
         raise ConfigError(f"Expected checks among {', '.join(CHECKS)}, found {', '.join(unknown)}.")
-    case = Case(mechanism, tuple(records), tuple(words), seed)
+    case = Case(mechanism, tuple(records), tuple(words), seed, tuple(sample_records(100) if public is None else public))
     for name in names:
         CHECKS[name](case)
     return names

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, MutableMapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 
-from dptext.errors import DPTextError
-from dptext.mechanism import Mechanism, Spec, Traits, settings
+from dptext.errors import ConfigError, DPTextError
+from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits, settings
 from dptext.privacy import accounting
 from dptext.privacy.events import event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Basis, Guarantee
@@ -48,6 +48,8 @@ def check_statements(case: Case) -> None:
         require(guarantee.unit is unit, "the guarantee speaks of the unit that was asked for")
         require(Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee, "guarantee in JSON")
         require(bool(guarantee.explain()), "the guarantee explains itself")
+        stated = guarantee.basis is not Basis.CONDITIONAL or bool(guarantee.assumptions)
+        require(stated, "a conditional guarantee states its assumptions")
         derived = accounting.guarantee(
             spec.events(unit),
             guarantee.delta,
@@ -61,6 +63,38 @@ def check_statements(case: Case) -> None:
         if guarantee.basis is not Basis.NONE:
             half = spec.calibrate(guarantee.epsilon / 2, unit=unit)
             require(half.guarantee(unit).epsilon <= guarantee.epsilon / 2, "calibrate never overshoots")
+
+
+def check_fit(case: Case) -> None:
+    """`fit` takes what the traits say, reports its progress, and learns from no text where they name none.
+
+    Fitted are tiny settings with the traits of the mechanism.
+    """
+    spec = case.mechanism.spec
+    traits = spec.traits
+    small = next((each for each in type(spec).tiny() if each.traits == traits), spec)
+    labelled = traits.releases_labels or traits.learns_labels
+    records = [record if labelled else replace(record, label=None) for record in case.public]
+    told: list[FitProgress] = []
+    given: dict[str, object] = {"seed": case.seed}
+    if traits.takes_private:
+        given["private"] = records
+    if traits.learns in (Learns.PUBLIC, Learns.PRIVATE):
+        given["public"] = records
+    if traits.takes_pool:
+        given["pool"] = records
+    if traits.trains:
+        given["on_progress"] = told.append
+    fit: Callable[..., Mechanism[str]] = small.fit
+    try:
+        fitted = fit(**given)
+    except (ConfigError, TypeError) as error:
+        raise ContractError(f"fit takes what the traits say, {', '.join(given)}: {error}") from error
+    require(bool(told) == traits.trains, "a fit that trains reports its progress")
+    require("public" in given or not any(at.note for at in told), "no loss on private text is reported")
+    if traits.learns is Learns.NOTHING:
+        same = dict(fit(**given, public=records).digests) == dict(fitted.digests)
+        require(same, "a fit that learns from no text is the same with public text")
 
 
 def check_event(case: Case) -> None:

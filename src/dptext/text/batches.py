@@ -6,7 +6,7 @@
     >>> batch.released([text.upper() for text in batch.texts])[1]
     Release(id='1', output='LA', label=None, kept={}, vector=None)
 
-Both are sequences of records and of releases too: who wants one gets it made when it is asked for.
+Both are sequences, too: a single record or release is made when it is asked for.
 """
 
 from __future__ import annotations

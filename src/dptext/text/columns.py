@@ -23,11 +23,11 @@ TEXTS_ONLY: Final = frozenset({Format.TEXT})
 def release_columns(
     format: Format, *, text: bool = True, vector: bool = False, label: bool = False, keep: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """Names of the columns: ``id``, then ``text``, ``embedding`` and ``label`` where released, then the kept fields.
+    """Names of the columns of a file: `id`, then what is released, then the kept fields. Plain text has texts alone.
 
     Raises:
-        ConfigError: If two columns would have one name, neither text nor vectors are released, vectors are to go into
-            CSV or plain text, or plain text is to hold more than texts.
+        ConfigError: two columns would have one name; neither text nor vectors are released; or the format cannot hold
+            vectors, labels or kept fields.
     """
     if not text and not vector:
         raise ConfigError("Expected text=True or vector=True: a release without both is not worth a file.")

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from dptext.text.formats import string_fault
-from dptext.text.lines import Bad, Broken, Line, Row
+from dptext.text.lines import Bad, Broken, RawLine, Row
 
 
 class _CsvLines:
@@ -19,7 +19,7 @@ class _CsvLines:
     lone surrogates, so that the quotes still pair up and only the row that holds them is bad.
     """
 
-    def __init__(self, lines: Iterator[Line], limit: int) -> None:
+    def __init__(self, lines: Iterator[RawLine], limit: int) -> None:
         self._lines = lines
         self._limit = limit
         self.left = limit
@@ -72,7 +72,7 @@ def _field_limit(limit: int) -> Iterator[None]:
                 _limits.clear()
 
 
-def csv_rows(lines: Iterator[Line], names: Sequence[str], max_line: int) -> Iterator[Row]:
+def csv_rows(lines: Iterator[RawLine], names: Sequence[str], max_line: int) -> Iterator[Row]:
     """The rows of a CSV file, or their faults; nothing follows a `Broken`."""
     source = _CsvLines(lines, max_line)
     with _field_limit(max_line):

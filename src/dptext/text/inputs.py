@@ -1,4 +1,4 @@
-"""Files read: opened, read as a whole, and what the system refuses, in plain words.
+"""Opening files and reading whole ones, with errors in plain words.
 
 No error holds what was read, because exceptions of the parsers carry it: ``json.JSONDecodeError`` the whole document.
 """

@@ -31,11 +31,11 @@ class Broken:
     reason: str
 
 
-Line = bytes | Bad | Broken
+RawLine = bytes | Bad | Broken
 Row = Mapping[str, object] | Bad | Broken
 
 
-def lines_of(stream: io.BufferedIOBase, limit: int) -> Iterator[Line]:
+def lines_of(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
     """The lines of a stream with their ends, without a byte order mark; nothing follows a `Broken`."""
     first = True
     while True:
@@ -51,7 +51,7 @@ def lines_of(stream: io.BufferedIOBase, limit: int) -> Iterator[Line]:
             return
 
 
-def _line(stream: io.BufferedIOBase, limit: int) -> Line:
+def _line(stream: io.BufferedIOBase, limit: int) -> RawLine:
     """The next line with its end; no bytes at the end of the stream. A line longer than `limit` bytes is dropped."""
     try:
         line = stream.readline(limit)

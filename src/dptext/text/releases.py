@@ -28,8 +28,8 @@ def blocks(releases: Iterable[Release[str]], size: int) -> Iterator[list[Release
 
     Each block is a row group of Parquet or a member of gzip, and gets a mark in the state of the run. A block ends with
     its `size`-th release, or with the release that brings the block to a public length. So the shape of a file follows
-    from its releases, and not from how long the private texts were. The releases after any block fall into the same
-    blocks again.
+    from its releases, and not from how long the private texts were. A run that goes on after a block cuts the same
+    blocks as one that was never interrupted.
     """
     return batches(releases, _length, size=size, characters=_BLOCK_CHARACTERS)
 

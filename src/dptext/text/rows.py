@@ -13,7 +13,7 @@ from typing import Final, assert_never
 from dptext.text.csv_rows import csv_rows
 from dptext.text.formats import Format, is_compressed
 from dptext.text.inputs import open_input
-from dptext.text.lines import Bad, Line, Row, lines_of
+from dptext.text.lines import Bad, RawLine, Row, lines_of
 from dptext.text.parquet_rows import parquet_rows
 
 
@@ -44,7 +44,7 @@ def file_rows(path: Path, kind: Format, names: Sequence[str], *, max_line: int) 
                 assert_never(kind)
 
 
-def _text_rows(lines: Iterator[Line], name: str) -> Iterator[Row]:
+def _text_rows(lines: Iterator[RawLine], name: str) -> Iterator[Row]:
     for line in lines:
         yield _text_row(line, name) if isinstance(line, bytes) else line
 
@@ -58,7 +58,7 @@ def _text_row(line: bytes, name: str) -> Row:
         return Bad("the line is not UTF-8")
 
 
-def _jsonl_rows(lines: Iterator[Line]) -> Iterator[Row]:
+def _jsonl_rows(lines: Iterator[RawLine]) -> Iterator[Row]:
     blanks = 0
     for line in lines:
         if isinstance(line, bytes) and not line.strip():

@@ -12,13 +12,13 @@ from typing import Literal, Protocol, assert_never
 
 import numpy as np
 
-from dptext.embeddings.tfidf import fitted, has_word, load_sklearn, words_tfidf
+from dptext.embeddings.tfidf import fit_quietly, has_word, load_sklearn, words_tfidf
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.source import seeded
 from dptext.text.records import Record
-from dptext.types import Floats, Integers, Json
+from dptext.types import Floats, Integers, Json, fields_as_json
 
 _CONFIDENCE = 0.95
 _MOST_FEATURES = 200_000
@@ -107,7 +107,7 @@ def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -
         return TfidfClassifier(known, prior)
     counter = words_tfidf(ngram_range=(1, 2), max_features=_MOST_FEATURES)
     model = load_sklearn().linear_model.LogisticRegression(C=10.0, max_iter=300, random_state=seed)
-    fitted(model, counter.fit_transform(texts), codes)
+    fit_quietly(model, counter.fit_transform(texts), codes)
     return TfidfClassifier(
         known, prior, lambda found: np.asarray(model.predict_proba(counter.transform(found)), np.float64)
     )
@@ -130,11 +130,7 @@ class Accuracy:
 
     def to_dict(self) -> dict[str, Json]:
         """The numbers as JSON-able data."""
-        return {
-            "accuracy": {**self.accuracy.to_dict()},
-            "macro_f1": {**self.macro_f1.to_dict()},
-            "texts": self.texts,
-        }
+        return fields_as_json(self)
 
 
 def evaluate(classifier: Classifier, test: Sequence[Record], *, seed: int = 0) -> Accuracy:

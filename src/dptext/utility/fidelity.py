@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -23,7 +23,7 @@ from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.source import seeded
 from dptext.text.records import Record, Release
 from dptext.text.tokens import tokenize
-from dptext.types import Floats, Integers, Json
+from dptext.types import Floats, Integers, Json, fields_as_json
 
 #: Among so many originals the own one of an output is searched, or among all where there are fewer.
 ORIGINALS_COMPARED = 100
@@ -71,12 +71,7 @@ class Fidelity:
 
     def to_dict(self) -> dict[str, Json]:
         """The numbers as JSON-able data; estimates with their intervals, None where there is none."""
-        return {field.name: as_json(getattr(self, field.name)) for field in fields(self)}
-
-
-def as_json(value: Estimate | float | None) -> Json:
-    """A number, or an estimate with its interval, as JSON-able data."""
-    return {**value.to_dict()} if isinstance(value, Estimate) else value
+        return fields_as_json(self)
 
 
 def check_pairs(originals: Sequence[Record], outputs: Sequence[Release[str]]) -> None:

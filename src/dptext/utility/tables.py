@@ -32,7 +32,7 @@ from dptext.utility.fidelity import Fidelity, check_pairs, fidelity
 ORIGINAL = "original"
 PUBLIC_ONLY = "public-only"
 RANDOM = "random"
-LABEL_ONLY = ("label_only (random)", "label_only (medoid)")
+LABEL_ONLY_ROWS = ("label_only (random)", "label_only (medoid)")
 CANDIDATES = "candidates"
 
 _NOTHING = "-"
@@ -184,7 +184,7 @@ def utility_table(
 def required_rows(private: Sequence[Record]) -> tuple[str, ...]:
     """The names of the rows that a table of these records must have."""
     labelled = any(record.label is not None for record in private)
-    return (ORIGINAL, PUBLIC_ONLY, RANDOM, *((*LABEL_ONLY, CANDIDATES) if labelled else ()))
+    return (ORIGINAL, PUBLIC_ONLY, RANDOM, *((*LABEL_ONLY_ROWS, CANDIDATES) if labelled else ()))
 
 
 def _accuracy(releases: Sequence[Release[str]], test: Sequence[Record], train: Trainer, seed: int) -> Accuracy | None:

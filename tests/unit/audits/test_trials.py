@@ -490,3 +490,12 @@ class TestExact:
         for p, q in (([0.5, 0.5], [1.0]), ([0.5, 0.4], [0.5, 0.5]), ([1.5, -0.5], [0.5, 0.5])):
             with pytest.raises(ConfigError):
                 audits.exact_epsilon(np.array(p), np.array(q))
+
+
+def test_pairs_of_labels_for_what_reads_them() -> None:
+    labels = ("a", "b", "c")
+    found = [pair for pair in audits.worst_pairs(Unit.DOCUMENT, labels=labels) if pair.name == "labels"]
+    assert [(pair.first.label, pair.second.label) for pair in found] == [("a", "b"), ("a", None)]
+    assert all(pair.first.text == pair.second.text for pair in found)
+    for unit, reveals in ((Unit.TOKEN, ()), (Unit.DOCUMENT, ("the field 'label'",))):
+        assert not any(pair.name == "labels" for pair in audits.worst_pairs(unit, reveals=reveals, labels=labels))

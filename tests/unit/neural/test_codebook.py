@@ -15,8 +15,8 @@ from dptext.neural.adept import AnnotatedModel, NetworkSettings, fit_model  # no
 from dptext.neural.adept.codebook import TextCodebook, best_k, scores, write_codebook  # noqa: E402
 from dptext.neural.adept.training import Schedule  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
-from dptext.sampling.pools import agreement  # noqa: E402
 from dptext.sampling.selection import TopKRandomizedResponse  # noqa: E402
+from dptext.sampling.top_k import agreement  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 
 LABELS = ("music", "weather", "money", "travel")

@@ -18,7 +18,7 @@ from dptext.text.samples import sample_records
 from dptext.text.tokens import tokenize
 from dptext.utility.classification import evaluate, train_tfidf
 from dptext.utility.fidelity import fidelity
-from dptext.utility.tables import CANDIDATES, LABEL_ONLY, baselines, required_rows, utility_table
+from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, baselines, required_rows, utility_table
 
 LABELS = ("health", "travel", "money", "leisure")
 PUBLIC = sample_records(100, seed=1)
@@ -45,7 +45,7 @@ class Bag:
 @pytest.fixture(scope="module")
 def rows():
     made = baselines(PRIVATE, PUBLIC, labels=LABELS)
-    for name, text in zip(LABEL_ONLY, ("random", "medoid"), strict=True):
+    for name, text in zip(LABEL_ONLY_ROWS, ("random", "medoid"), strict=True):
         made[name] = LabelOnly(LABELS, 4.0, text=text).fit(public=PUBLIC).privatize(PRIVATE, seeded(0))
     made[CANDIDATES] = Candidates(4.0, LABELS, ranker="tfidf").fit(public=PUBLIC).privatize(PRIVATE, seeded(0))
     return made
@@ -73,13 +73,13 @@ def test_the_baselines_say_what_the_table_is_for(table):
     assert row["public-only"].fidelity.label_kept.high < 0.45
     assert row["original"].fidelity.label_kept.value == 1
     kept = math.exp(4) / (math.exp(4) + 3)
-    for name in LABEL_ONLY:
+    for name in LABEL_ONLY_ROWS:
         assert row[name].fidelity.label_kept.low < kept < row[name].fidelity.label_kept.high
     assert row["random"].fidelity.label_kept.low < 0.25 < row["random"].fidelity.label_kept.high
     assert row["random"].accuracy.accuracy.high < 0.7
 
 
-@pytest.mark.parametrize("missing", ["original", "public-only", "random", *LABEL_ONLY, CANDIDATES])
+@pytest.mark.parametrize("missing", ["original", "public-only", "random", *LABEL_ONLY_ROWS, CANDIDATES])
 def test_a_table_without_a_baseline_is_refused(rows, missing):
     fewer = {name: releases for name, releases in rows.items() if name != missing}
     with pytest.raises(ConfigError, match=missing.replace("(", r"\(").replace(")", r"\)")):

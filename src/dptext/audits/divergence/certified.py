@@ -18,10 +18,9 @@ from dptext.audits.bounds import epsilon_from_rates, renyi_from_rates
 from dptext.audits.divergence.density_ratio import LEAST_ROWS
 from dptext.audits.divergence.ratio_models import LogRatio, RatioModel, train_log_ratio
 from dptext.audits.divergence.renyi import check_alphas, check_samples
-from dptext.audits.formatting import fields_as_json
 from dptext.errors import ConfigError
 from dptext.estimates import bonferroni
-from dptext.types import Booleans, Floats, Json
+from dptext.types import Booleans, Floats, Json, fields_as_json
 
 _THRESHOLDS: Final = 200
 #: Events that are counted: one chosen for each direction.

@@ -26,9 +26,8 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.bounds import accuracy_implies
 from dptext.audits.divergence.renyi import check_alphas
-from dptext.audits.formatting import fields_as_json
 from dptext.errors import ConfigError
-from dptext.types import Floats, Json
+from dptext.types import Floats, Json, fields_as_json
 
 #: Delta of the published experiments on most corpora.
 DELTA: Final = 8e-5

@@ -49,7 +49,7 @@ from dptext.audits.divergence.ratio_models import RatioModel
 from dptext.audits.divergence.renyi import check_samples, falls
 from dptext.audits.divergence.settings import DivergenceSettings
 from dptext.audits.divergence.space import apart, fit_projection
-from dptext.audits.subjects import OnProgress
+from dptext.audits.subjects import OnCount
 from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
@@ -66,7 +66,7 @@ def measure(
     embedder: Embedder,
     settings: DivergenceSettings | None = None,
     attack: Estimate | None = None,
-    on_step: OnProgress | None = None,
+    on_step: OnCount | None = None,
 ) -> DivergenceReport:
     """Compare two sets of texts.
 
@@ -124,7 +124,7 @@ def measure_vectors(
     attack: Estimate | None = None,
     notes: Sequence[str] = (),
     origin: Mapping[str, Json] | None = None,
-    on_step: OnProgress | None = None,
+    on_step: OnCount | None = None,
 ) -> DivergenceReport:
     """Compare two samples of vectors. Their space must not have been fitted on them.
 

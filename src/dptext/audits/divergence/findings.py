@@ -8,9 +8,9 @@ from typing import Final
 
 from dptext.audits.divergence.certified import CertifiedBound
 from dptext.audits.divergence.conversion import CLAIMS, Direct, Line
-from dptext.audits.formatting import as_json, fields_as_json, markdown_table, signature_line
+from dptext.audits.report import markdown_table, signature_line
 from dptext.estimates import Estimate
-from dptext.types import Floats, Json
+from dptext.types import Floats, Json, as_json, fields_as_json
 
 #: The estimators, in the order of the table.
 PUBLISHED: Final = "kNN count ratio (published)"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from dptext.audits.features import standardiser
-from dptext.embeddings.tfidf import fitted, load_sklearn
+from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.types import Booleans, Floats, Integers, Singles
 
 #: From rows `(n, d)` to ln(p/q), `(n,)`.
@@ -79,7 +79,7 @@ def _log_loss(logits: Floats, signs: NDArray[np.floating]) -> float:
 
 def _logistic(rows: Floats, classes: Integers, seed: int) -> LogRatio:
     model = load_sklearn().linear_model.LogisticRegression(C=1.0, max_iter=300, random_state=seed)
-    fitted(model, rows, classes)
+    fit_quietly(model, rows, classes)
     return lambda found: np.asarray(model.decision_function(found), np.float64)
 
 

@@ -15,7 +15,7 @@ from dptext import _validate
 from dptext.audits.features import LEAST_SPREAD, standardiser
 from dptext.audits.texts import author_of, distinct_texts
 from dptext.embeddings.distinct import EmbeddedTexts
-from dptext.embeddings.tfidf import fitted, load_sklearn
+from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
@@ -106,7 +106,7 @@ def train_ngrams(texts: Sequence[str], codes: Integers, seed: int) -> AuthorAtta
     counter = sklearn.feature_extraction.text.TfidfVectorizer(
         analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True, lowercase=False, max_features=_MOST_FEATURES
     )
-    model = fitted(LinearSVC(C=1.0, random_state=seed), counter.fit_transform(texts), codes)
+    model = fit_quietly(LinearSVC(C=1.0, random_state=seed), counter.fit_transform(texts), codes)
     return lambda found: _columns(model.decision_function(counter.transform(found)))
 
 
@@ -133,5 +133,5 @@ def train_encoder(texts: Sequence[str], codes: Integers, vectors: EmbeddedTexts,
     known = vectors.at(texts)
     scaled = standardiser(known, constant=LEAST_SPREAD)
     model = load_sklearn().linear_model.LogisticRegression(C=0.01, max_iter=300, random_state=seed)
-    fitted(model, scaled(known), codes)
+    fit_quietly(model, scaled(known), codes)
     return lambda found: np.asarray(model.predict_log_proba(scaled(vectors.at(found))), np.float64)

@@ -34,7 +34,7 @@ from dptext.audits.inference.authorship_report import (
     NO_PROOF,
     AuthorshipReport,
 )
-from dptext.audits.subjects import OnProgress
+from dptext.audits.subjects import OnCount
 from dptext.audits.texts import author_of, check_releases, shared_texts
 from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.embedder import Embedder
@@ -59,8 +59,8 @@ def attribute(
     confidence: float = 0.95,
     delta: float = 0.0,
     randomness: Randomness | None = None,
-    on_release: OnProgress | None = None,
-    on_attacker: OnProgress | None = None,
+    on_release: OnCount | None = None,
+    on_attacker: OnCount | None = None,
 ) -> AuthorshipReport:
     """Release every text of a split once and attribute the releases of the attacked ones.
 
@@ -98,7 +98,7 @@ def attribute(
 
 
 def release_split(
-    mechanism: Mechanism[str], split: AuthorSplit, *, randomness: Randomness, on_progress: OnProgress | None = None
+    mechanism: Mechanism[str], split: AuthorSplit, *, randomness: Randomness, on_progress: OnCount | None = None
 ) -> tuple[list[Release[str]], list[Release[str]]]:
     """One release of each attacked text and of each training text, all drawn independently.
 
@@ -140,7 +140,7 @@ def attribute_releases(
     seed: int = 0,
     confidence: float = 0.95,
     delta: float = 0.0,
-    on_attacker: OnProgress | None = None,
+    on_attacker: OnCount | None = None,
 ) -> AuthorshipReport:
     """Attribute releases to their authors, with controls, baselines and similarity.
 

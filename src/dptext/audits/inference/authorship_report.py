@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from dptext.audits.formatting import fields_as_json, signature_line
 from dptext.audits.inference.judging import at_chance, rows_table
-from dptext.audits.report import Report
+from dptext.audits.report import Report, signature_line
 from dptext.estimates import Estimate
-from dptext.types import Json
+from dptext.types import Json, fields_as_json
 
 #: In the second column the author must be among so many guesses.
 TOP_GUESSES: Final = 5

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dptext.audits.formatting import markdown_table
+from dptext.audits.report import markdown_table
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.source import seeded

@@ -14,7 +14,7 @@ import numpy as np
 
 from dptext.audits.features import LEAST_SPREAD, standardiser
 from dptext.embeddings.distinct import TextVectors
-from dptext.embeddings.tfidf import fitted, has_word, load_sklearn, words_tfidf
+from dptext.embeddings.tfidf import fit_quietly, has_word, load_sklearn, words_tfidf
 from dptext.types import Booleans, Floats
 
 #: From texts to scores `(n_texts,)`, above 0 for the first set. This threshold is fixed beforehand.
@@ -71,7 +71,7 @@ def train_tfidf_attacker(
         return lambda found: np.zeros(len(found))
     counter = words_tfidf()
     model = sklearn.linear_model.LogisticRegression(C=1.0, max_iter=300, random_state=seed)
-    fitted(model, counter.fit_transform(texts), is_first)
+    fit_quietly(model, counter.fit_transform(texts), is_first)
     return lambda found: np.asarray(model.decision_function(counter.transform(found)), np.float64)
 
 
@@ -79,7 +79,7 @@ def train_linear_attacker(texts: Sequence[str], is_first: Booleans, vectors: Tex
     """Logistic regression on standardised sentence vectors."""
     features = _standardised(vectors, texts)
     model = load_sklearn().linear_model.LogisticRegression(C=0.01, max_iter=300, random_state=seed)
-    fitted(model, features(texts), is_first)
+    fit_quietly(model, features(texts), is_first)
     return lambda found: np.asarray(model.decision_function(features(found)), np.float64)
 
 
@@ -96,7 +96,7 @@ def train_mlp_attacker(texts: Sequence[str], is_first: Booleans, vectors: TextVe
     model = MLPClassifier(
         (_HIDDEN,), alpha=_DECAY, batch_size=min(_BATCH, len(texts)), max_iter=_EPOCHS, random_state=seed
     )
-    fitted(model, features(texts), is_first)
+    fit_quietly(model, features(texts), is_first)
 
     def scores(found: Sequence[str]) -> Floats:
         second, first = np.maximum(model.predict_proba(features(found)), _SMALLEST).T

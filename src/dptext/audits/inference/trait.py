@@ -39,7 +39,7 @@ from dptext.audits.inference.trait_report import (
     TraitReport,
 )
 from dptext.audits.roc import check_scores
-from dptext.audits.subjects import OnProgress
+from dptext.audits.subjects import OnCount
 from dptext.audits.texts import check_releases, shared_texts
 from dptext.embeddings.distinct import TextVectors
 from dptext.embeddings.embedder import Embedder
@@ -50,7 +50,7 @@ from dptext.text.records import Record, Release
 from dptext.types import Floats, Json
 
 #: Of the first set and of the second.
-Releases = tuple[Sequence[Release[str]], Sequence[Release[str]]]
+SetReleases = tuple[Sequence[Release[str]], Sequence[Release[str]]]
 
 
 def infer_trait(
@@ -63,8 +63,8 @@ def infer_trait(
     confidence: float = 0.95,
     delta: float = 0.0,
     randomness: Randomness | None = None,
-    on_release: OnProgress | None = None,
-    on_attacker: OnProgress | None = None,
+    on_release: OnCount | None = None,
+    on_attacker: OnCount | None = None,
 ) -> TraitReport:
     """Release every text of a split once and tell the sets of the attacked ones apart.
 
@@ -101,8 +101,8 @@ def infer_trait(
 
 
 def release_sets(
-    mechanism: Mechanism[str], split: SetSplit, *, randomness: Randomness, on_progress: OnProgress | None = None
-) -> tuple[Releases, Releases]:
+    mechanism: Mechanism[str], split: SetSplit, *, randomness: Randomness, on_progress: OnCount | None = None
+) -> tuple[SetReleases, SetReleases]:
     """One release of each attacked text and of each training text, all drawn independently.
 
     Args:
@@ -125,14 +125,14 @@ def release_sets(
 def infer_trait_from_releases(
     split: SetSplit,
     *,
-    released: Releases,
-    training_released: Releases | None = None,
+    released: SetReleases,
+    training_released: SetReleases | None = None,
     embedder: Embedder,
     attackers: Mapping[str, TrainAttacker] | None = None,
     seed: int = 0,
     confidence: float = 0.95,
     delta: float = 0.0,
-    on_attacker: OnProgress | None = None,
+    on_attacker: OnCount | None = None,
 ) -> TraitReport:
     """Tell from which set releases come, with controls, baselines and similarity.
 
@@ -226,7 +226,7 @@ def _joined(sides: tuple[Sequence[Record], Sequence[Record]]) -> tuple[Record, .
     return (*sides[0], *sides[1])
 
 
-def _outputs(sides: Releases) -> list[str]:
+def _outputs(sides: SetReleases) -> list[str]:
     return [release.output for side in sides for release in side]
 
 
@@ -244,6 +244,6 @@ def _check_split(split: SetSplit) -> None:
         )
 
 
-def _check_both(name: str, sides: tuple[Sequence[Record], Sequence[Record]], releases: Releases) -> None:
+def _check_both(name: str, sides: tuple[Sequence[Record], Sequence[Record]], releases: SetReleases) -> None:
     for records, own in zip(sides, releases, strict=True):
         check_releases(name, records, own)

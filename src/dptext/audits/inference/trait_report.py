@@ -9,10 +9,10 @@ from typing import Final
 
 from dptext import _validate
 from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies
-from dptext.audits.formatting import as_json, fields_as_json, signature_line
 from dptext.audits.inference.judging import at_chance, rows_table
+from dptext.audits.report import signature_line
 from dptext.estimates import Estimate
-from dptext.types import Json
+from dptext.types import Json, as_json, fields_as_json
 
 #: The notes that every report has.
 NO_GUARANTEE: Final = (

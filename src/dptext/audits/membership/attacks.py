@@ -31,9 +31,9 @@ from dptext.audits.membership.scorers import (
 from dptext.audits.roc import (
     check_scores,
 )
-from dptext.audits.subjects import OnProgress
+from dptext.audits.subjects import OnCount
 from dptext.audits.texts import shared_texts
-from dptext.embeddings.tfidf import fitted, load_sklearn
+from dptext.embeddings.tfidf import fit_quietly, load_sklearn
 from dptext.errors import ConfigError
 from dptext.text.records import Record
 from dptext.types import Floats
@@ -104,7 +104,7 @@ def shokri(
     seed: int,
     transform: Transform | None = None,
     measure: Measure | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnCount | None = None,
 ) -> MembershipResult:
     """The attack of the ADePT paper: a shadow classifier teaches what confidence in members looks like.
 
@@ -181,5 +181,5 @@ def _learned(members: Floats, non_members: Floats) -> Callable[[Floats], Floats]
     stacked = np.concatenate([members, non_members])
     scaled = standardiser(stacked)  # the padding is constant
     model = load_sklearn().linear_model.LogisticRegression(max_iter=1000)
-    fitted(model, scaled(stacked), np.arange(len(stacked)) < len(members))
+    fit_quietly(model, scaled(stacked), np.arange(len(stacked)) < len(members))
     return lambda features: np.asarray(model.decision_function(scaled(features)), np.float64)

@@ -25,7 +25,7 @@ from dptext.audits.membership.scorers import (
     logit_confidence,
     train_on,
 )
-from dptext.audits.subjects import OnProgress
+from dptext.audits.subjects import OnCount
 from dptext.errors import ConfigError
 from dptext.text.records import Record
 from dptext.types import Booleans, Floats, Json
@@ -68,7 +68,7 @@ def lira(
     shadows: int = 16,
     transform: Transform | None = None,
     measure: Measure | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnCount | None = None,
 ) -> LiraResult:
     """Attack a classifier by likelihood ratios of log p - log(1 - p) of the true label.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dptext.audits.bounds import EpsilonLowerBound
-from dptext.audits.formatting import fields_as_json, signature_line
+from dptext.audits.report import signature_line
 from dptext.audits.roc import (
     RATES,
     Roc,
@@ -19,7 +19,7 @@ from dptext.audits.roc import (
 )
 from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Relation, format_delta
-from dptext.types import Floats, Json
+from dptext.types import Floats, Json, fields_as_json
 
 #: Scores of the members and of the non-members, `(n,)` each, higher where the attacker believes "member".
 MemberScores = tuple[Floats, Floats]

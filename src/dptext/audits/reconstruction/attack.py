@@ -33,7 +33,7 @@ from dptext.audits.reconstruction.ranking import (
     surrogate_score,
     with_latents,
 )
-from dptext.audits.subjects import OnProgress, Subject, claim_of, unclaimed
+from dptext.audits.subjects import OnCount, Subject, claim_of, unclaimed
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee
 from dptext.sampling.discrete import uniform_below
@@ -56,7 +56,7 @@ def reconstruct(
     claim: Guarantee | None = None,
     confidence: float = 0.95,
     randomness: Randomness | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnCount | None = None,
 ) -> Reconstruction:
     """Draw a candidate, release it once, rank the pool; how often is the truth at the top?
 

@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 
 from dptext.audits.bounds import reconstruction_bound
-from dptext.audits.formatting import as_json, fields_as_json
 from dptext.audits.reconstruction.pools import LARGEST_POOL, feasible
 from dptext.audits.report import Report
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.types import Integers, Json
+from dptext.types import Integers, Json, as_json, fields_as_json
 
 _FLOAT_SLACK = 1e-12
 

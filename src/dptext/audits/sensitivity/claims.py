@@ -19,8 +19,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from dptext import _validate
 from dptext.privacy.curves import up
 from dptext.sampling.clipping import Norm, Vectors, clip, finite
@@ -98,18 +96,6 @@ class Claim:
         if self.clipped is None:
             return finite(vectors, self.dim)
         return clip(vectors, self.clip_norm, norm=self.clipped)
-
-    def worst_pair(self) -> Floats:
-        """Two vectors `(2, dim)` in the clipping ball at the largest distance; without clipping, beyond the claim."""
-        if self.clipped is None:
-            point = np.zeros(self.dim)
-            point[0] = self.claimed
-        elif (self.clipped, self.measured) == (Norm.L2, Norm.L1):
-            point = np.full(self.dim, self.clip_norm / math.sqrt(self.dim))  # Habernal 2021, eq. 36
-        else:
-            point = np.zeros(self.dim)
-            point[0] = self.clip_norm
-        return np.stack([point, -point])
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.sensitivity.claims import Claim
-from dptext.audits.subjects import OnProgress
+from dptext.audits.subjects import OnCount
 from dptext.errors import ConfigError
 from dptext.estimates import MAX_TRIALS, Estimate, clopper_pearson
 from dptext.sampling.clipping import Norm
@@ -137,7 +137,7 @@ def replay(
     measured: Norm = Norm.L1,
     multiple: float = 2.0,
     confidence: float = 0.95,
-    on_progress: OnProgress | None = None,
+    on_progress: OnCount | None = None,
 ) -> tuple[Violations, ...]:
     """The published simulation with the very numbers that its authors drew (Habernal 2021, figure 1).
 

@@ -15,7 +15,7 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.report import Report
 from dptext.audits.running import sample
-from dptext.audits.subjects import OnProgress, Subject, Value, as_record, as_vector, claim_of, unclaimed
+from dptext.audits.subjects import OnCount, Subject, Value, as_record, as_vector, claim_of, unclaimed
 from dptext.audits.trials.pairs import Pair, chosen_pairs
 from dptext.audits.trials.sampler_fit import SIGNIFICANT, density_p_value, losses
 from dptext.errors import ConfigError
@@ -46,7 +46,7 @@ def whitebox(
     trials: int = 100_000,
     confidence: float = 0.95,
     randomness: Randomness | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnCount | None = None,
 ) -> Report:
     """Lower bound on epsilon by Monte Carlo of delta(epsilon) = E[(1 - e^(epsilon - L))_+] under the declared density.
 

@@ -17,7 +17,7 @@ from dptext.audits.bounds import epsilon_ceiling
 from dptext.audits.features import Score, learned_scores
 from dptext.audits.report import Report
 from dptext.audits.running import sample
-from dptext.audits.subjects import OnProgress, Outputs, Subject, Value, as_vector, claim_of, unclaimed
+from dptext.audits.subjects import OnCount, Outputs, Subject, Value, as_vector, claim_of, unclaimed
 from dptext.audits.trials.pairs import Pair, chosen_pairs
 from dptext.audits.trials.sampler_fit import losses
 from dptext.audits.trials.thresholds import FEWEST_TRIALS, TrialSettings, accuracy_of_best, best_bound
@@ -44,7 +44,7 @@ def distinguish(
     trials: int = 20_000,
     confidence: float = 0.95,
     randomness: Randomness | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnCount | None = None,
 ) -> Report:
     """Lower bound on epsilon from runs on two neighbouring inputs, or on the worst of several pairs.
 

@@ -10,7 +10,7 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.report import Report
 from dptext.audits.running import sample
-from dptext.audits.subjects import Chooser, OnProgress, Subject, Value, as_record, as_vector, claim_of, unclaimed
+from dptext.audits.subjects import Chooser, OnCount, Subject, Value, as_record, as_vector, claim_of, unclaimed
 from dptext.audits.trials.pairs import Pair, chosen_pairs
 from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError
@@ -97,7 +97,7 @@ def exact(
     delta: float | None = None,
     trials: int = 20_000,
     randomness: Randomness | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnCount | None = None,
 ) -> Report:
     """Exact epsilon of two neighbouring inputs by enumeration, and a test that the sampler keeps to the distribution.
 

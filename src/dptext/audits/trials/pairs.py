@@ -81,6 +81,7 @@ def worst_pairs(
     *,
     words: Sequence[str] = ("good", "bad", "the", "paris"),
     max_tokens: int = 50,
+    labels: Sequence[str] = (),
 ) -> list[Pair]:
     """Pairs of texts on which mechanisms tend to fail, all of them neighbours.
 
@@ -94,6 +95,8 @@ def worst_pairs(
         reveals: of the guarantee; every pair agrees on it.
         words: at least two known words of the mechanism's vocabulary.
         max_tokens: length of the longest text.
+        labels: public labels of a mechanism that reads the labels of private records. With them there are records of
+            one text and two labels, or a label and none, where the unit is the document and no label is revealed.
 
     Raises:
         IncomparableError: a unit or relation that one record cannot show, or something revealed that is not a known
@@ -114,6 +117,9 @@ def worst_pairs(
                 raise
             continue
         pairs.append(Pair(first, second, name))
+    if labels and unit is Unit.DOCUMENT and relation is Relation.REPLACE_ONE and not any("label" in n for n in reveals):
+        labelled = [Record("0", words[0], label=label) for label in (*labels[:2], None)]
+        pairs += [Pair(labelled[0], other, "labels") for other in labelled[1:]]
     return pairs
 
 

@@ -11,7 +11,7 @@ import typer
 from dptext import _validate
 from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttacker, standard_attackers
 from dptext.audits.inference.sets import SetSplit, split_sets
-from dptext.audits.inference.trait import Releases, infer_trait_from_releases, release_sets
+from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
 from dptext.cli.audit import REFUTED
 from dptext.cli.audit.attacked import checked_spec, made_ready, own_fields, public_records, say_trained, verdict
 from dptext.cli.chosen import chosen_if_any
@@ -156,7 +156,7 @@ def trait(
 
 def _read(
     paths: tuple[Path | None, Path | None], sets: tuple[list[Record], list[Record]], split: SetSplit
-) -> tuple[Releases, Releases]:
+) -> tuple[SetReleases, SetReleases]:
     """The releases of the attacked texts and of the training texts."""
     first, second = paths
     if first is None or second is None:

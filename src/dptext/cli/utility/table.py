@@ -38,7 +38,7 @@ from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record, Release
 from dptext.types import Json
 from dptext.utility.classification import ClassifierName
-from dptext.utility.tables import CANDIDATES, LABEL_ONLY, ORIGINAL, UtilityTable, baselines, utility_table
+from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, ORIGINAL, UtilityTable, baselines, utility_table
 
 _WIDE = 240
 
@@ -107,13 +107,13 @@ def _rows(task: Task) -> dict[str, Sequence[Release[str]]]:
     spending: dict[str, Sequence[Release[str]]] = {}
     if task.labels and task.epsilon is not None:
         spec = LabelOnly(task.labels, epsilon=task.epsilon, embedder="sentence")
-        for i, (name, each) in enumerate(zip(LABEL_ONLY, (spec, replace(spec, text="medoid")), strict=True)):
+        for i, (name, each) in enumerate(zip(LABEL_ONLY_ROWS, (spec, replace(spec, text="medoid")), strict=True)):
             mechanism = each.fit(public=task.public)
             spending[name] = mechanism.privatize(task.originals, seeded(task.seed + i))
     if task.epsilon is not None and task.name != CANDIDATES:
         weight = 3.0 if task.labels else 0.0  # labels first, as `adept` ranks by default
         nearest = Candidates(task.epsilon, task.labels, label_weight=weight).fit(public=task.public, seed=task.seed)
-        spending[CANDIDATES] = nearest.privatize(task.originals, seeded(task.seed + len(LABEL_ONLY)))
+        spending[CANDIDATES] = nearest.privatize(task.originals, seeded(task.seed + len(LABEL_ONLY_ROWS)))
     return {ORIGINAL: plain.pop(ORIGINAL), task.name: task.releases, **spending, **plain}
 
 

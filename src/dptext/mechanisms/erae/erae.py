@@ -32,7 +32,7 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
 from dptext.sampling.exponential import ClippedExponential
-from dptext.sampling.hub import LARGEST_EPSILON, Hub
+from dptext.sampling.hub import LARGEST_HUB_EPSILON, Hub
 from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.sampling.two_set import TwoSet
@@ -104,7 +104,7 @@ class ErAe(OneUnit):
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon, learning_rate=self.learning_rate, score_range=self.score_range)
-        _validate.within(0, LARGEST_EPSILON, epsilon=self.epsilon)
+        _validate.within(0, LARGEST_HUB_EPSILON, epsilon=self.epsilon)
         _validate.not_negative(reward=self.reward)
         _validate.count(
             max_tokens=self.max_tokens,
@@ -204,7 +204,7 @@ class ErAe(OneUnit):
         """
         self.events(unit or Unit.DOCUMENT)
         _validate.positive(epsilon=epsilon)
-        low = min(epsilon / self.max_tokens * (1 - 1e-12), LARGEST_EPSILON)
+        low = min(epsilon / self.max_tokens * (1 - 1e-12), LARGEST_HUB_EPSILON)
         if delta > 0 and "two_set" in self.choice:  # composition may allow a word more than its part
             low = max(low, self._floor * (1 + 1e-6))
         found = replace(self, epsilon=low)
@@ -214,7 +214,7 @@ class ErAe(OneUnit):
             while found.guarantee(delta=delta).epsilon > epsilon:
                 found = replace(self, epsilon=found.epsilon * (1 - 1e-9))
             return found
-        high = min(epsilon, LARGEST_EPSILON)
+        high = min(epsilon, LARGEST_HUB_EPSILON)
         for _ in range(40):
             middle = (low + high) / 2
             tried = replace(self, epsilon=middle)

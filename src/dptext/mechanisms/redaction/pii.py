@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, Protocol, Self
 
 from dptext import _validate
-from dptext.errors import ConfigError, MissingExtraError
+from dptext.errors import ConfigError, needing
 from dptext.mechanism import Learns, Traits
 from dptext.mechanisms.bases import FittedMechanism, NoGuarantee
 from dptext.mechanisms.redaction.masking import KEPT_WORDS, Mask, Runs, flat, masked, tokenized
@@ -175,13 +175,9 @@ def _overlaps(tokens: Sequence[str], document: str, pieces: Iterable[Found]) -> 
 
 
 def _load(spec: PiiRedaction) -> PiiRedactionMechanism:
-    try:
+    with needing("pii_redaction", "pii"):
         from presidio_analyzer import AnalyzerEngine  # noqa: PLC0415 (an extra, slow to load)
         from presidio_analyzer.nlp_engine import NlpEngineProvider  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError(
-            "pii_redaction needs presidio. Run: pip install 'dptext[pii]', then python -m spacy download " + spec.model
-        ) from error
     versions = f"presidio-analyzer {version('presidio-analyzer')}, {spec.model} {model_version(spec.model)}"
     settings = {"nlp_engine_name": "spacy", "models": [{"lang_code": _LANGUAGE, "model_name": spec.model}]}
     engine = NlpEngineProvider(nlp_configuration=settings).create_engine()

@@ -18,7 +18,7 @@ from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.neural.adept.decoding import Decoding
 from dptext.neural.adept.model import AnnotatedModel
-from dptext.sampling.pools import agreement, best_number
+from dptext.sampling.top_k import agreement, best_number
 from dptext.text.records import Record
 from dptext.types import Floats, Int16s
 
