@@ -42,7 +42,7 @@ from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.sampling.exponential import Exponential
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.source import Randomness
-from dptext.sampling.top_k import TopKRandomizedResponse, agreement, best_number
+from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.formats import string_fault
 from dptext.text.records import Record, Release, records_digest, require_labels

@@ -12,7 +12,7 @@ from dptext.embeddings.likeness import STEPS
 from dptext.embeddings.text_pools import TextPool
 from dptext.mechanisms.candidates.rankers import Ranker
 from dptext.sampling.exponential import Exponential
-from dptext.sampling.pools import agreement, best_number
+from dptext.sampling.top_k import agreement, best_number
 from dptext.text.records import Record
 from dptext.types import Booleans, Floats, Int16s
 
