@@ -29,6 +29,7 @@ from dptext.mechanism import HasTraining, Learns, Spec, Traits
 from dptext.mechanism import settings as settings_of
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
+from dptext.text.files import require_free
 from dptext.text.reading import read_records
 from dptext.text.records import Fields
 from dptext.types import Json
@@ -69,8 +70,7 @@ def fit(
             f"Expected --label-field NAME: {wanted.kind} learns from public labels which words tell most."
         )
     _check_texts(wanted, public, private, pool)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ConfigError(f"Expected --out {str(target)!r} to be absent or empty. Choose another folder.")
+    require_free(target)
     names = Fields(text=text_field, label=label_field)
     with advising(lambda: f"Of an unfinished fit nothing is kept: there is no {target}. Run the command again."):
         model = fitted_on(
