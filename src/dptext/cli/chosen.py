@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from dptext.cli.progress import counted
 from dptext.errors import ConfigError
-from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits, settings
+from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits
 from dptext.mechanisms.registry import SPECS
-from dptext.runs.models import load_model
+from dptext.runs.models import load_model, model_spec
 from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
 from dptext.text.records import Record
 from dptext.types import Json
@@ -35,48 +36,66 @@ def chosen_spec(mechanism: str | None, pairs: list[str] | None, path: Path | Non
     return spec_from_settings(values)
 
 
-def chosen(mechanism: str | None, pairs: list[str] | None, path: Path | None, model: Path | None) -> Spec | Path:
-    """The spec that is named, or the folder of a fitted model.
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The mechanism that a command names.
+
+    Attributes:
+        spec: its settings; those of the model, where it is one.
+        model: the folder of the model; None where the settings are named.
+    """
+
+    spec: Spec
+    model: Path | None = None
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether it has to be fitted on texts first."""
+        return self.model is None and self.spec.traits.learns is not Learns.NOTHING
+
+    def fitted(self, *, device: str | None = None) -> Mechanism[str]:
+        """The mechanism; of a model on this device, where one is named.
+
+        Raises:
+            ConfigError: the model cannot be loaded, it needs a fit, or a device is named without a model.
+            MissingExtraError: a package is not installed.
+        """
+        if self.model is not None:
+            return load_model(self.model, device=device)
+        if device is not None:
+            raise ConfigError("Expected --device with --model: a spec has its device, if any, by --set device=NAME.")
+        if not self.needs_fit:
+            return self.spec.fit()
+        kind = self.spec.kind
+        raise ConfigError(
+            f"Expected a model of {kind}, which learns from text. Fit first: dptext fit --mechanism {kind} "
+            "--set KEY=VALUE ... --public PUBLIC --out MODEL; then give --model MODEL."
+        )
+
+
+def chosen(mechanism: str | None, pairs: list[str] | None, path: Path | None, model: Path | None) -> Choice:
+    """The mechanism of --mechanism with --set, of --spec, or of --model.
 
     Raises:
-        ConfigError: none or several are named, or the settings cannot be used.
+        ConfigError: none or several are named, or the settings or the model cannot be used.
     """
     if model is None:
-        return chosen_spec(mechanism, pairs, path)
+        return Choice(chosen_spec(mechanism, pairs, path))
     if mechanism is not None or path is not None or pairs:
         raise ConfigError(
             "Expected one of --mechanism NAME, --spec FILE.toml and --model MODEL. A model has its settings already: "
             "--set cannot change them."
         )
-    return model
+    return Choice(model_spec(model), model)
 
 
 def chosen_if_any(
     mechanism: str | None, pairs: list[str] | None, path: Path | None, model: Path | None
-) -> Spec | Path | None:
+) -> Choice | None:
     """The same, or None where none of the options is given."""
     if mechanism is None and path is None and model is None and not pairs:
         return None
     return chosen(mechanism, pairs, path, model)
-
-
-def fitted(chosen: Spec | Path, *, device: str | None = None) -> Mechanism[str]:
-    """The mechanism of a model, on this device where one is named; or of a spec that learns from no text.
-
-    Raises:
-        ConfigError: the model cannot be loaded, the spec has to be fitted first, or a device is named for a spec.
-        MissingExtraError: a package is not installed.
-    """
-    if isinstance(chosen, Path):
-        return load_model(chosen, device=device)
-    if device is not None:
-        raise ConfigError("Expected --device with --model: a spec has its device, if any, by --set device=NAME.")
-    if chosen.traits.learns is Learns.NOTHING:
-        return chosen.fit()
-    raise ConfigError(
-        f"Expected a model of {chosen.kind}, which learns from text. Fit first: dptext fit --mechanism {chosen.kind} "
-        "--set KEY=VALUE ... --public PUBLIC --out MODEL; then give --model MODEL."
-    )
 
 
 def fitted_on(
@@ -127,7 +146,7 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
         if needed:
             raise ConfigError(f"Expected --label-field NAME: {spec.kind} reads the label together with the text.")
     elif not spec.traits.releases_labels:
-        if "labels" in settings(spec):
+        if any(other.traits.releases_labels for other in spec.tiny()):
             raise ConfigError(
                 f"Expected the set of labels in the settings of {spec.kind} with --label-field {label_field!r}: it is "
                 'public and read from no text. Fit with --set \'labels=["a", "b"]\', or leave the field out.'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,13 +11,13 @@ import typer
 
 from dptext.cli.chosen import chosen_spec
 from dptext.cli.options import (
+    CheckedLedgerOption,
     DeltaOption,
     JsonOption,
     MechanismOption,
     SetOption,
     SpecOption,
     any_path,
-    ledger_location,
     member,
 )
 from dptext.cli.progress import say
@@ -55,12 +55,7 @@ def explain(
     spec: SpecOption = None,
     unit: Annotated[str | None, typer.Option("--unit", help="token, sentence, document or author.")] = None,
     delta: DeltaOption = 0.0,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger", parser=ledger_location, help="With a certificate: look the charge up in these books, too."
-        ),
-    ] = None,
+    ledger: CheckedLedgerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Explain a certificate, a model, or a mechanism with settings.
@@ -160,14 +155,11 @@ def _promised(spec: Spec, unit: str | None, delta: float) -> list[Guarantee]:
 
 def _show(spec: Spec, found: Sequence[Guarantee], remarks: Remarks | None, as_json: bool) -> None:
     if as_json:
-        numbers: Mapping[str, float | None] = {} if remarks is None else remarks.numbers
         data: dict[str, Json] = {
             "settings": settings_of(spec),
             "events": [event_to_dict(event) for event in spec.events(spec.units[0])],
             "guarantees": [guarantee.to_dict() for guarantee in found],
-            "unchanged_share": None,
-            "unchanged_share_of_vocabulary": None,
-            **numbers,
+            **({} if remarks is None else remarks.numbers),
         }
         print(json.dumps(data, indent=2))
         return

@@ -13,7 +13,7 @@ import typer
 from dptext.audits.report import Report
 from dptext.audits.subjects import Subject, claim_of, unclaimed
 from dptext.cli.audit import REFUTED
-from dptext.cli.chosen import chosen, fitted
+from dptext.cli.chosen import chosen
 from dptext.cli.options import member
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
@@ -35,7 +35,7 @@ NoiseOption = Annotated[
         "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere.",
     ),
 ]
-EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Claimed epsilon of the vector noise.")]
+NoiseEpsilonOption = Annotated[float, typer.Option("--epsilon", help="Claimed epsilon of the vector noise.")]
 DimOption = Annotated[int, typer.Option("--dim", help="Coordinates of its vectors.")]
 ClipNormOption = Annotated[float, typer.Option("--clip-norm", help="C, the norm to which they are clipped.")]
 NoiseDeltaOption = Annotated[
@@ -100,7 +100,7 @@ def on_trial(
     """
     wanted = None if unit is None else member(Unit, "--unit", unit)
     if noise.name is None:
-        fitted_one = fitted(chosen(mechanism, settings, spec, model))
+        fitted_one = chosen(mechanism, settings, spec, model).fitted()
         claim = fitted_one.spec.guarantee(wanted, noise.delta)
         return OnTrial(fitted_one, fitted_one.spec.kind, _claimed(claim, epsilon, noise.delta))
     if noise.name not in _NOISES:

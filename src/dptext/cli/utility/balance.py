@@ -15,7 +15,7 @@ from dptext.cli.progress import counted, say
 from dptext.cli.utility.table import wide_console
 from dptext.cli.utility.task import (
     NOT_PRIVATE,
-    EpsilonOption,
+    BaselineEpsilonOption,
     IdFieldOption,
     LabelOption,
     OriginalsArgument,
@@ -48,7 +48,7 @@ def balance(
     label_field: LabelFieldOption = None,
     id_field: IdFieldOption = None,
     label: LabelOption = None,
-    epsilon: EpsilonOption = None,
+    epsilon: BaselineEpsilonOption = None,
     model: ModelOption = None,
     held_out: Annotated[
         Path | None,

@@ -19,7 +19,7 @@ from dptext.cli.progress import say
 from dptext.cli.terminal import plain_console
 from dptext.cli.utility.task import (
     NOT_PRIVATE,
-    EpsilonOption,
+    BaselineEpsilonOption,
     IdFieldOption,
     LabelOption,
     OriginalsArgument,
@@ -51,7 +51,7 @@ def fidelity(
     label_field: LabelFieldOption = None,
     id_field: IdFieldOption = None,
     label: LabelOption = None,
-    epsilon: EpsilonOption = None,
+    epsilon: BaselineEpsilonOption = None,
     seed: SeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -70,7 +70,7 @@ def classification(
     label_field: LabelFieldOption = None,
     id_field: IdFieldOption = None,
     label: LabelOption = None,
-    epsilon: EpsilonOption = None,
+    epsilon: BaselineEpsilonOption = None,
     classifier: ClassifierOption = "tfidf",
     seed: SeedOption = None,
     as_json: JsonOption = False,

@@ -39,7 +39,7 @@ LabelOption = Annotated[
     list[str] | None,
     typer.Option("--label", help="A label of the public set, where no certificate names it. Repeatable."),
 ]
-EpsilonOption = Annotated[
+BaselineEpsilonOption = Annotated[
     float | None,
     typer.Option("--epsilon", help="Of label_only and candidates; default: that of the certificate."),
 ]
