@@ -18,13 +18,13 @@ from dptext.types import Json
 _SHOWN_STEPS = 20
 
 
-def chosen_spec(mechanism: str | None, pairs: list[str] | None, path: Path | None) -> Spec:
+def chosen_spec(mechanism: str | None, assignments: list[str] | None, path: Path | None) -> Spec:
     """The spec of --spec FILE, or of --mechanism with --set; --set also changes single settings of a file.
 
     Raises:
         ConfigError: neither or both are given, or the settings cannot be used.
     """
-    listed = [parse_setting(pair) for pair in pairs or []]
+    listed = [parse_setting(each) for each in assignments or []]
     changes = dict(listed)
     if len(changes) < len(listed) or "kind" in changes:
         raise ConfigError("Expected each setting once, and the mechanism by --mechanism, not by --set kind=...")
@@ -73,15 +73,15 @@ class Choice:
         )
 
 
-def chosen(mechanism: str | None, pairs: list[str] | None, path: Path | None, model: Path | None) -> Choice:
+def chosen(mechanism: str | None, assignments: list[str] | None, path: Path | None, model: Path | None) -> Choice:
     """The mechanism of --mechanism with --set, of --spec, or of --model.
 
     Raises:
         ConfigError: none or several are named, or the settings or the model cannot be used.
     """
     if model is None:
-        return Choice(chosen_spec(mechanism, pairs, path))
-    if mechanism is not None or path is not None or pairs:
+        return Choice(chosen_spec(mechanism, assignments, path))
+    if mechanism is not None or path is not None or assignments:
         raise ConfigError(
             "Expected one of --mechanism NAME, --spec FILE.toml and --model MODEL. A model has its settings already: "
             "--set cannot change them."
@@ -90,12 +90,12 @@ def chosen(mechanism: str | None, pairs: list[str] | None, path: Path | None, mo
 
 
 def chosen_if_any(
-    mechanism: str | None, pairs: list[str] | None, path: Path | None, model: Path | None
+    mechanism: str | None, assignments: list[str] | None, path: Path | None, model: Path | None
 ) -> Choice | None:
     """The same, or None where none of the options is given."""
-    if mechanism is None and path is None and model is None and not pairs:
+    if mechanism is None and path is None and model is None and not assignments:
         return None
-    return chosen(mechanism, pairs, path, model)
+    return chosen(mechanism, assignments, path, model)
 
 
 def fitted_on(

@@ -22,8 +22,7 @@ from dptext.cli.options import (
 )
 from dptext.cli.progress import say
 from dptext.errors import ConfigError, DataError
-from dptext.mechanism import HasRemarks, Remarks, Spec
-from dptext.mechanism import settings as settings_of
+from dptext.mechanism import HasRemarks, Remarks, Spec, settings
 from dptext.privacy.events import event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import certificate_path
@@ -51,7 +50,7 @@ def explain(
         ),
     ] = None,
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     unit: Annotated[str | None, typer.Option("--unit", help="token, sentence, document or author.")] = None,
     delta: DeltaOption = 0.0,
@@ -64,14 +63,14 @@ def explain(
         ConfigError: options that do not fit together, or a file, folder or setting that cannot be used.
         DataError: the certificate does not hold.
     """
-    named = mechanism or settings or spec
+    named = mechanism or assignments or spec
     is_model = certificate is not None and certificate.is_dir()
     if certificate is not None and (named or (unit and not is_model)):
         raise ConfigError("Expected a certificate or a mechanism with settings, not both.")
     if ledger is not None and (certificate is None or is_model):
         raise ConfigError("Expected a certificate with --ledger: the books speak of releases.")
     if certificate is None:
-        named_spec = chosen_spec(mechanism, settings, spec)
+        named_spec = chosen_spec(mechanism, assignments, spec)
         _show(named_spec, _promised(named_spec, unit, delta), _remarks(named_spec), as_json)
     elif is_model:
         _explain_model(certificate, unit=unit, delta=delta, as_json=as_json)
@@ -115,10 +114,15 @@ def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
 
 
 def _breaks_lines(value: Json) -> bool:
-    if isinstance(value, str):
-        return "\n" in value
-    parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
-    return any(map(_breaks_lines, parts))
+    match value:
+        case str():
+            return "\n" in value
+        case dict():
+            return any(map(_breaks_lines, [*value, *value.values()]))
+        case list():
+            return any(map(_breaks_lines, value))
+        case _:
+            return False
 
 
 def _beside(path: Path) -> Path:
@@ -156,7 +160,7 @@ def _promised(spec: Spec, unit: str | None, delta: float) -> list[Guarantee]:
 def _show(spec: Spec, found: Sequence[Guarantee], remarks: Remarks | None, as_json: bool) -> None:
     if as_json:
         data: dict[str, Json] = {
-            "settings": settings_of(spec),
+            "settings": settings(spec),
             "events": [event_to_dict(event) for event in spec.events(spec.units[0])],
             "guarantees": [guarantee.to_dict() for guarantee in found],
             **({} if remarks is None else remarks.numbers),

@@ -54,7 +54,7 @@ def privatize(
         typer.Argument(metavar="OUT", parser=output_path, help="The new file; OUT.guarantee.json is its certificate."),
     ],
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     text_field: TextFieldOption = "text",
@@ -117,7 +117,7 @@ def privatize(
         BudgetExceededError: the account has less left than the run costs.
         NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
     """
-    choice = chosen(mechanism, settings, spec, model)
+    choice = chosen(mechanism, assignments, spec, model)
     if force and resume:
         raise ConfigError("Expected one of --force (begin anew) and --resume (go on).")
     plan = Plan(

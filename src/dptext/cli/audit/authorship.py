@@ -12,7 +12,7 @@ from dptext import _validate
 from dptext.audits.inference.authors import split_authors
 from dptext.audits.inference.authorship import attribute_releases, release_split
 from dptext.audits.inference.authorship_report import AuthorshipReport
-from dptext.cli.audit import REFUTED
+from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import (
     check_options,
     check_public,
@@ -41,7 +41,7 @@ from dptext.cli.options import (
     seed_of,
 )
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.task import NOT_PRIVATE, read_back
+from dptext.cli.utility.judged import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError
 from dptext.mechanism import Spec
 from dptext.privacy.guarantee import Basis, Guarantee, Trust, Unit
@@ -54,7 +54,7 @@ from dptext.types import Json
 def authorship(
     records: Annotated[Path, file_argument(metavar="RECORDS", help="Texts of known authors, several of each.")],
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     public: PublicOption = None,
@@ -84,7 +84,7 @@ def authorship(
         NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
         MissingExtraError: a package is not installed.
     """
-    choice = chosen_if_any(mechanism, settings, spec, model)
+    choice = chosen_if_any(mechanism, assignments, spec, model)
     _validate.count(train_texts=train_texts, attacked_texts=attacked_texts, bundle=bundle)
     _validate.probability(delta=delta)
     if bundle > attacked_texts:
@@ -141,7 +141,7 @@ def authorship(
         else:
             print(verdict(f"the claim of epsilon {claim.epsilon:.6g} for one document", refuted=refuted))
         print(f"{split.duplicates:,} duplicates removed first.")
-    return REFUTED if refuted else 0
+    return EXIT_REFUTED if refuted else 0
 
 
 def _claim(spec: Spec, delta: float, found: AuthorshipReport) -> Guarantee | None:

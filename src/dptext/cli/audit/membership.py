@@ -36,7 +36,7 @@ from dptext.cli.options import (
     target_of,
 )
 from dptext.cli.progress import say
-from dptext.cli.utility.task import chosen_classifier
+from dptext.cli.utility.judged import chosen_classifier
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
 from dptext.runs.streaming import require_guarantee
@@ -57,7 +57,7 @@ def membership(
         ),
     ],
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     public: PublicOption = None,
@@ -91,7 +91,7 @@ def membership(
         NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
         MissingExtraError: a package is not installed.
     """
-    choice = chosen_if_any(mechanism, settings, spec, model)
+    choice = chosen_if_any(mechanism, assignments, spec, model)
     if attack not in ATTACKS:
         raise ConfigError(f"Expected --attack {attack!r} to be one of {', '.join(ATTACKS)}.")
     chosen_classifier(classifier)

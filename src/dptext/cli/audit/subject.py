@@ -12,13 +12,13 @@ import typer
 
 from dptext.audits.report import Report
 from dptext.audits.subjects import Subject, claim_of, unclaimed
-from dptext.cli.audit import REFUTED
+from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import chosen
 from dptext.cli.options import member
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
-from dptext.privacy.events import ApproximateEvent, MetricEvent, PureEvent
+from dptext.privacy.events import ApproximateEvent, Event, MetricEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.sampling.clipping import Norm
 from dptext.sampling.float_noise import Gaussian, L2Laplace
@@ -49,7 +49,7 @@ ConfidenceOption = Annotated[float, typer.Option("--confidence", help="Of the bo
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class NoiseChoice:
     """The options of vector noise: its name (None without), and its settings."""
 
     name: str | None
@@ -59,7 +59,7 @@ class Noise:
     delta: float
 
 
-_NOISES: dict[str, Callable[[Noise], VectorNoise]] = {
+_NOISES: dict[str, Callable[[NoiseChoice], VectorNoise]] = {
     "published_laplace": lambda n: PublishedLaplace(n.epsilon, n.dim, n.clip_norm),
     "classical_gaussian": lambda n: ClassicalGaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
     "laplace": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm),
@@ -82,10 +82,10 @@ class OnTrial:
 
 def on_trial(
     mechanism: str | None,
-    settings: list[str] | None,
+    assignments: list[str] | None,
     spec: Path | None,
     model: Path | None,
-    noise: Noise,
+    noise: NoiseChoice,
     unit: str | None,
     epsilon: float | None,
 ) -> OnTrial:
@@ -100,12 +100,12 @@ def on_trial(
     """
     wanted = None if unit is None else member(Unit, "--unit", unit)
     if noise.name is None:
-        fitted_one = chosen(mechanism, settings, spec, model).fitted()
+        fitted_one = chosen(mechanism, assignments, spec, model).fitted()
         claim = fitted_one.spec.guarantee(wanted, noise.delta)
         return OnTrial(fitted_one, fitted_one.spec.kind, _claimed(claim, epsilon, noise.delta))
     if noise.name not in _NOISES:
         raise ConfigError(f"Expected --noise {noise.name!r} to be one of {', '.join(_NOISES)}.")
-    if mechanism or settings or spec or model:
+    if mechanism or assignments or spec or model:
         raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
     vector = _NOISES[noise.name](noise)
     claim = claim_of(vector) or unclaimed()
@@ -118,13 +118,11 @@ def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
     """The claim of this epsilon about the neighbours of a guarantee; without an epsilon the guarantee itself."""
     if epsilon is None:
         return own
-    event = (
-        MetricEvent(epsilon, own.metric, delta)
-        if own.metric is not None
-        else ApproximateEvent(epsilon, delta)
-        if delta
-        else PureEvent(epsilon)
-    )
+    event: Event
+    if own.metric is not None:
+        event = MetricEvent(epsilon, own.metric, delta)
+    else:
+        event = ApproximateEvent(epsilon, delta) if delta else PureEvent(epsilon)
     return accounting.guarantee(
         [event], delta, unit=own.unit, relation=own.relation, basis=Basis.CLAIMED, reveals=own.reveals
     )
@@ -138,4 +136,4 @@ def show(report: Report, claim: Guarantee, *, as_json: bool) -> int:
         print(json.dumps(data, indent=2))
     else:
         print(report.explain(claim))
-    return REFUTED if refuted else 0
+    return EXIT_REFUTED if refuted else 0

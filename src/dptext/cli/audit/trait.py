@@ -12,7 +12,7 @@ from dptext import _validate
 from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttacker, standard_attackers
 from dptext.audits.inference.sets import SetSplit, split_sets
 from dptext.audits.inference.trait import Releases, infer_trait_from_releases, release_sets
-from dptext.cli.audit import REFUTED
+from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import check_options, made_ready, own_fields, public_records, say_trained, verdict
 from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
@@ -37,7 +37,7 @@ from dptext.cli.options import (
     target_of,
 )
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.task import NOT_PRIVATE, read_back
+from dptext.cli.utility.judged import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError, needing
 from dptext.sampling.source import seeded
 from dptext.text.reading import read_records
@@ -53,7 +53,7 @@ def trait(
     first: FirstSetArgument,
     second: SecondSetArgument,
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     public: PublicOption = None,
@@ -98,7 +98,7 @@ def trait(
         NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
         MissingExtraError: a package is not installed.
     """
-    choice = chosen_if_any(mechanism, settings, spec, model)
+    choice = chosen_if_any(mechanism, assignments, spec, model)
     seed = seed_of(seed)
     _validate.count(training=training, attacked=attacked, epochs=epochs, top_layers=top_layers)
     _validate.probability(delta=delta)
@@ -152,7 +152,7 @@ def trait(
             stated_claim = f"the claim of epsilon {claim:.6g} at delta {delta:g} for the two sets"
             print(verdict(stated_claim, refuted=refuted))
         print(f"{split.duplicates:,} duplicates removed first.")
-    return REFUTED if refuted else 0
+    return EXIT_REFUTED if refuted else 0
 
 
 def _read(

@@ -46,8 +46,8 @@ BaselineEpsilonOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """Releases to judge.
+class Judged:
+    """What is judged: releases, beside their originals.
 
     Attributes:
         name: name of the mechanism.
@@ -72,7 +72,7 @@ class Task:
     fields: Fields = field(default_factory=Fields)
 
 
-def read_task(
+def read_judged(
     originals: Path,
     released: Path,
     public: Path,
@@ -80,8 +80,8 @@ def read_task(
     labels: Sequence[str] | None,
     epsilon: float | None,
     seed: int | None,
-) -> Task:
-    """The files of a command as a task, with the values of its options.
+) -> Judged:
+    """What a command judges: its files, with the values of its options.
 
     Raises:
         ConfigError: options or files that do not fit together.
@@ -103,7 +103,7 @@ def read_task(
         )
     labelled = bool(found) if spec is None else spec.traits.releases_labels
     private = list(read_records(originals, fields))
-    return Task(
+    return Judged(
         "released" if spec is None else spec.kind,
         private,
         read_back(released, private, labelled=labelled),
