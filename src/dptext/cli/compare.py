@@ -13,10 +13,6 @@ from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.options import JsonOption, file_argument, folder_option
 from dptext.cli.progress import counted, say
 from dptext.cli.stopping import advising
-from dptext.compare.experiment import read_experiment
-from dptext.compare.folder import Folder
-from dptext.compare.runner import Options, run_experiment
-from dptext.compare.stored import JSON_FILE, PARQUET
 from dptext.errors import ConfigError
 from dptext.types import Json
 
@@ -56,6 +52,11 @@ def compare(
         DataError: a record of a corpus cannot be read.
         MissingExtraError: a package is not installed.
     """
+    from dptext.compare.experiment import read_experiment
+    from dptext.compare.folder import Folder
+    from dptext.compare.runner import Options, run_experiment
+    from dptext.compare.stored import JSON_FILE, PARQUET
+
     if workers < 0 or not 0 <= memory < _MOST_GIB:
         raise ConfigError("Expected --workers and --memory to be positive, or 0: then dptext chooses.")
     found = read_experiment(experiment)

@@ -20,11 +20,6 @@ from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
-from dptext.sampling.clipping import Norm
-from dptext.sampling.float_noise import Gaussian, L2Laplace
-from dptext.sampling.grid_noise import GridLaplace
-from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
-from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.types import Json
 
 NoiseOption = Annotated[
@@ -59,16 +54,23 @@ class NoiseChoice:
     delta: float
 
 
-_NOISES: dict[str, Callable[[NoiseChoice], VectorNoise]] = {
-    "published_laplace": lambda n: PublishedLaplace(n.epsilon, n.dim, n.clip_norm),
-    "classical_gaussian": lambda n: ClassicalGaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
-    "laplace": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm),
-    "laplace_l1": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm, Norm.L1),
-    "gaussian": lambda n: Gaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
-    "l2_laplace": lambda n: L2Laplace(n.epsilon, n.dim, n.clip_norm),
-    "privunit": lambda n: PrivUnit(n.epsilon, n.dim, n.clip_norm),
-    "privunit_sphere": lambda n: PrivUnitSphere(n.epsilon, n.dim),
-}
+def _noises() -> dict[str, Callable[[NoiseChoice], VectorNoise]]:
+    from dptext.sampling.clipping import Norm
+    from dptext.sampling.float_noise import Gaussian, L2Laplace
+    from dptext.sampling.grid_noise import GridLaplace
+    from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
+    from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
+
+    return {
+        "published_laplace": lambda n: PublishedLaplace(n.epsilon, n.dim, n.clip_norm),
+        "classical_gaussian": lambda n: ClassicalGaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
+        "laplace": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm),
+        "laplace_l1": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm, Norm.L1),
+        "gaussian": lambda n: Gaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
+        "l2_laplace": lambda n: L2Laplace(n.epsilon, n.dim, n.clip_norm),
+        "privunit": lambda n: PrivUnit(n.epsilon, n.dim, n.clip_norm),
+        "privunit_sphere": lambda n: PrivUnitSphere(n.epsilon, n.dim),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +105,12 @@ def on_trial(
         fitted_one = chosen(mechanism, assignments, spec, model).fitted()
         claim = fitted_one.spec.guarantee(wanted, noise.delta)
         return OnTrial(fitted_one, fitted_one.spec.kind, _claimed(claim, epsilon, noise.delta))
-    if noise.name not in _NOISES:
-        raise ConfigError(f"Expected --noise {noise.name!r} to be one of {', '.join(_NOISES)}.")
+    noises = _noises()
+    if noise.name not in noises:
+        raise ConfigError(f"Expected --noise {noise.name!r} to be one of {', '.join(noises)}.")
     if mechanism or assignments or spec or model:
         raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
-    vector = _NOISES[noise.name](noise)
+    vector = noises[noise.name](noise)
     claim = claim_of(vector) or unclaimed()
     if wanted is not None and wanted is not claim.unit:
         raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise speaks of whole documents.")

@@ -27,7 +27,6 @@ from dptext.cli.utility.table import wide_console
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
-from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.runs.models import load_model
 from dptext.runs.specs import on_device
 from dptext.sampling.source import seeded
@@ -66,6 +65,8 @@ def balance(
         ConfigError: no labels, a model that did not make the releases, or held-out records without a model.
         DataError: a record cannot be read.
     """
+    from dptext.mechanisms.candidates.label_only import LabelOnly
+
     fields = Fields(text=text_field, label=label_field, id=id_field)
     judged = read_judged(originals, released, public, fields, label, epsilon, seed)
     if held_out is not None and model is None:

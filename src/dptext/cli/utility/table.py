@@ -31,8 +31,6 @@ from dptext.cli.utility.judged import (
 )
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.mechanisms.candidates.candidates import Candidates
-from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.sampling.source import seeded
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record, Release
@@ -103,6 +101,9 @@ def _compare(judged: Judged, *, test: Path | None, classifier: str, as_json: boo
 
 def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
     """The releases and all baselines, in the order of the table."""
+    from dptext.mechanisms.candidates.candidates import Candidates
+    from dptext.mechanisms.candidates.label_only import LabelOnly
+
     plain = baselines(judged.originals, judged.public, labels=judged.labels, seed=judged.seed)
     spending: dict[str, Sequence[Release[str]]] = {}
     if judged.labels and judged.epsilon is not None:
