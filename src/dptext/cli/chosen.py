@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,24 +110,36 @@ def fitted_on(
     """The spec fitted on these records, with a bar for the epochs. No loss on private texts is shown.
 
     Raises:
-        ConfigError: the spec cannot be fitted on these records.
+        ConfigError: the spec cannot be fitted on these records, or its `fit` does not take what its traits say.
         MissingExtraError: torch or the sentence encoder is not installed.
     """
-    fit: Callable[..., Mechanism[str]] = spec.fit
     arguments: dict[str, object] = {"public": public, "seed": seed}
     if private:
         arguments["private"] = private
     if pool is not None:
         arguments["pool"] = pool
     if not spec.traits.trains:
-        return fit(**arguments)
+        return _fit(spec, arguments)
     with counted(title, every=0.0) as tell:
 
         def told(at: FitProgress) -> None:
             if at.done == at.total or at.done % max(1, at.total // _SHOWN_STEPS) == 0:
                 tell(at.done, at.total, f"{at.unit}{at.note and f', {at.note}'}")
 
-        return fit(**arguments, on_progress=told)
+        return _fit(spec, {**arguments, "on_progress": told})
+
+
+def _fit(spec: Spec, arguments: Mapping[str, object]) -> Mechanism[str]:
+    fit: Callable[..., Mechanism[str]] = spec.fit
+    try:
+        return fit(**arguments)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise  # from within the fit
+    raise ConfigError(
+        f"Expected the fit of {spec.kind} to take {', '.join(arguments)}, as its traits say: it does not. Tell the "
+        "authors of its package; dptext.testing.check_mechanism finds such faults."
+    )
 
 
 def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copied: Sequence[str | None] = ()) -> None:

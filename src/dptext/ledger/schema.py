@@ -11,16 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from sqlalchemy import (
-    Column,
-    Dialect,
-    ForeignKey,
-    Index,
-    MetaData,
-    Table,
-    UniqueConstraint,
-    types,
-)
+from sqlalchemy import Column, Dialect, ForeignKey, Index, MetaData, Table, UniqueConstraint, types
 from sqlalchemy.types import TypeDecorator
 
 from dptext.errors import LedgerError

@@ -13,13 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dptext.errors import (
-    ConfigError,
-    IncomparableError,
-    LedgerError,
-    NoGuaranteeError,
-    PrivacyError,
-)
+from dptext.errors import ConfigError, IncomparableError, LedgerError, NoGuaranteeError, PrivacyError
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Account, Charge
 from dptext.ledger.requests import Request, Terms
