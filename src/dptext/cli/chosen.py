@@ -1,4 +1,4 @@
-"""Which mechanism the options of a command name, and how it is made ready."""
+"""The mechanism that the options of a command name, and how it is fitted."""
 
 from __future__ import annotations
 
@@ -148,11 +148,11 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
     Args:
         spec: of the mechanism.
         label_field: as given.
-        needed: whether labels of the records at hand are read.
+        needed: whether the mechanism reads the labels of these records.
         copied: names of the fields that are copied to the output.
 
     Raises:
-        ConfigError: the field is missing, means nothing to the mechanism, or would be released as it is.
+        ConfigError: the field is missing, the mechanism has no use for it, or it would be copied to the output.
     """
     if label_field is None:
         if needed:
@@ -169,5 +169,5 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
 
 
 def kinds(has: Callable[[Traits], bool]) -> str:
-    """The names of the mechanisms that have a trait, be it with some of their settings only."""
+    """The names of the mechanisms that have a trait with at least some settings."""
     return ", ".join(kind for kind, cls in SPECS.usable().items() if any(has(spec.traits) for spec in cls.tiny()))

@@ -198,7 +198,7 @@ def _refuse_inputs(target: Path, inputs: Sequence[Path | None], payment: Payment
 
 
 def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
-    """What a stopped run has left beside its output, and how to go on."""
+    """The unfinished run beside the output, and how to go on with it, in words."""
     if not state_path(target).exists():
         return f"No unfinished run lies beside {target}."
     charge = " What was charged stays charged: --resume finds the charge, --force charges anew." if paid else ""

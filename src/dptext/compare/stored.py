@@ -240,7 +240,7 @@ class CellCounts(Stored):
         return max(0, self.total - self.done - self.failed)
 
 
-class Origin(Stored):
+class Provenance(Stored):
     """Where a table comes from.
 
     Attributes:
@@ -263,11 +263,11 @@ class Origin(Stored):
 class MeasuredTable(Stored):
     """The table that recommendations are read off."""
 
-    about: Origin
+    about: Provenance
     rows: tuple[KeptRow, ...]
 
 
-class About(Origin):
+class About(Provenance):
     """What was compared: `experiment.json`.
 
     Attributes:

@@ -42,7 +42,7 @@ from dptext.ledger.texts import events_from_text
 from dptext.privacy.guarantee import Guarantee
 
 _SPOOLED_BYTES = 1 << 24
-_LARGEST_NUMBER = 2**63 - 1  # that the databases know
+_LARGEST_NUMBER = 2**63 - 1  # of an integer in the databases
 
 
 class Ledger:

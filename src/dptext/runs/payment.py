@@ -27,7 +27,7 @@ from dptext.sampling.source import Randomness
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """Who pays for a run.
+    """The account that pays for a run.
 
     Attributes:
         ledger: the books.

@@ -56,7 +56,7 @@ def check_options(choice: Choice, public: Path | None, label_field: str | None, 
 
 
 def own_fields(spec: Spec, fields: Fields) -> Fields:
-    """The fields of the attacked records: their label is read only where the mechanism reads it."""
+    """The fields of the attacked records. The label is among them only where the mechanism reads it."""
     return Fields(fields.text, label=fields.label if spec.traits.reads_labels else None, author=fields.author)
 
 
@@ -74,10 +74,10 @@ def made_ready(choice: Choice, known: Sequence[Record], seed: int) -> Mechanism[
 
 
 def verdict(claim: str, *, refuted: bool) -> str:
-    """What an attack says of a claim."""
+    """The result of an attack on a claim, in one sentence."""
     return f"REFUTED: {claim} is false." if refuted else f"Not refuted: {claim} survives, which proves nothing more."
 
 
 def say_trained(done: int, total: int) -> None:
-    """How many attackers are trained."""
+    """Print how many attackers are trained."""
     say(f"attackers: {done} of {total} trained")

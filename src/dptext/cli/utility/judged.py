@@ -15,8 +15,8 @@ from dptext.errors import ConfigError, needing
 from dptext.privacy.guarantee import Unit
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.specs import spec_from_settings
+from dptext.runs.verification import read_certificate
 from dptext.text.formats import Format, detect_format
-from dptext.text.inputs import read_whole
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release
 from dptext.utility.classification import ClassifierName, train_named
@@ -134,10 +134,7 @@ def _certificate(released: Path) -> Certificate | None:
     path = certificate_path(released)
     if not path.exists():
         return None
-    try:
-        certificate = Certificate.from_json(read_whole(path).decode())
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
+    certificate = read_certificate(path)
     certificate.verify(path.parent)
     return certificate
 
