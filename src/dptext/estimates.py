@@ -18,8 +18,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
-from scipy.special import betainc, betaincc
-
 from dptext import _validate
 from dptext.errors import ConfigError
 
@@ -158,6 +156,8 @@ def _lower(successes: int, trials: int, alpha: float) -> float:
     if successes == trials:
         return math.exp(math.log(alpha) / trials) * (1 - _FLOAT_SLACK)
 
+    from scipy.special import betainc  # noqa: PLC0415 (slow to load)
+
     def at_least(p: float) -> float:  # Pr[Bin(trials, p) >= successes], above 1/2 at p = successes / trials
         return float(betainc(successes, trials - successes + 1, p))
 
@@ -189,6 +189,8 @@ def _upper(successes: int, trials: int, alpha: float) -> float:
         return 1.0
     if successes == 0:
         return min(1.0, -math.expm1(math.log(alpha) / trials) * (1 + _FLOAT_SLACK))
+
+    from scipy.special import betaincc  # noqa: PLC0415 (slow to load)
 
     def at_most(p: float) -> float:  # Pr[Bin(trials, p) <= successes], above 1/2 at p = successes / trials
         return float(betaincc(successes + 1, trials - successes, p))

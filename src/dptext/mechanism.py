@@ -227,6 +227,15 @@ class HasLatent(VectorNoise, Protocol):
 
 
 @runtime_checkable
+class HasReconstruction(Protocol):
+    """A mechanism with an auto-encoder, whose losses an audit attacks."""
+
+    def reconstruction_losses(self, records: Sequence[Record], /) -> Floats:
+        """Loss per token `(n_records,)` of writing each record from its own latent: private."""
+        ...
+
+
+@runtime_checkable
 class HasTraining(Protocol):
     """A spec whose guarantee counts a training on private text."""
 

@@ -195,8 +195,9 @@ def hostile_runs(folder: Path, vectors: Path) -> Iterator[list[str]]:
 def test_names_of_others_do_not_steer_the_terminal(tmp_path: Path, vectors: Path) -> None:
     from dptext.compare.measured_table import read_measured
 
-    rows = [{**row, "corpus": HOSTILE, "row": f"{HOSTILE}{row['row']}"} for row in read_measured(None).rows[:60]]
-    about = {"name": HOSTILE, "written": HOSTILE, "command": HOSTILE, "version": HOSTILE}
+    table = read_measured(None).model_dump()
+    rows = [{**row, "corpus": HOSTILE, "row": f"{HOSTILE}{row['row']}"} for row in table["rows"][:60]]
+    about = {**table["about"], "name": HOSTILE, "written": HOSTILE, "command": HOSTILE, "version": HOSTILE}
     (tmp_path / "table.json").write_text(json.dumps({"about": about, "rows": rows}), "utf-8")
     (tmp_path / f"{HOSTILE}.toml").write_text(f"name = {json.dumps(HOSTILE)}\n", "utf-8")
     opened = ["budget", "open", "acc", "--epsilon", "9", "--unit", "document", "--ledger", "books.db"]

@@ -15,6 +15,7 @@ from dptext.mechanism import Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon
 from dptext.privacy.events import TopKEvent
 from dptext.text.batches import Batch, Releases
+from dptext.text.files import create_private
 from dptext.text.records import records_digest
 
 
@@ -77,7 +78,8 @@ class HeadlineMechanism(FittedMechanism[Headline]):
         return {"public": records_digest(dp.Record("", text) for text in self._texts)}
 
     def save(self, folder: Path) -> None:
-        (folder / "texts.json").write_text(json.dumps(self._texts), "utf-8")
+        with create_private(folder / "texts.json") as file:
+            file.write(json.dumps(self._texts).encode())
 
     def privatize(self, records: Sequence[dp.Record], randomness: dp.randomness.Randomness) -> Releases:
         batch = Batch.of(records)  # the records as columns

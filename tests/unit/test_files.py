@@ -10,7 +10,17 @@ import pytest
 
 import dptext
 from dptext.errors import ConfigError
-from dptext.text.files import Target, create_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
+from dptext.text.files import (
+    Target,
+    create_private,
+    new_folder,
+    publish,
+    refuse_existing,
+    refuse_inputs,
+    sha256_of,
+    write_first,
+    writing,
+)
 
 
 def mode(path: Path) -> int:
@@ -90,6 +100,34 @@ def test_what_appears_meanwhile_stays(tmp_path: Path) -> None:
         late()
     assert path.read_bytes() == b"theirs"
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_the_first_writer_wins(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    for data in (b"first", b"second"):
+        write_first(path, data)
+    assert (path.read_bytes(), mode(path)) == (b"first", 0o600)
+    assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path, kind: type[BaseException]) -> None:
+    def write(problem: BaseException | None) -> None:
+        with new_folder(tmp_path / "model") as folder:
+            (folder / "deep").mkdir()
+            (folder / "deep" / "file").write_bytes(b"x")
+            assert not (tmp_path / "model").exists()
+            if problem is not None:
+                raise problem
+
+    with pytest.raises(kind, match="stopped"):
+        write(kind("stopped"))
+    assert os.listdir(tmp_path) == []
+    write(None)
+    assert os.listdir(tmp_path) == ["model"]
+    assert (mode(tmp_path / "model"), mode(tmp_path / "model" / "deep" / "file")) == (0o700, 0o600)
+    with pytest.raises(ConfigError, match="absent or empty"):
+        write(None)
 
 
 @pytest.mark.parametrize("kind", [ValueError, OSError, KeyboardInterrupt])
@@ -208,13 +246,13 @@ def test_there_is_one_door() -> None:
     calls = {str(path.relative_to(root)): writing_calls(path.read_text("utf-8")) for path in root.rglob("*.py")}
     assert {name: found for name, found in calls.items() if found} == {
         "cli/terminal.py": ["open", "os.open", "os.open"],  # what stands for closed streams
-        "text/files.py": ["os.fdopen", "os.fdopen", "os.open", "os.open", "os.open"],  # one only to sync a folder
+        # two of them only to sync a file or a folder
+        "text/files.py": ["each.open", "os.fdopen", "os.fdopen", "os.open", "os.open", "os.open"],
         "testing/shapes.py": ["source.write_text"],  # made-up texts in a folder that is removed
         "audits/drawing.py": ["figure.savefig"],  # into memory
         "compare/folder.py": ["os.open"],  # the lock: nothing is written to it, and no link is followed
         "compare/worker.py": ["Path('/proc/self/clear_refs').write_text", "os.fdopen"],  # the system's, and a pipe
         "ledger/database.py": ["os.open"],  # O_EXCL, mode 0600
-        "ledger/subjects.py": ["os.fdopen", "os.open"],  # the same; appears by a link, which replaces nothing
     }
 
 

@@ -18,10 +18,11 @@ import pytest
 
 from compared import experiment
 from dptext.compare.experiment import parse_experiment, read_experiment
-from dptext.compare.measured_table import MeasuredTable, read_measured, reduced
+from dptext.compare.measured_table import read_measured, reduced
 from dptext.compare.reading import read_json
 from dptext.compare.recommend import Asked, Recommendation, recommend
 from dptext.compare.report import read_results
+from dptext.compare.stored import MeasuredTable
 from dptext.embeddings.npy import read_array
 from dptext.embeddings.vector_files import load_vectors
 from dptext.errors import ConfigError, DataError
@@ -220,26 +221,31 @@ def test_a_table_of_results_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def recommended(table: MeasuredTable) -> list[Recommendation]:
-    found = recommend(table.rows, ASKED)
-    reduced(table.about, table.rows)
-    return found
+    reduced(table)
+    return recommend(table.rows, ASKED)
 
 
-def test_rows_of_malformed_values_are_refused() -> None:
-    whole = [dict(row) for row in read_measured(None).rows[:40]]
-    assert recommend(whole, ASKED)
+def test_rows_of_malformed_values_are_refused(tmp_path: Path) -> None:
+    table = read_measured(None).model_dump()
+    whole = table["rows"][:40]
+
+    def given(rows: list[dict]) -> list[Recommendation]:
+        (tmp_path / "table.json").write_text(json.dumps({**table, "rows": rows}), "utf-8")
+        return recommended(read_measured(tmp_path / "table.json"))
+
+    assert given(whole)
     for column in ("epsilon", "value", "low", "delta", "trial"):
         for value in (10**400, math.nan, math.inf, "x", [], {}, True):
-            with pytest.raises(ConfigError, match="a row lacks a column"):
-                recommend([{**row, column: value, "error": None} for row in whole], ASKED)
+            with pytest.raises(ConfigError, match=r"a row lacks a column|found it damaged"):
+                given([{**row, column: value, "error": None} for row in whole])
     for column in whole[0]:
         if column not in ("seconds", "peak_mib", "signature", "confidence", "relation"):
             lacking = [{key: value for key, value in row.items() if key != column} for row in whole]
             with pytest.raises(ConfigError, match="lacks a column"):
-                recommended(MeasuredTable({}, lacking))
+                given(lacking)
     for settings in ("{", DEEP, "9" * 5000):
         with pytest.raises(ConfigError, match="a row lacks a column"):
-            recommend([{**row, "settings": settings} for row in whole], ASKED)
+            given([{**row, "settings": settings} for row in whole])
 
 
 def test_a_file_without_end_is_not_read_whole(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def beside(folder: Path) -> list[str]:
 def test_documents_without_names_are_assumed_to_come_once(spec: WordMetric) -> None:
     limit = replace(LIMITS["texts"])
     assert ONE_RECORD in request_for(spec, limit, randomness=secure()).terms.assumptions
-    named = request_for(spec, limit, randomness=secure(), subjects=COMPARED).terms
+    named = request_for(spec, limit, randomness=secure(), named_as=COMPARED).terms
     assert ONE_RECORD not in named.assumptions
     assert f"each subject has one name in all runs (names are {COMPARED})" in named.assumptions
 

@@ -1,15 +1,16 @@
-"""Which mechanism the options of a command name, and how it is made ready."""
+"""The mechanism that the options of a command name, and how it is fitted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from dptext.cli.progress import counted
 from dptext.errors import ConfigError
-from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits, settings
+from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits
 from dptext.mechanisms.registry import SPECS
-from dptext.runs.models import load_model
+from dptext.runs.models import load_model, model_spec
 from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
 from dptext.text.records import Record
 from dptext.types import Json
@@ -17,13 +18,13 @@ from dptext.types import Json
 _SHOWN_STEPS = 20
 
 
-def chosen_spec(mechanism: str | None, pairs: list[str] | None, path: Path | None) -> Spec:
+def chosen_spec(mechanism: str | None, assignments: list[str] | None, path: Path | None) -> Spec:
     """The spec of --spec FILE, or of --mechanism with --set; --set also changes single settings of a file.
 
     Raises:
         ConfigError: neither or both are given, or the settings cannot be used.
     """
-    listed = [parse_setting(pair) for pair in pairs or []]
+    listed = [parse_setting(each) for each in assignments or []]
     changes = dict(listed)
     if len(changes) < len(listed) or "kind" in changes:
         raise ConfigError("Expected each setting once, and the mechanism by --mechanism, not by --set kind=...")
@@ -35,48 +36,66 @@ def chosen_spec(mechanism: str | None, pairs: list[str] | None, path: Path | Non
     return spec_from_settings(values)
 
 
-def chosen(mechanism: str | None, pairs: list[str] | None, path: Path | None, model: Path | None) -> Spec | Path:
-    """The spec that is named, or the folder of a fitted model.
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The mechanism that a command names.
+
+    Attributes:
+        spec: its settings; those of the model, where it is one.
+        model: the folder of the model; None where the settings are named.
+    """
+
+    spec: Spec
+    model: Path | None = None
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether it has to be fitted on texts first."""
+        return self.model is None and self.spec.traits.learns is not Learns.NOTHING
+
+    def fitted(self, *, device: str | None = None) -> Mechanism[str]:
+        """The mechanism; of a model on this device, where one is named.
+
+        Raises:
+            ConfigError: the model cannot be loaded, it needs a fit, or a device is named without a model.
+            MissingExtraError: a package is not installed.
+        """
+        if self.model is not None:
+            return load_model(self.model, device=device)
+        if device is not None:
+            raise ConfigError("Expected --device with --model: a spec has its device, if any, by --set device=NAME.")
+        if not self.needs_fit:
+            return self.spec.fit()
+        kind = self.spec.kind
+        raise ConfigError(
+            f"Expected a model of {kind}, which learns from text. Fit first: dptext fit --mechanism {kind} "
+            "--set KEY=VALUE ... --public PUBLIC --out MODEL; then give --model MODEL."
+        )
+
+
+def chosen(mechanism: str | None, assignments: list[str] | None, path: Path | None, model: Path | None) -> Choice:
+    """The mechanism of --mechanism with --set, of --spec, or of --model.
 
     Raises:
-        ConfigError: none or several are named, or the settings cannot be used.
+        ConfigError: none or several are named, or the settings or the model cannot be used.
     """
     if model is None:
-        return chosen_spec(mechanism, pairs, path)
-    if mechanism is not None or path is not None or pairs:
+        return Choice(chosen_spec(mechanism, assignments, path))
+    if mechanism is not None or path is not None or assignments:
         raise ConfigError(
             "Expected one of --mechanism NAME, --spec FILE.toml and --model MODEL. A model has its settings already: "
             "--set cannot change them."
         )
-    return model
+    return Choice(model_spec(model), model)
 
 
 def chosen_if_any(
-    mechanism: str | None, pairs: list[str] | None, path: Path | None, model: Path | None
-) -> Spec | Path | None:
+    mechanism: str | None, assignments: list[str] | None, path: Path | None, model: Path | None
+) -> Choice | None:
     """The same, or None where none of the options is given."""
-    if mechanism is None and path is None and model is None and not pairs:
+    if mechanism is None and path is None and model is None and not assignments:
         return None
-    return chosen(mechanism, pairs, path, model)
-
-
-def fitted(chosen: Spec | Path, *, device: str | None = None) -> Mechanism[str]:
-    """The mechanism of a model, on this device where one is named; or of a spec that learns from no text.
-
-    Raises:
-        ConfigError: the model cannot be loaded, the spec has to be fitted first, or a device is named for a spec.
-        MissingExtraError: a package is not installed.
-    """
-    if isinstance(chosen, Path):
-        return load_model(chosen, device=device)
-    if device is not None:
-        raise ConfigError("Expected --device with --model: a spec has its device, if any, by --set device=NAME.")
-    if chosen.traits.learns is Learns.NOTHING:
-        return chosen.fit()
-    raise ConfigError(
-        f"Expected a model of {chosen.kind}, which learns from text. Fit first: dptext fit --mechanism {chosen.kind} "
-        "--set KEY=VALUE ... --public PUBLIC --out MODEL; then give --model MODEL."
-    )
+    return chosen(mechanism, assignments, path, model)
 
 
 def fitted_on(
@@ -91,24 +110,36 @@ def fitted_on(
     """The spec fitted on these records, with a bar for the epochs. No loss on private texts is shown.
 
     Raises:
-        ConfigError: the spec cannot be fitted on these records.
+        ConfigError: the spec cannot be fitted on these records, or its `fit` does not take what its traits say.
         MissingExtraError: torch or the sentence encoder is not installed.
     """
-    fit: Callable[..., Mechanism[str]] = spec.fit
     arguments: dict[str, object] = {"public": public, "seed": seed}
     if private:
         arguments["private"] = private
     if pool is not None:
         arguments["pool"] = pool
     if not spec.traits.trains:
-        return fit(**arguments)
+        return _fit(spec, arguments)
     with counted(title, every=0.0) as tell:
 
         def told(at: FitProgress) -> None:
             if at.done == at.total or at.done % max(1, at.total // _SHOWN_STEPS) == 0:
                 tell(at.done, at.total, f"{at.unit}{at.note and f', {at.note}'}")
 
-        return fit(**arguments, on_progress=told)
+        return _fit(spec, {**arguments, "on_progress": told})
+
+
+def _fit(spec: Spec, arguments: Mapping[str, object]) -> Mechanism[str]:
+    fit: Callable[..., Mechanism[str]] = spec.fit
+    try:
+        return fit(**arguments)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise  # from within the fit
+    raise ConfigError(
+        f"Expected the fit of {spec.kind} to take {', '.join(arguments)}, as its traits say: it does not. Tell the "
+        "authors of its package; dptext.testing.check_mechanism finds such faults."
+    )
 
 
 def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copied: Sequence[str | None] = ()) -> None:
@@ -117,17 +148,17 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
     Args:
         spec: of the mechanism.
         label_field: as given.
-        needed: whether labels of the records at hand are read.
+        needed: whether the mechanism reads the labels of these records.
         copied: names of the fields that are copied to the output.
 
     Raises:
-        ConfigError: the field is missing, means nothing to the mechanism, or would be released as it is.
+        ConfigError: the field is missing, the mechanism has no use for it, or it would be copied to the output.
     """
     if label_field is None:
         if needed:
             raise ConfigError(f"Expected --label-field NAME: {spec.kind} reads the label together with the text.")
     elif not spec.traits.releases_labels:
-        if "labels" in settings(spec):
+        if any(other.traits.releases_labels for other in spec.tiny()):
             raise ConfigError(
                 f"Expected the set of labels in the settings of {spec.kind} with --label-field {label_field!r}: it is "
                 'public and read from no text. Fit with --set \'labels=["a", "b"]\', or leave the field out.'
@@ -138,5 +169,5 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
 
 
 def kinds(has: Callable[[Traits], bool]) -> str:
-    """The names of the mechanisms that have a trait, be it with some of their settings only."""
+    """The names of the mechanisms that have a trait with at least some settings."""
     return ", ".join(kind for kind, cls in SPECS.usable().items() if any(has(spec.traits) for spec in cls.tiny()))

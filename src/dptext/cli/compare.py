@@ -9,19 +9,15 @@ from typing import Annotated, Final
 
 import typer
 
-from dptext.cli.audit import REFUTED
+from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.options import JsonOption, file_argument, folder_option
 from dptext.cli.progress import counted, say
 from dptext.cli.stopping import advising
-from dptext.compare.experiment import read_experiment
-from dptext.compare.folder import Folder
-from dptext.compare.runner import Options, run_experiment
-from dptext.compare.stored import JSON_FILE, PARQUET
 from dptext.errors import ConfigError
 from dptext.types import Json
 
 #: The exit code of a grid in which a cell failed and no guarantee was refuted.
-FAILED_CELLS: Final = 5
+EXIT_FAILED_CELLS: Final = 5
 
 _MIB_A_GIB: Final = 1024
 _MOST_GIB: Final = 2**20
@@ -56,6 +52,11 @@ def compare(
         DataError: a record of a corpus cannot be read.
         MissingExtraError: a package is not installed.
     """
+    from dptext.compare.experiment import read_experiment
+    from dptext.compare.folder import Folder
+    from dptext.compare.runner import Options, run_experiment
+    from dptext.compare.stored import JSON_FILE, PARQUET
+
     if workers < 0 or not 0 <= memory < _MOST_GIB:
         raise ConfigError("Expected --workers and --memory to be positive, or 0: then dptext chooses.")
     found = read_experiment(experiment)
@@ -90,5 +91,5 @@ def compare(
     if summary.failed:
         say(f"{summary.failed} cells failed: the column `error` of the table says why. --retry runs them again.")
     if summary.refuted:
-        return REFUTED
-    return FAILED_CELLS if summary.failed else 0
+        return EXIT_REFUTED
+    return EXIT_FAILED_CELLS if summary.failed else 0

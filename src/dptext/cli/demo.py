@@ -20,8 +20,8 @@ from dptext.cli.chosen import fitted_on
 from dptext.cli.options import JsonOption
 from dptext.cli.progress import counted, say
 from dptext.cli.terminal import plain_console
+from dptext.cli.utility.judged import Judged, read_back
 from dptext.cli.utility.table import show_table, table
-from dptext.cli.utility.task import Task, read_back
 from dptext.embeddings.tfidf import load_sklearn
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import Adept
@@ -46,7 +46,7 @@ _COLUMNS: Final = ("label kept", "cosine", "own first of 100", "tokens kept", "a
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Findings:
     """What the demo has to show."""
 
     private: list[Record] = field(repr=False)
@@ -93,7 +93,7 @@ def demo(as_json: JsonOption = False) -> None:
     )
 
 
-def run() -> Outcome:
+def run() -> Findings:
     """Fit, privatize, compare and attack."""
     load_sklearn()  # better missed now than after the training
     records = sample_records(RECORDS)
@@ -106,15 +106,15 @@ def run() -> Outcome:
     mechanism = fitted_on(SPEC, public=public, seed=SEED, title="training")
     certificate, releases = _privatized(private, mechanism)
     say("utility: baselines and comparison")
-    task = Task(SPEC.kind, private, releases, public, SAMPLE_LABELS, EPSILON, SEED)
-    kept = table(task, test=test, classifier="tfidf")
+    judged = Judged(SPEC.kind, private, releases, public, SAMPLE_LABELS, EPSILON, SEED)
+    kept = table(judged, test=test, classifier="tfidf")
     split = split_members(private, seed=SEED)
     trained = {"the originals": None, "what was released": mechanism}
     leaked = {
         name: attack_classifier(split, each, attack="shokri", classifier="tfidf", seed=SEED)[""]
         for name, each in trained.items()
     }
-    return Outcome(private, releases, certificate, kept, leaked)
+    return Findings(private, releases, certificate, kept, leaked)
 
 
 def _fresh(records: Sequence[Record], known: Sequence[Record]) -> list[Record]:
@@ -163,7 +163,7 @@ def _area(attack: Attack) -> str:
     return f"{attack.auc.value:.2f} [{attack.auc.low:.2f}, {attack.auc.high:.2f}]"
 
 
-def _data(found: Outcome) -> dict[str, Json]:
+def _data(found: Findings) -> dict[str, Json]:
     return {
         "samples": [
             {"label": record.label, "text": record.text, "released_label": release.label, "released": release.output}

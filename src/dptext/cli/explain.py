@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,19 +11,18 @@ import typer
 
 from dptext.cli.chosen import chosen_spec
 from dptext.cli.options import (
+    CheckedLedgerOption,
     DeltaOption,
     JsonOption,
     MechanismOption,
     SetOption,
     SpecOption,
     any_path,
-    ledger_location,
     member,
 )
 from dptext.cli.progress import say
 from dptext.errors import ConfigError, DataError
-from dptext.mechanism import HasRemarks, Remarks, Spec
-from dptext.mechanism import settings as settings_of
+from dptext.mechanism import HasRemarks, Remarks, Spec, settings
 from dptext.privacy.events import event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import certificate_path
@@ -51,16 +50,11 @@ def explain(
         ),
     ] = None,
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     unit: Annotated[str | None, typer.Option("--unit", help="token, sentence, document or author.")] = None,
     delta: DeltaOption = 0.0,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger", parser=ledger_location, help="With a certificate: look the charge up in these books, too."
-        ),
-    ] = None,
+    ledger: CheckedLedgerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Explain a certificate, a model, or a mechanism with settings.
@@ -69,14 +63,14 @@ def explain(
         ConfigError: options that do not fit together, or a file, folder or setting that cannot be used.
         DataError: the certificate does not hold.
     """
-    named = mechanism or settings or spec
+    named = mechanism or assignments or spec
     is_model = certificate is not None and certificate.is_dir()
     if certificate is not None and (named or (unit and not is_model)):
         raise ConfigError("Expected a certificate or a mechanism with settings, not both.")
     if ledger is not None and (certificate is None or is_model):
         raise ConfigError("Expected a certificate with --ledger: the books speak of releases.")
     if certificate is None:
-        named_spec = chosen_spec(mechanism, settings, spec)
+        named_spec = chosen_spec(mechanism, assignments, spec)
         _show(named_spec, _promised(named_spec, unit, delta), _remarks(named_spec), as_json)
     elif is_model:
         _explain_model(certificate, unit=unit, delta=delta, as_json=as_json)
@@ -120,10 +114,15 @@ def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
 
 
 def _breaks_lines(value: Json) -> bool:
-    if isinstance(value, str):
-        return "\n" in value
-    parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
-    return any(map(_breaks_lines, parts))
+    match value:
+        case str():
+            return "\n" in value
+        case dict():
+            return any(map(_breaks_lines, [*value, *value.values()]))
+        case list():
+            return any(map(_breaks_lines, value))
+        case _:
+            return False
 
 
 def _beside(path: Path) -> Path:
@@ -160,14 +159,11 @@ def _promised(spec: Spec, unit: str | None, delta: float) -> list[Guarantee]:
 
 def _show(spec: Spec, found: Sequence[Guarantee], remarks: Remarks | None, as_json: bool) -> None:
     if as_json:
-        numbers: Mapping[str, float | None] = {} if remarks is None else remarks.numbers
         data: dict[str, Json] = {
-            "settings": settings_of(spec),
+            "settings": settings(spec),
             "events": [event_to_dict(event) for event in spec.events(spec.units[0])],
             "guarantees": [guarantee.to_dict() for guarantee in found],
-            "unchanged_share": None,
-            "unchanged_share_of_vocabulary": None,
-            **numbers,
+            **({} if remarks is None else remarks.numbers),
         }
         print(json.dumps(data, indent=2))
         return

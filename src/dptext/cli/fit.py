@@ -25,10 +25,10 @@ from dptext.cli.options import (
 from dptext.cli.progress import say
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError
-from dptext.mechanism import HasTraining, Learns, Spec, Traits
-from dptext.mechanism import settings as settings_of
+from dptext.mechanism import HasTraining, Learns, Spec, Traits, settings
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
+from dptext.text.files import require_free
 from dptext.text.reading import read_records
 from dptext.text.records import Fields
 from dptext.types import Json
@@ -37,7 +37,7 @@ from dptext.types import Json
 def fit(
     target: Annotated[Path, folder_option("--out", metavar="MODEL", help="New folder of the model.")],
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     public: PublicOption = None,
     private: Annotated[
@@ -60,7 +60,7 @@ def fit(
         DataError: a record cannot be read.
         MissingExtraError: a package is not installed.
     """
-    wanted = chosen_spec(mechanism, settings, spec)
+    wanted = chosen_spec(mechanism, assignments, spec)
     seed = seed_of(seed)
     if not wanted.traits.learns_labels:
         check_label_field(wanted, label_field, needed=wanted.traits.releases_labels)
@@ -69,8 +69,7 @@ def fit(
             f"Expected --label-field NAME: {wanted.kind} learns from public labels which words tell most."
         )
     _check_texts(wanted, public, private, pool)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ConfigError(f"Expected --out {str(target)!r} to be absent or empty. Choose another folder.")
+    require_free(target)
     names = Fields(text=text_field, label=label_field)
     with advising(lambda: f"Of an unfinished fit nothing is kept: there is no {target}. Run the command again."):
         model = fitted_on(
@@ -89,7 +88,7 @@ def fit(
     if as_json:
         data: dict[str, Json] = {
             "model": str(target),
-            "settings": settings_of(wanted),
+            "settings": settings(wanted),
             "digests": dict(model.digests),
             "guarantees": [guarantee.to_dict() for guarantee in promised],
         }

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import MISSING
 
-from rich.table import Table
-
 from dptext.cli.options import JsonOption
 from dptext.cli.progress import say
 from dptext.cli.terminal import plain_console
@@ -47,6 +45,8 @@ def mechanisms(as_json: JsonOption = False) -> None:
         ]
         print(json.dumps(rows, indent=2))
         return
+    from rich.table import Table
+
     table = Table("mechanism", "settings (default)", "guarantee", show_lines=True)
     for kind, cls in SPECS.usable(say).items():
         listed = "\n".join(

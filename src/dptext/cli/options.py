@@ -95,15 +95,14 @@ WithoutGuaranteeOption = Annotated[
 DeltaOption = Annotated[float, typer.Option("--delta", help="The delta at which guarantees are stated.")]
 FirstSetArgument = Annotated[Path, file_argument(metavar="A", help="Texts of one set, such as a sensitive one.")]
 SecondSetArgument = Annotated[Path, file_argument(metavar="B", help="Texts of the other, such as a safe one.")]
+_ledger_option = functools.partial(typer.Option, "--ledger", parser=ledger_location)
+_named_by_environment = functools.partial(_ledger_option, envvar="DPTEXT_LEDGER", show_envvar=True)
 LedgerOption = Annotated[
-    str,
-    typer.Option(
-        "--ledger",
-        parser=ledger_location,
-        envvar="DPTEXT_LEDGER",
-        show_envvar=True,
-        help="The books: a file, or postgresql+psycopg://USER@HOST/DATABASE.",
-    ),
+    str, _named_by_environment(help="The books: a file, or postgresql+psycopg://USER@HOST/DATABASE.")
+]
+PayingLedgerOption = Annotated[str | None, _named_by_environment(help="Books with the account; see `dptext budget`.")]
+CheckedLedgerOption = Annotated[
+    str | None, _ledger_option(help="With a certificate: look the charge up in these books, too.")
 ]
 SubjectKeyOption = Annotated[
     Path | None,

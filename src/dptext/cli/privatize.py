@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dptext.cli.chosen import check_label_field, chosen, fitted
+from dptext.cli.chosen import check_label_field, chosen
 from dptext.cli.options import (
     DeltaOption,
     JsonOption,
     LabelFieldOption,
     MechanismOption,
     ModelOption,
+    PayingLedgerOption,
     SetOption,
     SpecOption,
     SubjectKeyOption,
     TextFieldOption,
     file_argument,
-    ledger_location,
     member,
     output_path,
 )
@@ -54,7 +54,7 @@ def privatize(
         typer.Argument(metavar="OUT", parser=output_path, help="The new file; OUT.guarantee.json is its certificate."),
     ],
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     text_field: TextFieldOption = "text",
@@ -72,16 +72,7 @@ def privatize(
     max_per_author: Annotated[
         int | None, typer.Option("--max-per-author", help="Refuse more records of one author than this.")
     ] = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger",
-            parser=ledger_location,
-            envvar="DPTEXT_LEDGER",
-            show_envvar=True,
-            help="Books with the account; see `dptext budget`.",
-        ),
-    ] = None,
+    ledger: PayingLedgerOption = None,
     account: Annotated[
         str | None, typer.Option("--account", help="The account that pays, before anything is drawn.")
     ] = None,
@@ -126,7 +117,7 @@ def privatize(
         BudgetExceededError: the account has less left than the run costs.
         NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
     """
-    named = chosen(mechanism, settings, spec, model)
+    choice = chosen(mechanism, assignments, spec, model)
     if force and resume:
         raise ConfigError("Expected one of --force (begin anew) and --resume (go on).")
     plan = Plan(
@@ -151,7 +142,7 @@ def privatize(
     )
     payment = _payment(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
     _refuse_inputs(target, (spec, model, subject_key), payment)
-    fitted_one = fitted(named, device=device)
+    fitted_one = choice.fitted(device=device)
     read = fitted_one.spec.traits.reads_labels
     check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
     total = _count(source, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
@@ -207,7 +198,7 @@ def _refuse_inputs(target: Path, inputs: Sequence[Path | None], payment: Payment
 
 
 def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
-    """What a stopped run has left beside its output, and how to go on."""
+    """The unfinished run beside the output, and how to go on with it, in words."""
     if not state_path(target).exists():
         return f"No unfinished run lies beside {target}."
     charge = " What was charged stays charged: --resume finds the charge, --force charges anew." if paid else ""

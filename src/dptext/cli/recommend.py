@@ -11,9 +11,10 @@ import typer
 
 from dptext.cli.options import ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.progress import say
-from dptext.compare.measured_table import MADE_BY, MeasuredTable, read_measured, reduced, unfinished
+from dptext.compare.measured_table import MADE_BY, read_measured, reduced
 from dptext.compare.recommend import FIDELITY, TASKS, Asked, Recommendation, Verdict
 from dptext.compare.recommend import recommend as recommended
+from dptext.compare.stored import MeasuredTable
 from dptext.compare.table import json_bytes
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
@@ -58,7 +59,7 @@ def recommend(
     if reduce is not None:
         if table is None:
             raise ConfigError("Expected --table DIR with --reduce: the folder of a finished `dptext compare`.")
-        Target(reduce, force, (table,)).write(json_bytes(reduced(measured.about, measured.rows)))
+        Target(reduce, force, (table,)).write(json_bytes(reduced(measured).model_dump()))
         say(f"Written: {reduce}")
     asked = Asked(member(Unit, "--unit", unit), epsilon, delta, task)
     answers = recommended(measured.rows, asked)
@@ -76,12 +77,12 @@ def recommend(
 
 def _head(measured: MeasuredTable, asked: Asked) -> str:
     about = measured.about
-    source = f"Table: {about.get('name', '?')}, written {about.get('written', '?')} by {about.get('command', '?')}"
-    left = unfinished(about)
+    source = f"Table: {about.name}, written {about.written} by {about.command}"
+    left = about.cells.left
     gap = f"\nWarning: {left} cells of it are not done yet; run `dptext compare` again to go on." if left else ""
     return (
         f"Asked: epsilon at most {asked.epsilon:g} and delta at most {asked.largest_delta:g} per {asked.unit}, for "
-        f"{asked.task}.\n{source} (dptext {about.get('version', '?')}).\nTo measure it anew: {MADE_BY}{gap}"
+        f"{asked.task}.\n{source} (dptext {about.version}).\nTo measure it anew: {MADE_BY}{gap}"
     )
 
 
@@ -153,7 +154,7 @@ def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendatio
             "delta": asked.largest_delta,
             "task": asked.task,
         },
-        "table": {key: value for key, value in measured.about.items() if key not in ("toml", "corpora")},
-        "unfinished_cells": unfinished(measured.about),
+        "table": measured.model_dump(include={"about"})["about"],
+        "unfinished_cells": measured.about.cells.left,
         "corpora": found,
     }

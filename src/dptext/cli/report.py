@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptext.cli.options import ForceOption, JsonOption, folder_path, output_option
 from dptext.cli.progress import say
-from dptext.compare.report import Written, markdown, read_results, write_page, write_private_page
 from dptext.errors import ConfigError
 from dptext.text.files import Target
+
+if TYPE_CHECKING:
+    from dptext.compare.report import Written
 
 PAGE = "report.html"
 
@@ -40,6 +42,8 @@ def report(
     Raises:
         ConfigError: the folder holds no comparison, the page cannot be written, or options do not fit together.
     """
+    from dptext.compare.report import markdown, read_results, write_page, write_private_page
+
     if as_markdown:
         if target is not None or show_private or as_json:
             raise ConfigError(

@@ -43,7 +43,7 @@ class Printed(io.TextIOBase):
         """Print to the stream.
 
         Args:
-            stream: that is printed to.
+            stream: where the prose goes.
             essential: whether it is an error that the system refuses what is printed, as on a full disk.
             prose: whether control characters are escaped.
         """
@@ -52,11 +52,11 @@ class Printed(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # an attribute there
-        """Of the stream."""
+        """The encoding of the stream."""
         return self.stream.encoding
 
     def fileno(self) -> int:
-        """Of the stream."""
+        """The descriptor of the stream."""
         return self.stream.fileno()
 
     def isatty(self) -> bool:
@@ -64,7 +64,7 @@ class Printed(io.TextIOBase):
         return self.stream.isatty()
 
     def writable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def write(self, text: str, /) -> int:
@@ -97,7 +97,7 @@ class Printed(io.TextIOBase):
         self._lose(problem)
 
     def _lose(self, problem: OSError | None) -> None:
-        """Print to nowhere from here on."""
+        """After a fault of the stream, print to nowhere."""
         if problem is None:
             return
         nowhere = os.open(os.devnull, os.O_WRONLY)

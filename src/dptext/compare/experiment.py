@@ -67,6 +67,9 @@ from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
 #: Names that mechanisms cannot have: these rows are in every table.
 REFERENCES: Final = (ORIGINAL, PUBLIC_ONLY, RANDOM, LABEL_ONLY, MEDOID)
 
+#: Names of embedders; any other is a file of word vectors.
+EMBEDDERS: Final = ("sentence", "glove")
+
 _LARGEST_SEED: Final = 2**32 - 1
 
 
@@ -83,7 +86,7 @@ def _positive(epsilon: float) -> float:
 
 def _embedder(given: str) -> str:
     found = expanded(given)
-    if found not in ("sentence", "glove") and not Path(found).is_file():
+    if found not in EMBEDDERS and not Path(found).is_file():
         raise ValueError(f"expected 'sentence', 'glove' or a file of word vectors that exists, found {found!r}")
     return found
 

@@ -16,16 +16,7 @@ from typing import Final
 
 from dptext.compare.experiment import Experiment
 from dptext.compare.reading import read_about, read_cell
-from dptext.compare.stored import (
-    CELLS,
-    EXPERIMENT,
-    JSON_FILE,
-    PARQUET,
-    About,
-    CellCounts,
-    CellFile,
-    TableRow,
-)
+from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, PARQUET, About, CellCounts, CellFile, TableRow
 from dptext.compare.table import write_json, write_table
 from dptext.errors import ConfigError
 from dptext.text.files import refuse_inputs

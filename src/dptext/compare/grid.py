@@ -129,10 +129,12 @@ def _labelled(kind: str, values: Mapping[str, Json], labels: tuple[str, ...]) ->
 
     A mechanism within another one gets them likewise.
     """
-    found = dict(values)
-    inner = found.get("mechanism")
-    if isinstance(inner, dict) and inner.get("kind") in SPECS:
-        found["mechanism"] = _labelled(str(inner["kind"]), inner, labels)
+    found = {
+        key: _labelled(str(value["kind"]), value, labels)
+        if isinstance(value, dict) and value.get("kind") in SPECS
+        else value
+        for key, value in values.items()
+    }
     if labels and "labels" not in found and any(item.name == "labels" for item in setting_fields(SPECS[kind])):
         found["labels"] = list(labels)
     return found

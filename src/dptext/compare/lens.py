@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from dptext.compare.experiment import EMBEDDERS
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.vector_files import load_vectors
@@ -59,4 +60,4 @@ class RememberingEmbedder:
 
 
 def _load_embedder(name: str) -> Embedder:
-    return load_encoder(name) if name in ("sentence", "glove") else WordMean(load_vectors(name))
+    return load_encoder(name) if name in EMBEDDERS else WordMean(load_vectors(name))

@@ -44,4 +44,6 @@ def pooled(rows: Sequence[KeptRow]) -> Pooled:
 
 def short(value: float) -> str:
     """A number for a table: three decimals, or four digits where it is large."""
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    if abs(value) < 100:
+        return f"{value:.3f}"
+    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"

@@ -6,13 +6,12 @@ An error names a key and what was expected there. It never shows what was found:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, About, CellFile, KeptRow, Sample, TableRow
+from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, About, CellFile, MeasuredTable, Sample, TableRow
 from dptext.errors import ConfigError
 from dptext.text.inputs import read_whole
 from dptext.types import Json
@@ -58,13 +57,13 @@ def _read(model: type[_Model], data: object, name: str) -> _Model:
     )
 
 
-def read_rows(data: Iterable[object], name: str) -> list[KeptRow]:
-    """The rows of a table, or of a smaller one that recommendations need.
+def read_reduced(path: Path) -> MeasuredTable:
+    """The smaller table that `dptext recommend --reduce` wrote.
 
     Raises:
-        ConfigError: one of them is no row.
+        ConfigError: there is no such file, or it is damaged.
     """
-    return [_read(KeptRow, item, f"row {number} of {name}") for number, item in enumerate(data, start=1)]
+    return _read(MeasuredTable, read_json(path), path.name)
 
 
 def read_table(folder: Path) -> list[TableRow]:

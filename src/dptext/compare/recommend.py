@@ -28,12 +28,10 @@ from typing import Final, Literal
 from dptext import _validate
 from dptext.compare.measured_rows import MeasuredRow, measured_rows
 from dptext.compare.pooled import Pooled
-from dptext.compare.reading import read_rows
-from dptext.compare.stored import LABEL_ONLY
+from dptext.compare.stored import LABEL_ONLY, KeptRow
 from dptext.errors import ConfigError
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
-from dptext.types import Json
 from dptext.utility.tables import PUBLIC_ONLY
 
 Task = Literal["classification", "meaning", "authorship"]
@@ -112,17 +110,14 @@ class Recommendation:
     rejected: tuple[Verdict, ...]
 
 
-def recommend(rows: Iterable[Mapping[str, Json]], asked: Asked) -> list[Recommendation]:
+def recommend(rows: Iterable[KeptRow], asked: Asked) -> list[Recommendation]:
     """The answer for every corpus of a table.
 
     Args:
         rows: of `dptext compare`.
         asked: what is wanted.
-
-    Raises:
-        ConfigError: one of them is no row.
     """
-    found = measured_rows(read_rows(rows, "the table"))
+    found = measured_rows(rows)
     return [
         _recommended(corpus, [row for row in found if row.corpus == corpus], asked)
         for corpus in dict.fromkeys(row.corpus for row in found)

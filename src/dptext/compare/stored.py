@@ -234,9 +234,14 @@ class CellCounts(Stored):
     failed: Count
     total: Count
 
+    @property
+    def left(self) -> int:
+        """How many are not done yet."""
+        return max(0, self.total - self.done - self.failed)
 
-class About(Stored):
-    """What was compared: `experiment.json`.
+
+class Provenance(Stored):
+    """Where a table comes from.
 
     Attributes:
         name: of the experiment.
@@ -244,8 +249,6 @@ class About(Stored):
         version: of dptext.
         machine: cores and memory.
         command: that ran it.
-        toml: the experiment, parsed.
-        corpora: the parts of each corpus.
         cells: how far it is.
     """
 
@@ -254,9 +257,26 @@ class About(Stored):
     version: str
     machine: dict[str, JsonValue]
     command: str
+    cells: CellCounts
+
+
+class MeasuredTable(Stored):
+    """The table that recommendations are read off."""
+
+    about: Provenance
+    rows: tuple[KeptRow, ...]
+
+
+class About(Provenance):
+    """What was compared: `experiment.json`.
+
+    Attributes:
+        toml: the experiment, parsed.
+        corpora: the parts of each corpus.
+    """
+
     toml: dict[str, JsonValue]
     corpora: dict[str, dict[str, PartDigest]]
-    cells: CellCounts
 
     @property
     def trained_on_private(self) -> tuple[str, ...]:

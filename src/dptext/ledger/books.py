@@ -28,21 +28,21 @@ from typing import Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, PrivacyError
-from dptext.ledger import standings, verification
+from dptext.ledger import standings
 from dptext.ledger import statements as rows
 from dptext.ledger.charging import write_whole
 from dptext.ledger.database import WAIT_SECONDS, Database
 from dptext.ledger.entries import Account, Balance, Charge
 from dptext.ledger.opening import require_name, require_openable, write_account
+from dptext.ledger.recomputation import Recomputation, recompute
 from dptext.ledger.requests import Request, terms_from_text
 from dptext.ledger.spending import in_order, spent_epsilon, spent_guarantee
 from dptext.ledger.subjects import HASH_BYTES, Naming, SubjectKey, SubjectsDigest
 from dptext.ledger.texts import events_from_text
-from dptext.ledger.verification import Verification
 from dptext.privacy.guarantee import Guarantee
 
 _SPOOLED_BYTES = 1 << 24
-_LARGEST_NUMBER = 2**63 - 1  # that the databases know
+_LARGEST_NUMBER = 2**63 - 1  # of an integer in the databases
 
 
 class Ledger:
@@ -288,11 +288,11 @@ class Ledger:
             for row in rows.charges_of(connection, rows.account(connection, account).id, last=last):
                 yield rows.to_charge(row, account)
 
-    def verify(self, account: str) -> Verification:
+    def verify(self, account: str) -> Recomputation:
         """Recompute the balance of an account from its charges, and compare it with the one that is kept."""
         with self._database.reading() as connection:
             row = rows.account(connection, account)
-            return verification.verify(connection, row, rows.to_account(row))
+            return recompute(connection, row, rows.to_account(row))
 
     def _subject_key(self) -> SubjectKey:
         if self._key is None:

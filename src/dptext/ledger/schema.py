@@ -11,16 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from sqlalchemy import (
-    Column,
-    Dialect,
-    ForeignKey,
-    Index,
-    MetaData,
-    Table,
-    UniqueConstraint,
-    types,
-)
+from sqlalchemy import Column, Dialect, ForeignKey, Index, MetaData, Table, UniqueConstraint, types
 from sqlalchemy.types import TypeDecorator
 
 from dptext.errors import LedgerError
@@ -91,7 +82,7 @@ class Boolean(_Checked):
         return isinstance(value, int) and value in (0, 1)
 
 
-class Number(_Checked):
+class Natural(_Checked):
     """The number of a row, or how many there are."""
 
     impl, cache_ok = types.BigInteger, True
@@ -110,7 +101,7 @@ metadata = MetaData()
 accounts = Table(
     "accounts",
     metadata,
-    Column("id", Number, primary_key=True),
+    Column("id", Natural, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("dataset", Text, nullable=False, unique=True),
     Column("unit", Text, nullable=False),
@@ -124,7 +115,7 @@ accounts = Table(
 requests = Table(
     "requests",
     metadata,
-    Column("id", Number, primary_key=True),
+    Column("id", Natural, primary_key=True),
     Column("digest", Text, nullable=False, unique=True),
     Column("request", Text, nullable=False),
 )
@@ -132,13 +123,13 @@ requests = Table(
 charges = Table(
     "charges",
     metadata,
-    Column("id", Number, primary_key=True),
-    Column("account_id", Number, ForeignKey("accounts.id"), nullable=False),
+    Column("id", Natural, primary_key=True),
+    Column("account_id", Natural, ForeignKey("accounts.id"), nullable=False),
     Column("key", Text, nullable=False),
-    Column("request_id", Number, ForeignKey("requests.id"), nullable=False),
+    Column("request_id", Natural, ForeignKey("requests.id"), nullable=False),
     Column("everyone", Boolean, nullable=False),
     Column("subjects_digest", Text),  # of the keyed hashes in their order; null for everyone
-    Column("subjects", Number),  # how many; null for everyone
+    Column("subjects", Natural),  # how many; null for everyone
     Column("at", Time, nullable=False),
     UniqueConstraint("account_id", "key"),
 )
@@ -146,14 +137,14 @@ charges = Table(
 charged_subjects = Table(
     "charged_subjects",
     metadata,
-    Column("charge_id", Number, ForeignKey("charges.id"), primary_key=True),
+    Column("charge_id", Natural, ForeignKey("charges.id"), primary_key=True),
     Column("subject", LargeBinary, primary_key=True),
 )
 
 settlements = Table(
     "settlements",
     metadata,
-    Column("charge_id", Number, ForeignKey("charges.id"), primary_key=True),
+    Column("charge_id", Natural, ForeignKey("charges.id"), primary_key=True),
     Column("release", Text, nullable=False),
     Column("at", Time, nullable=False),
 )
@@ -163,7 +154,7 @@ settlements = Table(
 tallies = Table(
     "tallies",
     metadata,
-    Column("id", Number, primary_key=True),
+    Column("id", Natural, primary_key=True),
     Column("digest", Text, nullable=False, unique=True),
     Column("events", Text, nullable=False),
 )
@@ -171,18 +162,18 @@ tallies = Table(
 balances = Table(
     "balances",
     metadata,
-    Column("account_id", Number, ForeignKey("accounts.id"), primary_key=True),
+    Column("account_id", Natural, ForeignKey("accounts.id"), primary_key=True),
     Column("events", Text, nullable=False),  # of the charges to everyone
     Column("terms", Text, nullable=False),  # of all charges
-    Column("charges", Number, nullable=False),
-    Column("subjects", Number, nullable=False),
+    Column("charges", Natural, nullable=False),
+    Column("subjects", Natural, nullable=False),
 )
 
 subject_balances = Table(
     "subject_balances",
     metadata,
-    Column("account_id", Number, ForeignKey("accounts.id"), primary_key=True),
+    Column("account_id", Natural, ForeignKey("accounts.id"), primary_key=True),
     Column("subject", LargeBinary, primary_key=True),
-    Column("tally_id", Number, ForeignKey("tallies.id"), nullable=False),
+    Column("tally_id", Natural, ForeignKey("tallies.id"), nullable=False),
     Index("subject_balances_by_tally", "account_id", "tally_id"),
 )

@@ -35,7 +35,7 @@ def left_of(limit: float, spent: float) -> float:
 
 
 def format_left(epsilon: float) -> str:
-    """A remaining epsilon for reading: three decimals at most, always rounded down."""
+    """The epsilon that is left, to be read: at most three decimals, rounded down."""
     shown = math.floor(Fraction(repr(epsilon)) * 1000)  # as `format_epsilon`
     return f"{shown // 1000}.{shown % 1000:03d}".rstrip("0").rstrip(".")
 

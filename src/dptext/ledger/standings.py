@@ -17,7 +17,7 @@ from sqlalchemy.schema import CreateTable
 from dptext.errors import DataError
 from dptext.ledger.entries import Account, require_within
 from dptext.ledger.requests import Request
-from dptext.ledger.schema import Number, charged_subjects, subject_balances, tallies
+from dptext.ledger.schema import Natural, charged_subjects, subject_balances, tallies
 from dptext.ledger.statements import AnyRow, insert_into, once
 from dptext.ledger.texts import digest_of, events_from_text, events_to_text
 from dptext.privacy.events import Event
@@ -35,8 +35,8 @@ _incoming = sa.Table(
 _moves = sa.Table(
     "subject_moves",
     sa.MetaData(),
-    sa.Column("before", Number, primary_key=True, autoincrement=False),
-    sa.Column("after", Number, nullable=False),
+    sa.Column("before", Natural, primary_key=True, autoincrement=False),
+    sa.Column("after", Natural, nullable=False),
     prefixes=["TEMPORARY"],
 )
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from typing import Final
 
 from dptext.errors import ConfigError
 from dptext.privacy.names import COMPARED, normal_form
+from dptext.text.files import write_first
 
 _BYTES = 32
 HASH_BYTES = 32
@@ -162,20 +162,5 @@ def create_subject_key(path: Path) -> SubjectKey:
         ConfigError: the file cannot be written, or holds something else.
     """
     _require_file_name(path)
-    secret = secrets.token_bytes(_BYTES)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(secret.hex() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temporary, path)  # appears whole or not at all, and never replaces another key
-        except FileExistsError:
-            pass
-        finally:
-            temporary.unlink()
-    except OSError as error:
-        raise ConfigError(f"Cannot write the subject key {path}: {error.strerror}.") from None
+    write_first(path, f"{secrets.token_bytes(_BYTES).hex()}\n".encode())
     return read_subject_key(path)

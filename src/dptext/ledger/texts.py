@@ -14,7 +14,7 @@ from dptext.privacy.events import Event, event_from_dict, event_to_dict
 from dptext.types import Json
 
 DAMAGED = "The balances of the ledger are damaged: `dptext budget verify` says where. Nothing is released."
-#: Reading JSON text raises one of these where dptext did not write it.
+#: What reading raises where dptext did not write the JSON text.
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -54,7 +54,7 @@ def events_from_text(text: str) -> tuple[Event, ...]:
 
 
 def events_of(data: Json) -> tuple[Event, ...]:
-    """The events of JSON data; what is none raises one of `UNREADABLE`."""
+    """The events in JSON data. Data that hold no events raise one of `UNREADABLE`."""
     if not isinstance(data, list):
         raise TypeError("a list of events was expected")
-    return tuple(event_from_dict(item) for item in data)  # type: ignore[arg-type]  # which refuses what is none
+    return tuple(event_from_dict(item) for item in data)  # type: ignore[arg-type]  # event_from_dict checks its argument

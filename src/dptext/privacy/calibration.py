@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
-from scipy.optimize import brentq
-
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.privacy import composition
@@ -94,6 +92,8 @@ def calibrate(
                 f"Expected epsilon={epsilon!r} to bind: {type(event).__name__} costs less at any strength."
             )
     if costly:
+        from scipy.optimize import brentq  # noqa: PLC0415 (slow to load)
+
         gap = lambda log_strength: math.log(max(cost(math.exp(log_strength)), 1e-12) / epsilon)  # noqa: E731
         low = math.exp(brentq(gap, math.log(low), math.log(high), xtol=1e-8))
         while cost(low) > epsilon:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import log_ndtr
 
 from dptext import _validate
 from dptext.privacy.events import ApproximateEvent, Event, ExponentialEvent, TopKEvent, TwoSetEvent
@@ -102,6 +100,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         alpha = 1 + math.exp(log_excess)
         return alpha * rho + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / (alpha - 1)
 
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 (slow to load)
+
     # Every alpha gives a valid bound, so an imperfect minimum only costs tightness.
     best = minimize_scalar(at, bounds=(-12.0, 12.0), method="bounded", options={"xatol": 1e-10})
     guess = math.log(max(math.sqrt(-math.log(min(delta, 0.5)) / rho), 1e-5))
@@ -114,6 +114,8 @@ def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
     noise_multiplier = standard deviation / L2 sensitivity.
     """
     _validate.positive(noise_multiplier=noise_multiplier)
+    from scipy.special import log_ndtr  # noqa: PLC0415 (slow to load)
+
     mu = 1 / noise_multiplier
     log_left = float(log_ndtr(mu / 2 - epsilon / mu))
     log_right = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))

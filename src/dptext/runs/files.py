@@ -16,12 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dptext.errors import (
-    ConfigError,
-    DataError,
-    DPTextError,
-    LedgerError,
-)
+from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import Certificate, certificate_path

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
-import shutil
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -18,8 +16,8 @@ from pathlib import Path
 from dptext.errors import ConfigError, DPTextError
 from dptext.mechanism import Mechanism, Spec, settings
 from dptext.runs.specs import on_device, spec_from_settings
-from dptext.text.files import create_private, sha256_of
-from dptext.text.inputs import file_error, parse_json
+from dptext.text.files import create_private, new_folder, sha256_of
+from dptext.text.inputs import parse_json
 from dptext.types import Json
 
 MODEL_FILE = "model.json"
@@ -36,32 +34,17 @@ def save_model(mechanism: Mechanism[str], folder: Path) -> None:
     Raises:
         ConfigError: there is something at the path that is not an empty folder, or the disk refuses.
     """
-    folder = folder.resolve()
-    partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
-    try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ConfigError(f"Expected folder={str(folder)!r} to be absent or empty. Choose another folder.")
-        partial.mkdir(mode=0o700)
+    with new_folder(folder.resolve()) as partial:
         mechanism.save(partial)
-        files = _files(partial)
-        for name in files:
-            (partial / name).chmod(0o600)
         model: dict[str, Json] = {
             "schema": MODEL_SCHEMA,
             "settings": settings(mechanism.spec),
             "digests": dict(mechanism.digests),
-            "files": {name: sha256_of(partial / name) for name in files},
+            "files": {name: sha256_of(partial / name) for name in _files(partial)},
             "version": version("dptext"),
         }
         with create_private(partial / MODEL_FILE) as file:
             file.write((json.dumps({**model, "sha256": _seal(model)}, indent=2, allow_nan=False) + "\n").encode())
-        if folder.exists():
-            folder.rmdir()
-        partial.rename(folder)
-    except OSError as error:
-        raise file_error(folder, "write", error) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def load_model(folder: Path, *, device: str | None = None) -> Mechanism[str]:

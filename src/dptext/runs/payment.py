@@ -13,13 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dptext.errors import (
-    ConfigError,
-    IncomparableError,
-    LedgerError,
-    NoGuaranteeError,
-    PrivacyError,
-)
+from dptext.errors import ConfigError, IncomparableError, LedgerError, NoGuaranteeError, PrivacyError
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Account, Charge
 from dptext.ledger.requests import Request, Terms
@@ -33,7 +27,7 @@ from dptext.sampling.source import Randomness
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """Who pays for a run.
+    """The account that pays for a run.
 
     Attributes:
         ledger: the books.
@@ -62,7 +56,7 @@ class Payment:
             account.limit,
             randomness=randomness,
             max_per_author=max_per_author,
-            subjects=self.ledger.naming(self.account).compared if by_subject else None,
+            named_as=self.ledger.naming(self.account).compared if by_subject else None,
             reveals=reveals,
         )
 
@@ -77,7 +71,7 @@ def request_for(
     *,
     randomness: Randomness,
     max_per_author: int | None = None,
-    subjects: str | None = None,
+    named_as: str | None = None,
     reveals: Sequence[str] = (),
 ) -> Request:
     """What one run of the spec does to one subject of an account.
@@ -88,8 +82,8 @@ def request_for(
             `max_per_author` of them, each a release of its own.
         randomness: of the run.
         max_per_author: the maximum that the run enforces.
-        subjects: how names are compared where subjects are charged by name, so that none comes more often than it
-            pays for; None where everyone is charged.
+        named_as: how names of subjects are compared, as `Naming.compared` says, where each subject is charged by name;
+            None where everyone is charged.
         reveals: what the run reveals besides the mechanism.
 
     Raises:
@@ -129,10 +123,10 @@ def request_for(
         events, units = accounting.repeat(events, max_per_author), max_per_author
         enforced = f"no author has more than {max_per_author} records in a run (enforced; names are {COMPARED})"
         assumptions, reveals = (*assumptions, enforced, ONE_SPELLING), (*reveals, RECORD_COUNT)
-    elif subjects is None:
+    elif named_as is None:
         assumptions = (*assumptions, ONE_RECORD)
-    if subjects is not None:
-        assumptions = (*assumptions, f"each subject has one name in all runs (names are {subjects})")
+    if named_as is not None:
+        assumptions = (*assumptions, f"each subject has one name in all runs (names are {named_as})")
     basis = Basis.CONDITIONAL if assumptions and document.basis is Basis.PROVEN else document.basis
     return Request(
         events,

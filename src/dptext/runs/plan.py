@@ -8,9 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from dptext import _validate
-from dptext.errors import (
-    ConfigError,
-)
+from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, settings
 from dptext.runs.streaming import BATCH_SIZE
 from dptext.sampling.source import Randomness

@@ -112,7 +112,6 @@ def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> Spec:
 
 
 def on_device(device: str, values: Mapping[str, Json]) -> dict[str, Json]:
-    """The settings with another device, where they have that setting; so, too, in a mechanism that is a setting."""
-    found = {**values, "device": device} if "device" in values else {**values}
-    inner = found.get("mechanism")
-    return {**found, "mechanism": on_device(device, inner)} if isinstance(inner, dict) else found
+    """The settings with another device, where they have that setting; also those of a mechanism that is a setting."""
+    found = {key: on_device(device, value) if isinstance(value, dict) else value for key, value in values.items()}
+    return {**found, "device": device} if "device" in found else found

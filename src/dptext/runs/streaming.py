@@ -11,12 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from dptext import _validate
-from dptext.errors import (
-    DataError,
-    IncomparableError,
-    NoGuaranteeError,
-    PrivacyError,
-)
+from dptext.errors import DataError, IncomparableError, NoGuaranteeError, PrivacyError
 from dptext.mechanism import Mechanism, Spec, output_fault
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest

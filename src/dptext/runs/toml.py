@@ -1,4 +1,4 @@
-"""TOML within limits that nobody's settings need."""
+"""TOML of bounded size and depth: settings need no more, and a hostile file costs no time."""
 
 from __future__ import annotations
 
@@ -12,38 +12,31 @@ from dptext.text.inputs import read_whole
 from dptext.types import Json
 
 _MAX_TOML_BYTES = 2**20
-
-
 _MAX_TOML_DEPTH = 64
-
-
 _MAX_TOML_INTEGER = 2**63
-
 
 #: Comments and strings of TOML; one that is not closed ends with its line, or with the text.
 _NO_KEY_OF_TOML = re.compile(
     r"""#[^\n]*|\"{3}(?:\\.|[^\\])*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?""", re.DOTALL
 )
-
-
 _BETWEEN_KEYS_OF_TOML = re.compile(r"[=,{}\[\]\n]")
 
 
 def parse_toml(text: str, name: str) -> dict[str, Json]:
-    """The table that a text in TOML stands for, if no setting needs more.
+    """The table in a text in TOML.
 
     Args:
         text: to parse.
-        name: of it, in errors.
+        name: of the text, in errors.
 
     Raises:
-        tomllib.TOMLDecodeError: it is not TOML.
-        ConfigError: it is larger than a megabyte or nested deeper than 64 levels (as by dots in a key, for which
-            `tomllib` takes time that grows with the square of their number), or holds an integer of more than 64 bits
-            or a number that is not finite.
+        tomllib.TOMLDecodeError: the text is not TOML.
+        ConfigError: the text is larger than a megabyte or nested deeper than 64 levels, or it holds an integer of more
+            than 64 bits or a number that is not finite.
     """
     if len(text) > _MAX_TOML_BYTES:
         raise ConfigError(f"Expected {name} to be at most {_MAX_TOML_BYTES} characters long.")
+    # Each dot in a key is a level. The time of tomllib grows with the square of their number.
     pieces = _BETWEEN_KEYS_OF_TOML.split(_NO_KEY_OF_TOML.sub("", text))
     deep = max(piece.count(".") for piece in pieces) >= _MAX_TOML_DEPTH
     found: dict[str, Json] = {}

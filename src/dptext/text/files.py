@@ -11,11 +11,12 @@ import errno
 import hashlib
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from dptext.errors import ConfigError
 from dptext.text.inputs import file_error
@@ -64,7 +65,7 @@ class Target:
             ConfigError: as `check`, or the disk refuses.
         """
         self.check()
-        partial = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.partial")
+        partial = _partial(self.path)
         file = create_private(partial) if self.private else _create(partial, _PUBLIC)
         try:
             yield file
@@ -83,6 +84,57 @@ class Target:
         """
         with writing(self.path), self.opened() as file:
             file.write(data)
+
+
+def write_first(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read, unless one is there: of several processes at once, one writes.
+
+    Raises:
+        ConfigError: the disk refuses.
+    """
+    partial = _partial(path)
+    with writing(path), create_private(partial) as file:
+        try:
+            file.write(data)
+            _to_disk(file)
+            with contextlib.suppress(FileExistsError):
+                os.link(partial, path)  # unlike a rename it never replaces a file
+            _sync_folder(path.parent)
+        finally:
+            partial.unlink()
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder under a name of its own, put in its place when the block ends without an error.
+
+    Only its owner can read it (mode 0700, its files 0600). After the block, it survives a loss of power.
+
+    Raises:
+        ConfigError: as `require_free`, or an OSError came out of the block.
+    """
+    require_free(path)
+    partial = _partial(path)
+    try:
+        with writing(path):
+            partial.mkdir(mode=0o700)
+            yield partial
+            for each in partial.rglob("*"):
+                if each.is_file():
+                    each.chmod(_PRIVATE)
+                    with each.open("rb+") as file:
+                        _to_disk(file)
+                else:
+                    _sync_folder(each)
+            _sync_folder(partial)
+            partial.rename(path)  # replaces an empty folder
+            _sync_folder(path.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
 
 
 @contextlib.contextmanager
@@ -154,6 +206,14 @@ def refuse_existing(path: str | os.PathLike[str], *, force: bool = False) -> Non
         raise ConfigError(f"Expected {str(path)!r} to be a file, which --force overwrites. Choose another path.")
 
 
+def require_free(folder: Path) -> None:
+    """Raise ConfigError if there is something at the path that is not an empty folder."""
+    with writing(folder):
+        free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not free:
+        raise ConfigError(f"Expected {str(folder)!r} to be absent or empty. Choose another folder.")
+
+
 def create_private(path: str | os.PathLike[str]) -> BinaryIO:
     """Create a file that only its owner may read (mode 0600) and open it for writing.
 
@@ -203,11 +263,15 @@ def publish(
     """
     refuse_existing(path, force=force)
     with writing(path):
-        file.flush()
-        os.fsync(file.fileno())
+        _to_disk(file)
         file.close()
         Path(partial).replace(path)
     _sync_folder(Path(path).parent)
+
+
+def _to_disk(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.optimize import nnls
 
 from dptext import _validate
 from dptext.errors import ConfigError
@@ -87,6 +86,8 @@ def balance_behind(counts: Integers | Floats, matrix: Floats) -> Floats:
 
 
 def _behind(shares: Floats, matrix: Floats) -> Floats:
+    from scipy.optimize import nnls  # noqa: PLC0415 (slow to load)
+
     found = np.asarray(nnls(matrix.T, shares)[0], np.float64)
     total = float(found.sum())
     return found / total if total > 0 else np.full(len(found), 1 / len(found))

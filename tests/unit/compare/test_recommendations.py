@@ -6,12 +6,22 @@ from typing import Any
 
 import pytest
 
-from dptext.compare.measured_table import read_measured, reduced, unfinished
-from dptext.compare.recommend import TASKS, Asked, Recommendation, recommend
+from dptext.compare.measured_table import read_measured, reduced
+from dptext.compare.recommend import TASKS, Asked, Recommendation
+from dptext.compare.recommend import recommend as recommend_rows
+from dptext.compare.stored import MeasuredTable
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
 
 ASKED = Asked(Unit.DOCUMENT, 10.0, 1e-3, "classification")
+ABOUT: dict[str, Any] = {
+    "name": "made up",
+    "written": "never",
+    "version": "0",
+    "machine": {},
+    "command": "none",
+    "cells": {"done": 8, "failed": 1, "total": 9},
+}
 
 
 def rows(
@@ -48,6 +58,14 @@ REFERENCES = [
     *rows("label_only (medoid)", (0.3, 0.4), kind="label_only", settings='{"epsilon": 10}'),
     *rows("label_only (medoid)", (0.6, 0.7), kind="label_only", epsilon=20.0, settings='{"epsilon": 20}'),
 ]
+
+
+def table(lines: list[dict[str, Any]], **about: Any) -> MeasuredTable:
+    return MeasuredTable.model_validate({"about": ABOUT | about, "rows": lines})
+
+
+def recommend(lines: list[dict[str, Any]], asked: Asked) -> list[Recommendation]:
+    return recommend_rows(table(lines).rows, asked)
 
 
 def answer(*lines: dict[str, Any], asked: Asked = ASKED) -> Recommendation:
@@ -90,9 +108,8 @@ def test_a_refuted_claim_is_never_recommended() -> None:
     assert names(answer(*rows("x", (0.5, 0.6)), survived)) == ["x"]
     found = answer(*rows("x", (0.5, 0.6)), survived, *rows("x", (0.5, 0.6), trial=1), {**line, "trial": 1})
     assert "its claim is refuted by the audit distinguish" in why(found)
-    small = reduced({}, [*REFERENCES, *rows("x", (0.5, 0.6)), line])["rows"]
-    assert isinstance(small, list)
-    (found,) = recommend([row for row in small if isinstance(row, dict)], ASKED)
+    small = reduced(table([*REFERENCES, *rows("x", (0.5, 0.6)), line]))
+    (found,) = recommend_rows(small.rows, ASKED)
     assert "refuted" in why(found)
 
 
@@ -166,11 +183,9 @@ def test_units_below_a_document_are_held_against_what_a_document_costs() -> None
 
 
 def test_a_grid_that_is_not_finished_is_said_and_not_reduced() -> None:
-    about = {"cells": {"done": 3, "failed": 1, "total": 9}}
-    assert unfinished(about) == 5
     with pytest.raises(ConfigError, match="found 5 cells that are not done"):
-        reduced(about, REFERENCES)
-    assert unfinished({"cells": {"done": 8, "failed": 1, "total": 9}}) == unfinished({}) == 0
+        reduced(table(REFERENCES, cells={"done": 3, "failed": 1, "total": 9}))
+    assert table(REFERENCES).about.cells.left == 0
 
 
 def test_dearer_references_do_not_count_and_other_corpora_neither() -> None:
@@ -210,30 +225,27 @@ def test_settings_that_make_no_question() -> None:
 
 def test_the_small_table_gives_the_same_answer(tmp_path: Path) -> None:
     lines = [*REFERENCES, *rows("x", (0.5, 0.6)), {**rows("x", (0, 0))[0], "metric": "fidelity.own_first"}]
-    small = reduced({"name": "made up", "toml": {}}, lines)
+    small = reduced(table(lines))
     path = tmp_path / "small.json"
-    path.write_text(json.dumps(small), "utf-8")
+    path.write_text(small.model_dump_json(), "utf-8")
     read = read_measured(path)
-    assert read.about["name"] == "made up"
+    assert read.about.name == "made up"
     assert len(read.rows) == len(lines) - 1
-    (found,) = recommend(read.rows, ASKED)
+    (found,) = recommend_rows(read.rows, ASKED)
     assert names(found) == ["x"]
-    for broken in ("{}", "[1]", "no"):
+    for broken in ("{}", "[1]", "no", json.dumps({"about": ABOUT, "rows": [{"corpus": "x"}]})):
         path.write_text(broken, "utf-8")
-        with pytest.raises(ConfigError):
+        with pytest.raises(ConfigError, match="damaged" if broken == "no" else "lacks a column"):
             read_measured(path)
-    with pytest.raises(ConfigError, match="lacks a column"):
-        recommend([{"corpus": "x"}], ASKED)
 
 
 def test_the_table_of_the_package_is_measured_and_answers() -> None:
     found = read_measured(None)
-    assert {"name", "written", "version", "command"} <= set(found.about)
-    assert "digest" not in json.dumps(found.about)
-    assert unfinished(found.about) == 0
-    assert any(each.qualified for each in recommend(found.rows, Asked(Unit.DOCUMENT, 10.0, 1e-3, "meaning")))
+    assert "digest" not in found.about.model_dump_json()
+    assert found.about.cells.left == 0
+    assert any(each.qualified for each in recommend_rows(found.rows, Asked(Unit.DOCUMENT, 10.0, 1e-3, "meaning")))
     for task in TASKS:
-        for each in recommend(found.rows, Asked(Unit.DOCUMENT, 10.0, 1e-3, task)):
+        for each in recommend_rows(found.rows, Asked(Unit.DOCUMENT, 10.0, 1e-3, task)):
             for verdict in each.qualified:
                 row = verdict.row
                 assert row.basis in ("proven", "conditional")

@@ -21,9 +21,9 @@ from dptext.errors import BudgetExceededError, LedgerError, PrivacyError
 from dptext.ledger import schema
 from dptext.ledger.books import Ledger
 from dptext.ledger.database import Database, _alembic
+from dptext.ledger.recomputation import Recomputation
 from dptext.ledger.requests import Request, Terms
 from dptext.ledger.texts import digest_of
-from dptext.ledger.verification import Verification
 from dptext.privacy.events import Event, ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Trust
 
@@ -126,7 +126,7 @@ class FirstBooks:
             for subject, own in self.own[name].items():
                 expected = charged_epsilon([*everyone, *own], delta)
                 assert ledger.balance(name, subject=subject).spent.epsilon == expected
-            assert ledger.verify(name) == Verification(name, self.charges[name], len(self.own[name]), ())
+            assert ledger.verify(name) == Recomputation(name, self.charges[name], len(self.own[name]), ())
             assert len(list(ledger.log(name))) == self.charges[name]
 
 

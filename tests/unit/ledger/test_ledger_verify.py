@@ -16,8 +16,8 @@ from ledger_tools import DERIVED, KEY, WRITTEN_ONCE, Raw, limit, opened, request
 
 from dptext.errors import BudgetExceededError, DPTextError
 from dptext.ledger.books import Ledger
+from dptext.ledger.recomputation import Recomputation
 from dptext.ledger.texts import digest_of, events_to_text
-from dptext.ledger.verification import Verification
 from dptext.privacy.events import PureEvent
 
 _sizes = itertools.count(1)
@@ -68,7 +68,7 @@ def books(open_books: tuple[Ledger, Raw]) -> Books:
     number = raw.one("SELECT id FROM accounts WHERE name = :name", name=name)
     assert isinstance(number, int)
     found = Books(ledger, raw, name, number, step)
-    assert ledger.verify(name) == Verification(name, 6, 3, ())
+    assert ledger.verify(name) == Recomputation(name, 6, 3, ())
     return found
 
 
@@ -443,6 +443,6 @@ def test_verifying_changes_nothing(ledger: Ledger, raw: Raw) -> None:
     ledger.charge(name, request(1.0))
     ledger.charge(name, request(1.0), subjects=["anna", "bert"])
     before = raw.dump()
-    assert ledger.verify(name) == Verification(name, 2, 2, ())
-    assert ledger.verify(empty) == Verification(empty, 0, 0, ())
+    assert ledger.verify(name) == Recomputation(name, 2, 2, ())
+    assert ledger.verify(empty) == Recomputation(empty, 0, 0, ())
     assert raw.dump() == before

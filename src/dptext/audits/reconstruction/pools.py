@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from scipy.special import betainc, ndtr
 
 from dptext import _validate
 from dptext.audits.bounds import reconstruction_bound
@@ -113,6 +112,8 @@ def feasible(
     half = np.abs(normal) * epsilon / math.sqrt(2 * dim) / 2
     overlap = float((density * (1 + half) * np.exp(-half)).sum())
     shift = 2 * math.sqrt(max(0.0, -dim * math.log(max(overlap, 1e-300))))
+    from scipy.special import betainc, ndtr  # noqa: PLC0415 (slow to load)
+
     beaten = ndtr(-shift - normal)  # the chance that one wrong candidate beats the true one
     for candidates in np.unique(np.rint(np.geomspace(2, LARGEST_POOL, 400))).astype(np.int64).tolist():
         for top in tops:

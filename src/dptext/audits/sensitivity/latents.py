@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from dptext import _validate
 from dptext.audits.sensitivity.claims import Claim
@@ -53,6 +52,8 @@ def violating_pairs(
 
 
 def _count_all(points: Floats, claim: Claim) -> int:
+    from scipy.spatial.distance import cdist  # noqa: PLC0415 (slow to load)
+
     metric = "cityblock" if claim.measured is Norm.L1 else "euclidean"
     block = max(1, _BLOCK // len(points))
     found = 0

@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.special import expit
-from scipy.stats import binom
 
 from dptext.audits.running import sample
 from dptext.mechanism import VectorNoise
@@ -104,6 +102,8 @@ def _calibration(from_first: Floats, from_second: Floats) -> float:
     """
     both = np.concatenate([from_first, from_second])
     order = np.argsort(both, kind="stable")
+    from scipy.special import expit  # noqa: PLC0415 (slow to load)
+
     chance = expit(both[order])
     difference = (order < len(from_first)) - chance
     variance = chance * (1 - chance)
@@ -135,6 +135,8 @@ def distribution_p_value(declared: Mapping[str, float], outputs: Sequence[str]) 
             mass, found = 0.0, 0
     rest = {output: p for output, p in declared.items() if p * runs < 1}
     groups += [(mass, found), (sum(rest.values()), sum(counts[output] for output in rest))]
+    from scipy.stats import binom  # noqa: PLC0415 (slow to load)
+
     smallest = 1.0
     for share, seen in groups:
         p = min(max(share, 0.0), 1.0)

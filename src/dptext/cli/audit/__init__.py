@@ -3,7 +3,7 @@
 from typing import Final
 
 #: The exit code of an audit that refutes a claim.
-REFUTED: Final = 1
+EXIT_REFUTED: Final = 1
 
 #: By name: MODULE:FUNCTION in this package, and the help.
 COMMANDS: Final = {

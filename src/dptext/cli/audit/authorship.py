@@ -12,10 +12,10 @@ from dptext import _validate
 from dptext.audits.inference.authors import split_authors
 from dptext.audits.inference.authorship import attribute_releases, release_split
 from dptext.audits.inference.authorship_report import AuthorshipReport
-from dptext.cli.audit import REFUTED
+from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import (
+    check_options,
     check_public,
-    checked_spec,
     made_ready,
     own_fields,
     public_records,
@@ -41,7 +41,7 @@ from dptext.cli.options import (
     seed_of,
 )
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.task import NOT_PRIVATE, read_back
+from dptext.cli.utility.judged import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError
 from dptext.mechanism import Spec
 from dptext.privacy.guarantee import Basis, Guarantee, Trust, Unit
@@ -54,7 +54,7 @@ from dptext.types import Json
 def authorship(
     records: Annotated[Path, file_argument(metavar="RECORDS", help="Texts of known authors, several of each.")],
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     public: PublicOption = None,
@@ -84,7 +84,7 @@ def authorship(
         NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
         MissingExtraError: a package is not installed.
     """
-    chosen = chosen_if_any(mechanism, settings, spec, model)
+    choice = chosen_if_any(mechanism, assignments, spec, model)
     _validate.count(train_texts=train_texts, attacked_texts=attacked_texts, bundle=bundle)
     _validate.probability(delta=delta)
     if bundle > attacked_texts:
@@ -93,22 +93,23 @@ def authorship(
     fields = Fields(text=text_field, author=author_field, label=label_field)
     if author_field is None:
         raise ConfigError("Expected --author-field NAME: the attackers learn who wrote what.")
-    if (chosen is None) == (released is None):
+    if (choice is None) == (released is None):
         raise ConfigError(
             "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL and --released FILE, the releases of "
             "all records in their order."
         )
-    on_trial = None if chosen is None else checked_spec(chosen, public, label_field, voided=without_guarantee)
-    if on_trial is None:
-        check_public(chosen, public)
-    own = list(read_records(records, fields if on_trial is None else own_fields(on_trial, fields)))
+    if choice is None:
+        check_public(choice, public)
+    else:
+        check_options(choice, public, label_field, voided=without_guarantee)
+    own = list(read_records(records, fields if choice is None else own_fields(choice.spec, fields)))
     split = split_authors(own, training=train_texts, attacked=attacked_texts, seed=seed)
     if released is not None:
         by_id = {release.id: release for release in read_back(released, own, labelled=False)}
         of_attacked, of_training = ([by_id[record.id] for record in side] for side in (split.attacked, split.training))
-    elif chosen is not None:
+    elif choice is not None:
         known = public_records(public, fields, [*split.training, *split.attacked])
-        ready = made_ready(chosen, known, seed)
+        ready = made_ready(choice, known, seed)
         with counted("releases", "texts") as tell:
             of_attacked, of_training = release_split(ready, split, randomness=seeded(seed), on_progress=tell)
     say(NOT_PRIVATE)
@@ -123,7 +124,7 @@ def authorship(
         delta=delta,
         on_attacker=say_trained,
     )
-    claim = None if on_trial is None else _claim(on_trial, delta, found)
+    claim = None if choice is None else _claim(choice.spec, delta, found)
     refuted = claim is not None and found.report.refutes(claim)
     if as_json:
         stated: dict[str, Json] = {
@@ -140,7 +141,7 @@ def authorship(
         else:
             print(verdict(f"the claim of epsilon {claim.epsilon:.6g} for one document", refuted=refuted))
         print(f"{split.duplicates:,} duplicates removed first.")
-    return REFUTED if refuted else 0
+    return EXIT_REFUTED if refuted else 0
 
 
 def _claim(spec: Spec, delta: float, found: AuthorshipReport) -> Guarantee | None:

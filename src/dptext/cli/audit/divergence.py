@@ -5,16 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dptext import report
-from dptext.audits.divergence.divergence import measure
-from dptext.audits.divergence.findings import DivergenceReport
-from dptext.audits.divergence.settings import DivergenceSettings
-from dptext.audits.divergence.space import apart
-from dptext.audits.divergence.tfidf_svd import fit_tfidf_svd
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import (
     DeltaOption,
@@ -29,13 +23,16 @@ from dptext.cli.options import (
     seed_of,
 )
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.task import NOT_PRIVATE
+from dptext.cli.utility.judged import NOT_PRIVATE
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.files import Target, writing
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record
+
+if TYPE_CHECKING:
+    from dptext.audits.divergence.findings import DivergenceReport
 
 EMBEDDINGS = ("sentence", "glove", "tfidf")
 
@@ -78,6 +75,10 @@ def divergence(
         DataError: a record cannot be read.
         MissingExtraError: a package is not installed.
     """
+    from dptext import report
+    from dptext.audits.divergence.divergence import measure
+    from dptext.audits.divergence.settings import DivergenceSettings
+
     settings = DivergenceSettings(
         alphas=_orders(alphas), delta=delta, components=components, permutations=permutations, seed=seed_of(seed)
     )
@@ -128,6 +129,9 @@ def _attack(accuracy: str | None, confidence: float) -> Estimate | None:
 
 def _embedder(name: str, public: Sequence[Record], sets: tuple[list[Record], list[Record]], seed: int) -> Embedder:
     if name == "tfidf":
+        from dptext.audits.divergence.space import apart
+        from dptext.audits.divergence.tfidf_svd import fit_tfidf_svd
+
         return fit_tfidf_svd(apart(public, *sets)[0], seed=seed)
     if name not in EMBEDDINGS and not Path(name).is_dir():
         raise ConfigError(
@@ -137,6 +141,8 @@ def _embedder(name: str, public: Sequence[Record], sets: tuple[list[Record], lis
 
 
 def _write(found: DivergenceReport, data: str, targets: dict[str, Target]) -> None:
+    from dptext import report
+
     report.divergence_figure(found, targets[_CURVES])
     if all(rows.shape[1] == 2 for rows in found.plane):
         say(f"{_PLANE} holds a point for each record: it is as private as the sets.")

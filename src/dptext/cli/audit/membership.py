@@ -13,9 +13,9 @@ from dptext.audits.membership.attacks import PROXY
 from dptext.audits.membership.members import match_members, split_members
 from dptext.audits.membership.results import Attack, MembershipResult
 from dptext.audits.texts import shared_texts
-from dptext.cli.audit.attacked import check_public, made_ready, spec_of
+from dptext.cli.audit.attacked import check_public, made_ready
 from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
-from dptext.cli.chosen import check_label_field, chosen_if_any, fitted, kinds
+from dptext.cli.chosen import Choice, check_label_field, chosen_if_any, kinds
 from dptext.cli.options import (
     ClassifierOption,
     ForceOption,
@@ -36,9 +36,9 @@ from dptext.cli.options import (
     target_of,
 )
 from dptext.cli.progress import say
-from dptext.cli.utility.task import chosen_classifier
+from dptext.cli.utility.judged import chosen_classifier
 from dptext.errors import ConfigError
-from dptext.mechanism import Learns, Spec
+from dptext.mechanism import Learns
 from dptext.runs.streaming import require_guarantee
 from dptext.text.files import Target
 from dptext.text.reading import read_records
@@ -57,7 +57,7 @@ def membership(
         ),
     ],
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     public: PublicOption = None,
@@ -91,18 +91,19 @@ def membership(
         NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
         MissingExtraError: a package is not installed.
     """
-    chosen = chosen_if_any(mechanism, settings, spec, model)
+    choice = chosen_if_any(mechanism, assignments, spec, model)
     if attack not in ATTACKS:
         raise ConfigError(f"Expected --attack {attack!r} to be one of {', '.join(ATTACKS)}.")
     chosen_classifier(classifier)
     seed = seed_of(seed)
     svg = target_of(figure, records, spec, model, public, others, force=force)
     fields = Fields(text=text_field, label=label_field)
-    _check(chosen, attack, public, others, fields)
-    if chosen is not None:
-        require_guarantee(spec_of(chosen), without_guarantee)
-    given = fitted(chosen) if attack == "reconstruction" and isinstance(chosen, Path) else None
-    if given is not None:
+    _check(choice, attack, public, others, fields)
+    if choice is not None:
+        require_guarantee(choice.spec, without_guarantee)
+    given = None
+    if attack == "reconstruction" and choice is not None and choice.model is not None:
+        given = choice.fitted()
         reconstructing(given)
         check_label_field(given.spec, label_field, needed=given.spec.traits.reads_labels)
     known = [] if public is None else list(read_records(public, fields))
@@ -115,10 +116,10 @@ def membership(
         say(f"{common} of the records have a text that is in --public, too: no mechanism was made to protect those.")
     if given is not None:
         attacked = {"": attack_given(given, split, seed)}
-    elif attack == "reconstruction" and chosen is not None and not isinstance(chosen, Path):
-        attacked = {"": attack_model(chosen, split, known, seed)}
+    elif attack == "reconstruction" and choice is not None:
+        attacked = {"": attack_model(choice.spec, split, known, seed)}
     else:
-        behind = None if chosen is None else made_ready(chosen, known, seed)
+        behind = None if choice is None else made_ready(choice, known, seed)
         attacked = attack_classifier(split, behind, attack=attack, classifier=classifier, seed=seed, shadows=shadows)
     if svg is not None:
         _draw(attacked, svg)
@@ -139,10 +140,11 @@ def membership(
     print("\n\n".join([*(found.explain() for found in attacked.values()), removed]))
 
 
-def _check(chosen: Spec | Path | None, attack: str, public: Path | None, others: Path | None, fields: Fields) -> None:
+def _check(choice: Choice | None, attack: str, public: Path | None, others: Path | None, fields: Fields) -> None:
     """The options, before anything is read."""
-    spec = None if isinstance(chosen, Path) else chosen
-    given = attack == "reconstruction" and isinstance(chosen, Path)
+    is_model = choice is not None and choice.model is not None
+    spec = None if choice is None or is_model else choice.spec
+    given = attack == "reconstruction" and is_model
     if others is not None and not given:
         raise ConfigError("Expected --others with --attack reconstruction and --model MODEL, or no --others.")
     if given:
@@ -171,7 +173,7 @@ def _check(chosen: Spec | Path | None, attack: str, public: Path | None, others:
             "that it rewrites, so that the control and every shadow would need a model of their own."
         )
     else:
-        check_public(chosen, public)
+        check_public(choice, public)
 
 
 def _draw(attacked: Mapping[str, MembershipResult], figure: Target) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 import numpy as np
 
@@ -22,9 +22,9 @@ from dptext.audits.membership.scorers import (
 )
 from dptext.cli.chosen import fitted_on
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.task import chosen_classifier
+from dptext.cli.utility.judged import chosen_classifier
 from dptext.errors import ConfigError
-from dptext.mechanism import Mechanism, Spec
+from dptext.mechanism import HasReconstruction, Mechanism, Spec
 from dptext.sampling.source import seeded
 from dptext.text.records import Record
 from dptext.types import Floats
@@ -37,22 +37,13 @@ _UNTRAINED: Final = (
 )
 
 
-@runtime_checkable
-class Reconstructs(Protocol):
-    """A mechanism that knows how well its auto-encoder writes a record."""
-
-    def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
-        """Loss per token `(n,)`."""
-        ...
-
-
-def reconstructing(mechanism: Mechanism[str]) -> Reconstructs:
+def reconstructing(mechanism: Mechanism[str]) -> HasReconstruction:
     """The mechanism, which has reconstruction losses.
 
     Raises:
         ConfigError: it has none.
     """
-    if not isinstance(mechanism, Reconstructs):
+    if not isinstance(mechanism, HasReconstruction):
         raise ConfigError(
             f"Expected a mechanism with reconstruction losses: {mechanism.spec.kind} has none. Attack a classifier "
             "behind it: --attack shokri, lira or loss."
@@ -181,6 +172,6 @@ def attack_given(mechanism: Mechanism[str], split: MemberSplit, seed: int) -> Me
     )
 
 
-def _scores(model: Reconstructs, split: MemberSplit) -> tuple[Floats, Floats]:
+def _scores(model: HasReconstruction, split: MemberSplit) -> tuple[Floats, Floats]:
     """The scores of members and of others, the higher the more like a member."""
     return -model.reconstruction_losses(split.members), -model.reconstruction_losses(split.non_members)

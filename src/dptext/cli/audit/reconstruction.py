@@ -10,15 +10,15 @@ import typer
 
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
-from dptext.cli.audit import REFUTED
+from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.subject import (
     ClaimOption,
     ClipNormOption,
     ConfidenceOption,
     DimOption,
-    EpsilonOption,
-    Noise,
+    NoiseChoice,
     NoiseDeltaOption,
+    NoiseEpsilonOption,
     NoiseOption,
     UnitOption,
     on_trial,
@@ -33,11 +33,11 @@ from dptext.types import Json
 
 def reconstruction(
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     noise: NoiseOption = None,
-    epsilon: EpsilonOption = 1.0,
+    epsilon: NoiseEpsilonOption = 1.0,
     dim: DimOption = 64,
     clip_norm: ClipNormOption = 1.0,
     delta: NoiseDeltaOption = 0.0,
@@ -62,7 +62,9 @@ def reconstruction(
         DataError: a candidate cannot be read.
         IncomparableError: candidates that are no neighbours under the claim, or a claim with a metric.
     """
-    tried = on_trial(mechanism, settings, spec, model, Noise(noise, epsilon, dim, clip_norm, delta), unit, claim)
+    tried = on_trial(
+        mechanism, assignments, spec, model, NoiseChoice(noise, epsilon, dim, clip_norm, delta), unit, claim
+    )
     randomness = secure() if seed is None else seeded(seed)
     known: CandidateInputs
     if pool is not None:
@@ -94,4 +96,4 @@ def reconstruction(
         print(json.dumps({**found.to_dict(), **stated}, indent=2))
     else:
         print(found.explain(tried.claim))
-    return REFUTED if refuted else 0
+    return EXIT_REFUTED if refuted else 0

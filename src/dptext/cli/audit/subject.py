@@ -12,19 +12,14 @@ import typer
 
 from dptext.audits.report import Report
 from dptext.audits.subjects import Subject, claim_of, unclaimed
-from dptext.cli.audit import REFUTED
-from dptext.cli.chosen import chosen, fitted
+from dptext.cli.audit import EXIT_REFUTED
+from dptext.cli.chosen import chosen
 from dptext.cli.options import member
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
-from dptext.privacy.events import ApproximateEvent, MetricEvent, PureEvent
+from dptext.privacy.events import ApproximateEvent, Event, MetricEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
-from dptext.sampling.clipping import Norm
-from dptext.sampling.float_noise import Gaussian, L2Laplace
-from dptext.sampling.grid_noise import GridLaplace
-from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
-from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.types import Json
 
 NoiseOption = Annotated[
@@ -35,7 +30,7 @@ NoiseOption = Annotated[
         "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere.",
     ),
 ]
-EpsilonOption = Annotated[float, typer.Option("--epsilon", help="Claimed epsilon of the vector noise.")]
+NoiseEpsilonOption = Annotated[float, typer.Option("--epsilon", help="Claimed epsilon of the vector noise.")]
 DimOption = Annotated[int, typer.Option("--dim", help="Coordinates of its vectors.")]
 ClipNormOption = Annotated[float, typer.Option("--clip-norm", help="C, the norm to which they are clipped.")]
 NoiseDeltaOption = Annotated[
@@ -49,7 +44,7 @@ ConfidenceOption = Annotated[float, typer.Option("--confidence", help="Of the bo
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class NoiseChoice:
     """The options of vector noise: its name (None without), and its settings."""
 
     name: str | None
@@ -59,16 +54,23 @@ class Noise:
     delta: float
 
 
-_NOISES: dict[str, Callable[[Noise], VectorNoise]] = {
-    "published_laplace": lambda n: PublishedLaplace(n.epsilon, n.dim, n.clip_norm),
-    "classical_gaussian": lambda n: ClassicalGaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
-    "laplace": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm),
-    "laplace_l1": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm, Norm.L1),
-    "gaussian": lambda n: Gaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
-    "l2_laplace": lambda n: L2Laplace(n.epsilon, n.dim, n.clip_norm),
-    "privunit": lambda n: PrivUnit(n.epsilon, n.dim, n.clip_norm),
-    "privunit_sphere": lambda n: PrivUnitSphere(n.epsilon, n.dim),
-}
+def _noises() -> dict[str, Callable[[NoiseChoice], VectorNoise]]:
+    from dptext.sampling.clipping import Norm
+    from dptext.sampling.float_noise import Gaussian, L2Laplace
+    from dptext.sampling.grid_noise import GridLaplace
+    from dptext.sampling.privunit import PrivUnit, PrivUnitSphere
+    from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
+
+    return {
+        "published_laplace": lambda n: PublishedLaplace(n.epsilon, n.dim, n.clip_norm),
+        "classical_gaussian": lambda n: ClassicalGaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
+        "laplace": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm),
+        "laplace_l1": lambda n: GridLaplace(n.epsilon, n.dim, n.clip_norm, Norm.L1),
+        "gaussian": lambda n: Gaussian(n.epsilon, n.delta, n.dim, n.clip_norm),
+        "l2_laplace": lambda n: L2Laplace(n.epsilon, n.dim, n.clip_norm),
+        "privunit": lambda n: PrivUnit(n.epsilon, n.dim, n.clip_norm),
+        "privunit_sphere": lambda n: PrivUnitSphere(n.epsilon, n.dim),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,10 @@ class OnTrial:
 
 def on_trial(
     mechanism: str | None,
-    settings: list[str] | None,
+    assignments: list[str] | None,
     spec: Path | None,
     model: Path | None,
-    noise: Noise,
+    noise: NoiseChoice,
     unit: str | None,
     epsilon: float | None,
 ) -> OnTrial:
@@ -100,14 +102,15 @@ def on_trial(
     """
     wanted = None if unit is None else member(Unit, "--unit", unit)
     if noise.name is None:
-        fitted_one = fitted(chosen(mechanism, settings, spec, model))
+        fitted_one = chosen(mechanism, assignments, spec, model).fitted()
         claim = fitted_one.spec.guarantee(wanted, noise.delta)
         return OnTrial(fitted_one, fitted_one.spec.kind, _claimed(claim, epsilon, noise.delta))
-    if noise.name not in _NOISES:
-        raise ConfigError(f"Expected --noise {noise.name!r} to be one of {', '.join(_NOISES)}.")
-    if mechanism or settings or spec or model:
+    noises = _noises()
+    if noise.name not in noises:
+        raise ConfigError(f"Expected --noise {noise.name!r} to be one of {', '.join(noises)}.")
+    if mechanism or assignments or spec or model:
         raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
-    vector = _NOISES[noise.name](noise)
+    vector = noises[noise.name](noise)
     claim = claim_of(vector) or unclaimed()
     if wanted is not None and wanted is not claim.unit:
         raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise speaks of whole documents.")
@@ -118,13 +121,11 @@ def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
     """The claim of this epsilon about the neighbours of a guarantee; without an epsilon the guarantee itself."""
     if epsilon is None:
         return own
-    event = (
-        MetricEvent(epsilon, own.metric, delta)
-        if own.metric is not None
-        else ApproximateEvent(epsilon, delta)
-        if delta
-        else PureEvent(epsilon)
-    )
+    event: Event
+    if own.metric is not None:
+        event = MetricEvent(epsilon, own.metric, delta)
+    else:
+        event = ApproximateEvent(epsilon, delta) if delta else PureEvent(epsilon)
     return accounting.guarantee(
         [event], delta, unit=own.unit, relation=own.relation, basis=Basis.CLAIMED, reveals=own.reveals
     )
@@ -138,4 +139,4 @@ def show(report: Report, claim: Guarantee, *, as_json: bool) -> int:
         print(json.dumps(data, indent=2))
     else:
         print(report.explain(claim))
-    return REFUTED if refuted else 0
+    return EXIT_REFUTED if refuted else 0

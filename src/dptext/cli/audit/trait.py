@@ -12,8 +12,8 @@ from dptext import _validate
 from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttacker, standard_attackers
 from dptext.audits.inference.sets import SetSplit, split_sets
 from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
-from dptext.cli.audit import REFUTED
-from dptext.cli.audit.attacked import checked_spec, made_ready, own_fields, public_records, say_trained, verdict
+from dptext.cli.audit import EXIT_REFUTED
+from dptext.cli.audit.attacked import check_options, made_ready, own_fields, public_records, say_trained, verdict
 from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import (
@@ -37,7 +37,7 @@ from dptext.cli.options import (
     target_of,
 )
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.task import NOT_PRIVATE, read_back
+from dptext.cli.utility.judged import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError, needing
 from dptext.sampling.source import seeded
 from dptext.text.reading import read_records
@@ -53,7 +53,7 @@ def trait(
     first: FirstSetArgument,
     second: SecondSetArgument,
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     public: PublicOption = None,
@@ -98,7 +98,7 @@ def trait(
         NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
         MissingExtraError: a package is not installed.
     """
-    chosen = chosen_if_any(mechanism, settings, spec, model)
+    choice = chosen_if_any(mechanism, assignments, spec, model)
     seed = seed_of(seed)
     _validate.count(training=training, attacked=attacked, epochs=epochs, top_layers=top_layers)
     _validate.probability(delta=delta)
@@ -107,24 +107,25 @@ def trait(
     attackers = _attackers(attacker or list(ATTACKERS), epochs, top_layers)
     target = target_of(out, first, second, spec, model, public, released_a, released_b, force=force)
     fields = Fields(text=text_field, author=group_field, label=label_field)
-    if (chosen is None) == (released_a is None and released_b is None):
+    if (choice is None) == (released_a is None and released_b is None):
         raise ConfigError(
             "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL, and --released-a FILE with "
             "--released-b FILE, the releases of all records of A and of B in their order."
         )
-    if chosen is None:
+    if choice is None:
         if public is not None or label_field is not None:
             raise ConfigError("Expected --public and --label-field with a mechanism only.")
         own = fields
     else:
-        own = own_fields(checked_spec(chosen, public, label_field, voided=without_guarantee), fields)
+        check_options(choice, public, label_field, voided=without_guarantee)
+        own = own_fields(choice.spec, fields)
     sets = list(read_records(first, own)), list(read_records(second, own))
     split = split_sets(*sets, training=training, attacked=attacked, seed=seed)
-    if chosen is None:
+    if choice is None:
         of_attacked, of_training = _read((released_a, released_b), sets, split)
     else:
         texts = [record for sides in (split.training, split.attacked) for side in sides for record in side]
-        ready = made_ready(chosen, public_records(public, fields, texts), seed)
+        ready = made_ready(choice, public_records(public, fields, texts), seed)
         with counted("releases", "texts") as tell:
             of_attacked, of_training = release_sets(ready, split, randomness=seeded(seed), on_progress=tell)
     say(NOT_PRIVATE)
@@ -151,7 +152,7 @@ def trait(
             stated_claim = f"the claim of epsilon {claim:.6g} at delta {delta:g} for the two sets"
             print(verdict(stated_claim, refuted=refuted))
         print(f"{split.duplicates:,} duplicates removed first.")
-    return REFUTED if refuted else 0
+    return EXIT_REFUTED if refuted else 0
 
 
 def _read(

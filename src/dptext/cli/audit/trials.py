@@ -14,9 +14,9 @@ from dptext.cli.audit.subject import (
     ClipNormOption,
     ConfidenceOption,
     DimOption,
-    EpsilonOption,
-    Noise,
+    NoiseChoice,
     NoiseDeltaOption,
+    NoiseEpsilonOption,
     NoiseOption,
     OnTrial,
     UnitOption,
@@ -45,11 +45,11 @@ _SMALLEST_CURVE = 250
 
 def distinguish(
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     noise: NoiseOption = None,
-    epsilon: EpsilonOption = 1.0,
+    epsilon: NoiseEpsilonOption = 1.0,
     dim: DimOption = 64,
     clip_norm: ClipNormOption = 1.0,
     delta: NoiseDeltaOption = 0.0,
@@ -69,7 +69,9 @@ def distinguish(
 ) -> int:
     """Tell outputs apart; with a figure also with a half, a quarter, ... of the runs."""
     svg = target_of(figure, spec, model, force=force)
-    tried = on_trial(mechanism, settings, spec, model, Noise(noise, epsilon, dim, clip_norm, delta), unit, claim)
+    tried = on_trial(
+        mechanism, assignments, spec, model, NoiseChoice(noise, epsilon, dim, clip_norm, delta), unit, claim
+    )
     sizes = [trials]
     while svg is not None and sizes[0] // 2 >= _SMALLEST_CURVE:
         sizes.insert(0, sizes[0] // 2)
@@ -108,11 +110,11 @@ def _draw(tried: OnTrial, sizes: list[int], reports: list[Report], svg: Target) 
 
 def whitebox(
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     noise: NoiseOption = None,
-    epsilon: EpsilonOption = 1.0,
+    epsilon: NoiseEpsilonOption = 1.0,
     dim: DimOption = 64,
     clip_norm: ClipNormOption = 1.0,
     delta: NoiseDeltaOption = 0.0,
@@ -126,7 +128,9 @@ def whitebox(
     as_json: JsonOption = False,
 ) -> int:
     """Compare declared densities, and test the sampler."""
-    tried = on_trial(mechanism, settings, spec, model, Noise(noise, epsilon, dim, clip_norm, delta), unit, claim)
+    tried = on_trial(
+        mechanism, assignments, spec, model, NoiseChoice(noise, epsilon, dim, clip_norm, delta), unit, claim
+    )
     with counted("whitebox", "runs") as tell:
         found = density.whitebox(
             tried.subject,
@@ -143,11 +147,11 @@ def whitebox(
 
 def exact(
     mechanism: MechanismOption = None,
-    settings: SetOption = None,
+    assignments: SetOption = None,
     spec: SpecOption = None,
     model: ModelOption = None,
     noise: NoiseOption = None,
-    epsilon: EpsilonOption = 1.0,
+    epsilon: NoiseEpsilonOption = 1.0,
     dim: DimOption = 64,
     clip_norm: ClipNormOption = 1.0,
     delta: NoiseDeltaOption = 0.0,
@@ -162,7 +166,9 @@ def exact(
     as_json: JsonOption = False,
 ) -> int:
     """List all outputs, and test the sampler."""
-    tried = on_trial(mechanism, settings, spec, model, Noise(noise, epsilon, dim, clip_norm, delta), unit, claim)
+    tried = on_trial(
+        mechanism, assignments, spec, model, NoiseChoice(noise, epsilon, dim, clip_norm, delta), unit, claim
+    )
     with counted("exact", "runs") as tell:
         found = enumeration.exact(
             tried.subject,

@@ -6,17 +6,12 @@ import json
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
 
 from dptext.cli.budget.books import NameArgument, OptionalName, accounts, default_key
 from dptext.cli.options import JsonOption, LedgerOption, SubjectKeyOption, member
 from dptext.cli.terminal import plain_console
 from dptext.errors import ConfigError
-from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Balance
-from dptext.ledger.opening import require_openable
 from dptext.ledger.spending import format_left
 from dptext.ledger.subjects import create_subject_key
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
@@ -41,6 +36,9 @@ def open_account(
     as_json: JsonOption = False,
 ) -> None:
     """Open an account and show it."""
+    from dptext.ledger.books import Ledger
+    from dptext.ledger.opening import require_openable
+
     if unit not in ("document", "author"):
         raise ConfigError(f"Expected --unit {unit!r} to be document or author: whose loss the account adds up.")
     if not 0 < epsilon < float("inf"):
@@ -83,6 +81,12 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Print one account, or all; with --tight also what the tightest known bound makes of the charges."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    from dptext.ledger.books import Ledger
+
     books = Ledger.at(ledger)
     balances = [books.balance(each) for each in accounts(books, name)]
     if as_json:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dptext.cli.options import JsonOption, LedgerOption
 from dptext.errors import DataError
-from dptext.ledger.books import Ledger
-from dptext.ledger.subjects import read_subject_key
 from dptext.types import Json
+
+if TYPE_CHECKING:  # slow to load
+    from dptext.ledger.books import Ledger
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The account.")]
 OptionalName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The account; all without it.")]
@@ -20,6 +21,9 @@ OptionalName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The 
 
 def opened(location: str, subject_key: Path | None, *, named: bool) -> Ledger:
     """The ledger of --ledger, with its subject key where subjects are named."""
+    from dptext.ledger.books import Ledger
+    from dptext.ledger.subjects import read_subject_key
+
     ledger = Ledger.at(location)
     path = subject_key or default_key(ledger)
     if not named or path is None:
@@ -43,6 +47,8 @@ def verify(ledger: LedgerOption, name: OptionalName = None, as_json: JsonOption 
     Raises:
         DataError: a balance does not follow from the charges.
     """
+    from dptext.ledger.books import Ledger
+
     books = Ledger.at(ledger)
     found = [books.verify(each) for each in accounts(books, name)]
     if as_json:
@@ -61,6 +67,8 @@ def verify(ledger: LedgerOption, name: OptionalName = None, as_json: JsonOption 
 
 def upgrade(ledger: LedgerOption) -> None:
     """Bring the books to the newest schema."""
+    from dptext.ledger.books import Ledger
+
     books = Ledger.at(ledger)
     done = books.upgrade()
     print(f"{books.name} has the newest schema{' now' if done else ' already'}.")

@@ -6,14 +6,10 @@ import json
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
 
 from dptext.cli.budget.books import NameArgument
 from dptext.cli.options import JsonOption, LedgerOption
 from dptext.cli.terminal import plain_console
-from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Charge
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, event_to_dict
@@ -28,6 +24,12 @@ def log(
     as_json: JsonOption = False,
 ) -> None:
     """Print the charges of an account."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    from dptext.ledger.books import Ledger
+
     books = Ledger.at(ledger)
     limit = books.account(name).limit
     costs: dict[tuple[Event, ...], float] = {}

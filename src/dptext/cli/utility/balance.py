@@ -12,22 +12,21 @@ from rich.table import Table
 
 from dptext.cli.options import JsonOption, LabelFieldOption, ModelOption, SeedOption, TextFieldOption, file_option
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.table import wide_console
-from dptext.cli.utility.task import (
+from dptext.cli.utility.judged import (
     NOT_PRIVATE,
-    EpsilonOption,
+    BaselineEpsilonOption,
     IdFieldOption,
+    Judged,
     LabelOption,
     OriginalsArgument,
     PublicFileOption,
     ReleasedArgument,
-    Task,
-    read_task,
+    read_judged,
 )
+from dptext.cli.utility.table import wide_console
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
-from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.runs.models import load_model
 from dptext.runs.specs import on_device
 from dptext.sampling.source import seeded
@@ -48,7 +47,7 @@ def balance(
     label_field: LabelFieldOption = None,
     id_field: IdFieldOption = None,
     label: LabelOption = None,
-    epsilon: EpsilonOption = None,
+    epsilon: BaselineEpsilonOption = None,
     model: ModelOption = None,
     held_out: Annotated[
         Path | None,
@@ -66,37 +65,39 @@ def balance(
         ConfigError: no labels, a model that did not make the releases, or held-out records without a model.
         DataError: a record cannot be read.
     """
+    from dptext.mechanisms.candidates.label_only import LabelOnly
+
     fields = Fields(text=text_field, label=label_field, id=id_field)
-    task = read_task(originals, released, public, fields, label, epsilon, seed)
+    judged = read_judged(originals, released, public, fields, label, epsilon, seed)
     if held_out is not None and model is None:
         raise ConfigError("Expected --model with --held-out: those records are what it is tried on.")
-    if not task.labels or task.epsilon is None or all(release.label is None for release in task.releases):
+    if not judged.labels or judged.epsilon is None or all(release.label is None for release in judged.releases):
         raise ConfigError("Expected releases with labels: their balance is what is recovered.")
     say(NOT_PRIVATE)
-    true = [record.label for record in task.originals]
-    untouched = baselines(task.originals, task.public, labels=task.labels, seed=task.seed)[PUBLIC_ONLY]
-    response = LabelOnly(task.labels, epsilon=task.epsilon).fit(public=task.public)
-    given = response.privatize(task.originals, seeded(task.seed))
-    own = [release.label for release in task.releases]
+    true = [record.label for record in judged.originals]
+    untouched = baselines(judged.originals, judged.public, labels=judged.labels, seed=judged.seed)[PUBLIC_ONLY]
+    response = LabelOnly(judged.labels, epsilon=judged.epsilon).fit(public=judged.public)
+    given = response.privatize(judged.originals, seeded(judged.seed))
+    own = [release.label for release in judged.releases]
 
     def error(labels: Sequence[str | None], *, epsilon: float | None = None, matrix: Floats | None = None) -> Estimate:
-        return balance_error(true, labels, task.labels, epsilon=epsilon, matrix=matrix, seed=task.seed)
+        return balance_error(true, labels, judged.labels, epsilon=epsilon, matrix=matrix, seed=judged.seed)
 
     errors = {
         PUBLIC_ONLY: error([release.label for release in untouched]),
-        "label randomized response, debiased": error([release.label for release in given], epsilon=task.epsilon),
-        f"{task.name}, as released": error(own),
+        "label randomized response, debiased": error([release.label for release in given], epsilon=judged.epsilon),
+        f"{judged.name}, as released": error(own),
     }
     if model is not None:
-        fields = Fields(text=task.fields.text, label=task.fields.label)
-        unseen = task.public if held_out is None else list(read_records(held_out, fields))
-        errors[f"{task.name}, debiased by public texts"] = error(own, matrix=_confusion(task, model, unseen))
+        fields = Fields(text=judged.fields.text, label=judged.fields.label)
+        unseen = judged.public if held_out is None else list(read_records(held_out, fields))
+        errors[f"{judged.name}, debiased by public texts"] = error(own, matrix=_confusion(judged, model, unseen))
     if as_json:
         data: dict[str, Json] = {
             "note": NOT_PRIVATE,
-            "epsilon": task.epsilon,
-            "labels": list(task.labels),
-            "seed": task.seed,
+            "epsilon": judged.epsilon,
+            "labels": list(judged.labels),
+            "seed": judged.seed,
             "l1_error": {name: {**found.to_dict()} for name, found in errors.items()},
         }
         print(json.dumps(data, indent=2))
@@ -105,17 +106,17 @@ def balance(
     for name, found in errors.items():
         drawn.add_row(name, f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]")
     wide_console().print(drawn, markup=False, highlight=False)
-    print(f"{len(true)} private records; epsilon {task.epsilon:g}; seed {task.seed}; intervals at 95%.")
+    print(f"{len(true)} private records; epsilon {judged.epsilon:g}; seed {judged.seed}; intervals at 95%.")
     if model is not None and held_out is None:
         print("The correction is biased where the model was fitted on --public: give --held-out, texts it never saw.")
 
 
-def _confusion(task: Task, model: Path, unseen: Sequence[Record]) -> Floats:
+def _confusion(judged: Judged, model: Path, unseen: Sequence[Record]) -> Floats:
     """What the model makes of public labels; noise on public texts costs no privacy."""
     mechanism = load_model(model, device="cpu")  # wherever it was fitted, and the releases were made
-    if task.certificate is not None and (
-        settings(mechanism.spec) != on_device("cpu", task.certificate.settings)
-        or dict(mechanism.digests) != dict(task.certificate.digests)
+    if judged.certificate is not None and (
+        settings(mechanism.spec) != on_device("cpu", judged.certificate.settings)
+        or dict(mechanism.digests) != dict(judged.certificate.digests)
     ):
         raise ConfigError(f"Expected {model} to be the model that made RELEASED: its certificate names another.")
     true: list[str | None] = []
@@ -123,6 +124,6 @@ def _confusion(task: Task, model: Path, unseen: Sequence[Record]) -> Floats:
     with counted("the model on public texts", "rounds") as tell:
         for i in range(_TIMES):
             true += [record.label for record in unseen]
-            given += [release.label for release in mechanism.privatize(unseen, seeded(task.seed + i))]
+            given += [release.label for release in mechanism.privatize(unseen, seeded(judged.seed + i))]
             tell(i + 1, _TIMES)
-    return confusion_matrix(true, given, task.labels)
+    return confusion_matrix(true, given, judged.labels)

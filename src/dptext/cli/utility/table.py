@@ -17,22 +17,20 @@ from dptext.cli.encoder import load_encoder
 from dptext.cli.options import ClassifierOption, JsonOption, LabelFieldOption, SeedOption, TextFieldOption, file_option
 from dptext.cli.progress import say
 from dptext.cli.terminal import plain_console
-from dptext.cli.utility.task import (
+from dptext.cli.utility.judged import (
     NOT_PRIVATE,
-    EpsilonOption,
+    BaselineEpsilonOption,
     IdFieldOption,
+    Judged,
     LabelOption,
     OriginalsArgument,
     PublicFileOption,
     ReleasedArgument,
-    Task,
     chosen_classifier,
-    read_task,
+    read_judged,
 )
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.mechanisms.candidates.candidates import Candidates
-from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.sampling.source import seeded
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record, Release
@@ -51,14 +49,14 @@ def fidelity(
     label_field: LabelFieldOption = None,
     id_field: IdFieldOption = None,
     label: LabelOption = None,
-    epsilon: EpsilonOption = None,
+    epsilon: BaselineEpsilonOption = None,
     seed: SeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print how much of each record came through."""
     fields = Fields(text=text_field, label=label_field, id=id_field)
-    task = read_task(originals, released, public, fields, label, epsilon, seed)
-    _compare(task, test=None, classifier="tfidf", as_json=as_json)
+    judged = read_judged(originals, released, public, fields, label, epsilon, seed)
+    _compare(judged, test=None, classifier="tfidf", as_json=as_json)
 
 
 def classification(
@@ -70,54 +68,59 @@ def classification(
     label_field: LabelFieldOption = None,
     id_field: IdFieldOption = None,
     label: LabelOption = None,
-    epsilon: EpsilonOption = None,
+    epsilon: BaselineEpsilonOption = None,
     classifier: ClassifierOption = "tfidf",
     seed: SeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print how well a classifier learns from the releases."""
     fields = Fields(text=text_field, label=label_field, id=id_field)
-    task = read_task(originals, released, public, fields, label, epsilon, seed)
-    _compare(task, test=test, classifier=classifier, as_json=as_json)
+    judged = read_judged(originals, released, public, fields, label, epsilon, seed)
+    _compare(judged, test=test, classifier=classifier, as_json=as_json)
 
 
-def _compare(task: Task, *, test: Path | None, classifier: str, as_json: bool) -> None:
+def _compare(judged: Judged, *, test: Path | None, classifier: str, as_json: bool) -> None:
     """Print the table; with test records also how well a classifier learns from the releases."""
     name = chosen_classifier(classifier)
     real: list[Record] = []
     if test is not None:
-        if task.fields.label is None:
+        if judged.fields.label is None:
             raise ConfigError("Expected --label-field NAME: a classifier learns labels.")
-        real = list(read_records(test, replace(task.fields, id=None)))
+        real = list(read_records(test, replace(judged.fields, id=None)))
     say(NOT_PRIVATE)
-    found = table(task, test=real, classifier=name)
+    found = table(judged, test=real, classifier=name)
     if as_json:
-        shown: dict[str, Json] = {"note": NOT_PRIVATE, "epsilon": task.epsilon, "labels": list(task.labels)}
+        shown: dict[str, Json] = {"note": NOT_PRIVATE, "epsilon": judged.epsilon, "labels": list(judged.labels)}
         print(json.dumps({**shown, **found.to_dict()}, indent=2))
         return
     show_table(found, wide_console())
     print(_legend(found, classifier if real else None))
-    if task.epsilon is None and task.name != CANDIDATES:
+    if judged.epsilon is None and judged.name != CANDIDATES:
         print(f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon.")
 
 
-def _rows(task: Task) -> dict[str, Sequence[Release[str]]]:
+def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
     """The releases and all baselines, in the order of the table."""
-    plain = baselines(task.originals, task.public, labels=task.labels, seed=task.seed)
+    from dptext.mechanisms.candidates.candidates import Candidates
+    from dptext.mechanisms.candidates.label_only import LabelOnly
+
+    plain = baselines(judged.originals, judged.public, labels=judged.labels, seed=judged.seed)
     spending: dict[str, Sequence[Release[str]]] = {}
-    if task.labels and task.epsilon is not None:
-        spec = LabelOnly(task.labels, epsilon=task.epsilon, embedder="sentence")
+    if judged.labels and judged.epsilon is not None:
+        spec = LabelOnly(judged.labels, epsilon=judged.epsilon, embedder="sentence")
         for i, (name, each) in enumerate(zip(LABEL_ONLY_ROWS, (spec, replace(spec, text="medoid")), strict=True)):
-            mechanism = each.fit(public=task.public)
-            spending[name] = mechanism.privatize(task.originals, seeded(task.seed + i))
-    if task.epsilon is not None and task.name != CANDIDATES:
-        weight = 3.0 if task.labels else 0.0  # labels first, as `adept` ranks by default
-        nearest = Candidates(task.epsilon, task.labels, label_weight=weight).fit(public=task.public, seed=task.seed)
-        spending[CANDIDATES] = nearest.privatize(task.originals, seeded(task.seed + len(LABEL_ONLY_ROWS)))
-    return {ORIGINAL: plain.pop(ORIGINAL), task.name: task.releases, **spending, **plain}
+            mechanism = each.fit(public=judged.public)
+            spending[name] = mechanism.privatize(judged.originals, seeded(judged.seed + i))
+    if judged.epsilon is not None and judged.name != CANDIDATES:
+        weight = 3.0 if judged.labels else 0.0  # labels first, as `adept` ranks by default
+        nearest = Candidates(judged.epsilon, judged.labels, label_weight=weight).fit(
+            public=judged.public, seed=judged.seed
+        )
+        spending[CANDIDATES] = nearest.privatize(judged.originals, seeded(judged.seed + len(LABEL_ONLY_ROWS)))
+    return {ORIGINAL: plain.pop(ORIGINAL), judged.name: judged.releases, **spending, **plain}
 
 
-def table(task: Task, *, test: Sequence[Record], classifier: ClassifierName) -> UtilityTable:
+def table(judged: Judged, *, test: Sequence[Record], classifier: ClassifierName) -> UtilityTable:
     """The table of all rows; without accuracies where there are no test records.
 
     Raises:
@@ -125,7 +128,12 @@ def table(task: Task, *, test: Sequence[Record], classifier: ClassifierName) -> 
         MissingExtraError: the sentence encoder or the classifier is not installed.
     """
     return utility_table(
-        _rows(task), private=task.originals, test=test, embedder=load_encoder(), classifier=classifier, seed=task.seed
+        _rows(judged),
+        private=judged.originals,
+        test=test,
+        embedder=load_encoder(),
+        classifier=classifier,
+        seed=judged.seed,
     )
 
 

@@ -190,9 +190,8 @@ def _failed(results: Results) -> list[str]:
         if row.failed
     ]
     counts = results.about.cells
-    open_cells = counts.total - counts.done - counts.failed
-    if open_cells > 0:
-        found.append(f"{open_cells} of {counts.total} cells are not done yet: run `dptext compare` again to go on")
+    if counts.left:
+        found.append(f"{counts.left} of {counts.total} cells are not done yet: run `dptext compare` again to go on")
     absent = {row.signature for row in results.rows if not row.failed} - set(results.cells)
     if absent:
         found.append(

@@ -37,7 +37,7 @@ DRAWN: Final = (
     "authorship.adaptive",
 )
 #: Rows that no epsilon moves: horizontal lines.
-LINES: Final = (ORIGINAL, PUBLIC_ONLY, RANDOM)
+LEVELS: Final = (ORIGINAL, PUBLIC_ONLY, RANDOM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def _panel(
         corpus,
         metric,
         tuple(series),
-        tuple((name, numbers[key]) for name in LINES if (key := (corpus, name, metric)) in numbers),
+        tuple((name, numbers[key]) for name in LEVELS if (key := (corpus, name, metric)) in numbers),
     )
 
 

@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class Recomputation:
     """What a recomputation found.
 
     Attributes:
@@ -40,7 +40,7 @@ class Verification:
     problems: tuple[str, ...]
 
 
-def verify(connection: sa.Connection, row: AnyRow, account: Account) -> Verification:
+def recompute(connection: sa.Connection, row: AnyRow, account: Account) -> Recomputation:
     """Recompute the balance of an account from its charges.
 
     Args:
@@ -93,7 +93,7 @@ def verify(connection: sa.Connection, row: AnyRow, account: Account) -> Verifica
         spent = spent_epsilon([*everyone, *own], limit)
         if not is_within(spent, limit):
             problems.append(f"overdrawn: epsilon = {format_epsilon(spent)} is spent of {format_epsilon(limit.epsilon)}")
-    return Verification(account.name, n_charges, n_subjects, tuple(problems))
+    return Recomputation(account.name, n_charges, n_subjects, tuple(problems))
 
 
 def _charges_without_subjects(connection: sa.Connection, account_id: int) -> list[str]:

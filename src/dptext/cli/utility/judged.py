@@ -15,8 +15,8 @@ from dptext.errors import ConfigError, needing
 from dptext.privacy.guarantee import Unit
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.specs import spec_from_settings
+from dptext.runs.verification import read_certificate
 from dptext.text.formats import Format, detect_format
-from dptext.text.inputs import read_whole
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release
 from dptext.utility.classification import ClassifierName, train_named
@@ -39,15 +39,15 @@ LabelOption = Annotated[
     list[str] | None,
     typer.Option("--label", help="A label of the public set, where no certificate names it. Repeatable."),
 ]
-EpsilonOption = Annotated[
+BaselineEpsilonOption = Annotated[
     float | None,
     typer.Option("--epsilon", help="Of label_only and candidates; default: that of the certificate."),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """Releases to judge.
+class Judged:
+    """What is judged: releases, beside their originals.
 
     Attributes:
         name: name of the mechanism.
@@ -72,7 +72,7 @@ class Task:
     fields: Fields = field(default_factory=Fields)
 
 
-def read_task(
+def read_judged(
     originals: Path,
     released: Path,
     public: Path,
@@ -80,8 +80,8 @@ def read_task(
     labels: Sequence[str] | None,
     epsilon: float | None,
     seed: int | None,
-) -> Task:
-    """The files of a command as a task, with the values of its options.
+) -> Judged:
+    """What a command judges: its files, with the values of its options.
 
     Raises:
         ConfigError: options or files that do not fit together.
@@ -103,7 +103,7 @@ def read_task(
         )
     labelled = bool(found) if spec is None else spec.traits.releases_labels
     private = list(read_records(originals, fields))
-    return Task(
+    return Judged(
         "released" if spec is None else spec.kind,
         private,
         read_back(released, private, labelled=labelled),
@@ -134,10 +134,7 @@ def _certificate(released: Path) -> Certificate | None:
     path = certificate_path(released)
     if not path.exists():
         return None
-    try:
-        certificate = Certificate.from_json(read_whole(path).decode())
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
+    certificate = read_certificate(path)
     certificate.verify(path.parent)
     return certificate
 
