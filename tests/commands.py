@@ -92,6 +92,21 @@ def _forked_for_a_command() -> bool:
 if __name__ == "__main__":
     import typer.main
 
+    # What commands import when they run.
+    import rich.console
+    import rich.progress
+    import scipy.optimize
+    import scipy.stats
+    import sklearn.feature_extraction.text
+    import sklearn.linear_model
+
+    import dptext.audits.divergence.certified
+    import dptext.mechanisms.words.private_phrases
+    import dptext.runs.payment
+    import dptext.runs.verification
+    import dptext.sampling.privunit
+    import dptext.sampling.published
+    import dptext.utility.balance  # noqa: F401
     from dptext.cli.app import app, main
 
     typer.main.get_command = functools.cache(typer.main.get_command)  # it takes longer than many commands
