@@ -8,6 +8,7 @@ command. Tests of starting and ending run a new interpreter.
 import atexit
 import functools
 import gc
+import importlib
 import json
 import os
 import resource
@@ -18,6 +19,13 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+#: What commands import when they run.
+LOADED = (
+    *("rich.console", "rich.progress", "scipy.optimize", "scipy.stats"),
+    *("sklearn.feature_extraction.text", "sklearn.linear_model", "dptext.audits.divergence.certified"),
+    *("dptext.mechanisms.words.private_phrases", "dptext.runs.payment", "dptext.runs.verification"),
+    *("dptext.sampling.privunit", "dptext.sampling.published", "dptext.utility.balance"),
+)
 #: After so many seconds a command is ended, so that no test waits for ever.
 LONGEST = 120
 
@@ -92,23 +100,10 @@ def _forked_for_a_command() -> bool:
 if __name__ == "__main__":
     import typer.main
 
-    # What commands import when they run.
-    import rich.console
-    import rich.progress
-    import scipy.optimize
-    import scipy.stats
-    import sklearn.feature_extraction.text
-    import sklearn.linear_model
-
-    import dptext.audits.divergence.certified
-    import dptext.mechanisms.words.private_phrases
-    import dptext.runs.payment
-    import dptext.runs.verification
-    import dptext.sampling.privunit
-    import dptext.sampling.published
-    import dptext.utility.balance  # noqa: F401
     from dptext.cli.app import app, main
 
+    for name in LOADED:
+        importlib.import_module(name)
     typer.main.get_command = functools.cache(typer.main.get_command)  # it takes longer than many commands
     top = typer.main.get_command(app)
     for name in ("explain", "mechanisms", "privatize", "report"):

@@ -139,6 +139,7 @@ def test_without_noise_nothing_is_guaranteed(monkeypatch):
     assert TINY.guarantee().basis is Basis.CONDITIONAL
 
 
+@pytest.mark.slow
 def test_calibrate_splits_and_never_overshoots():
     spec = replace(TINY, training_share=0.2).calibrate(1.0, delta=1e-6)
     assert spec.epsilon == pytest.approx(0.8)

@@ -1,9 +1,14 @@
-"""The loops of `dptext.embeddings.depth`, compiled by numba when they are first called (about a second).
+"""The loops of `dptext.embeddings.depth`, compiled by numba when they are first called, which takes seconds.
+
+The machine code is kept beside this file, or in the user's cache, where either can be written.
 
 The steps taken depend on the numbers of sentences, candidates and directions alone.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -11,9 +16,17 @@ from numba import njit
 from dptext.types import Integers, Singles, UInt16s
 
 Counts = UInt16s | Integers
+Loops = TypeVar("Loops", bound=Callable[..., None])
 
 
-@njit(nogil=True)
+def _compiled(loops: Loops) -> Loops:
+    try:
+        return cast("Loops", njit(nogil=True, cache=True)(loops))
+    except RuntimeError:  # there is no place to keep it
+        return cast("Loops", njit(nogil=True)(loops))
+
+
+@_compiled
 def _sort(values: UInt16s) -> None:
     """Batcher's odd-even merge network (Knuth, 5.2.2, algorithm M): its steps depend on the length alone."""
     n = len(values)
@@ -35,7 +48,7 @@ def _sort(values: UInt16s) -> None:
         p //= 2
 
 
-@njit(nogil=True)
+@_compiled
 def depths(
     sentences: Singles,
     ends: Integers,

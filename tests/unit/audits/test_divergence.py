@@ -88,6 +88,7 @@ def test_a_shift_is_found_in_both_directions() -> None:
     assert turned.curve(NEAREST).forward == found.curve(NEAREST).backward
 
 
+@pytest.mark.slow
 def test_sets_that_share_nothing_are_never_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 80)
     found = measure_vectors(*drawn(1e4), settings=QUICK)

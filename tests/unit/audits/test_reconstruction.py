@@ -408,6 +408,7 @@ def test_feasible_pools() -> None:
     assert feasible(0.0, 4) is feasible(1e6, 1) is None
 
 
+@pytest.mark.slow
 def test_feasible_is_where_success_meets_the_bound() -> None:
     epsilon, dim, trials = 6.0, 64, 4000
     size = feasible(epsilon, dim, trials=trials)
