@@ -179,7 +179,9 @@ class NoGuarantee:
 
 @cache
 def _choices(kind: type) -> dict[str, tuple[str, ...]]:
-    return {name: get_args(hint) for name, hint in get_type_hints(kind).items() if get_origin(hint) is Literal}
+    hints = get_type_hints(kind)
+    given = [each.name for each in fields(kind) if each.init]
+    return {name: get_args(hints[name]) for name in given if get_origin(hints[name]) is Literal}
 
 
 def check_choices(spec: object) -> None:

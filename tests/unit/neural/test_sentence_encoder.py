@@ -105,7 +105,7 @@ def test_a_block_has_padding_in_each_of_its_rows_or_in_none():
             np.array([], int),
         ):
             pieces = {"input_ids": [[9] * n for n in lengths.tolist()], "token_type_ids": [[5] * n for n in lengths]}
-            found = list(blocks.blocks(lengths, limit=limit, factor=1))
+            found = list(blocks.padded_blocks(lengths, limit=limit, factor=1))
             places = np.concatenate([block.texts for block in found]) if found else np.array([], int)
             assert sorted(places.tolist()) == list(range(len(lengths)))
             sizes: dict[tuple[int, bool], set[int]] = {}
