@@ -125,6 +125,7 @@ def test_sensitivity_of_real_vectors(tmp_path: Path) -> None:
     assert dptext("audit", "sensitivity", "--latents", latents, "--clip-norm", "1", "--clip", "l1").returncode == 0
 
 
+@pytest.mark.slow
 def test_reconstruction(tmp_path: Path) -> None:
     common = ("audit", "reconstruction", "--epsilon", "5", "--dim", "64", "--trials", "2000", "--seed", "1")
     published = dptext(*common, "--noise", "published_laplace")

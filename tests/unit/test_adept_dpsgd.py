@@ -76,6 +76,7 @@ def flat(tensors):
 # ------------------------------------------------------------------------------------------------ contract
 
 
+@pytest.mark.slow
 def test_contract(fitted):
     assert check_mechanism(fitted, RECORDS[:5], checks=QUICK) == tuple(QUICK)
 
