@@ -14,8 +14,8 @@ ALIKE = {*(("word_metric", i) for i in (1, 2, 3, 4)), ("label_only", 1), ("rando
 TINY = [(kind, i) for kind, cls in SPECS.items() if kind not in ELSEWHERE for i in range(len(cls.tiny()))]
 
 
-#: What waits: of `private_phrases`, which guarantees nothing, most; where a release is that of another mechanism, whether
-#: it depends on the batch; and of a training the slow numbers, which tests/snapshots/guarantees.json holds, too.
+#: What waits of a kind: most of `private_phrases`, which guarantees nothing; whether a release depends on its batch,
+#: where it is that of another mechanism; and the slow numbers of a training, which tests/snapshots holds, too.
 LATER = {
     "private_phrases": ("distribution", "batches", "model", "verbatim", "order", "event", "silence"),
     "published_adept": ("distribution",),

@@ -42,7 +42,7 @@ def require_whole(target: Path, ledger: Ledger) -> Certificate:
     """The output is there with its certificate and nothing else; its charge is settled with it."""
     assert sorted(path.name for path in target.parent.iterdir()) == [target.name, certificate_path(target).name]
     certificate = Certificate.from_json(certificate_path(target).read_text("utf-8"))
-    certificate.verify(target.parent)
+    certificate.check_file(target.parent)
     rows = [json.loads(line) for line in target.read_text("utf-8").splitlines()]
     assert [row["id"] for row in rows] == [f"r{i}" for i in range(RECORDS)]
     assert certificate.records == RECORDS

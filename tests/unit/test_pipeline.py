@@ -136,7 +136,7 @@ def test_a_kill_between_the_two_renames_is_mended(tmp_path: Path, source: Path, 
     before = target.read_bytes()
     certificate = privatize_file(source, target, mechanism, plan=Plan(resume=True))
     assert target.read_bytes() == before
-    certificate.verify(tmp_path)
+    certificate.check_file(tmp_path)
     assert Certificate.from_json(certificate_path(target).read_text("utf-8")) == replace(
         certificate, version=json.loads(certificate.to_json())["version"]
     )
@@ -183,7 +183,7 @@ def test_force_does_not_disturb_a_run_that_is_writing(tmp_path: Path, source: Pa
 
     certificate = privatize_file(source, target, mechanism, plan=Plan(batch_size=10), on_progress=second)
     assert len(refused) == 3
-    certificate.verify(tmp_path)
+    certificate.check_file(tmp_path)
     assert target.read_bytes().count(b"\n") == certificate.records == 30
 
 
@@ -285,7 +285,7 @@ def altered(mechanism, change):
 def test_a_file_holds_what_the_spec_says(tmp_path: Path, source: Path, vectored, name: str, output: str) -> None:
     mechanism, target = vectored(output), tmp_path / name
     certificate = privatize_file(source, target, mechanism, plan=Plan(batch_size=7), randomness=seeded(5))
-    certificate.verify(tmp_path)
+    certificate.check_file(tmp_path)
     assert certificate.settings["output"] == output
     assert certificate.records == 30
     assert Certificate.from_json(certificate_path(target).read_text("utf-8")).sha256 == certificate.sha256
@@ -338,7 +338,7 @@ def test_a_run_with_vectors_resumes(tmp_path: Path, source: Path, vectored, name
     (tmp_path / f".{name}.resume.json").write_bytes(state)
     (tmp_path / f".{name}.part").write_bytes(part)
     certificate = privatize_file(source, target, mechanism, plan=Plan(batch_size=10, resume=True), randomness=seeded(1))
-    certificate.verify(tmp_path)
+    certificate.check_file(tmp_path)
     assert rows_of(target) == rows_of(tmp_path / "whole.jsonl")
 
 

@@ -29,7 +29,7 @@ from dptext.types import Floats, Integers
 Value = str | Record | Floats
 #: Outputs of several runs: texts, or vectors `(runs, dim)`.
 Outputs = list[str] | Floats
-#: Called with what is done and with what there is in all.
+#: Called with the number of runs done and the number of runs in all.
 OnCount = Callable[[int, int], None]
 
 

@@ -127,7 +127,7 @@ def _printed(stream: TextIO | None, *, essential: bool) -> TextIO:
         stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123  # as long as the process lives
     elif isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
-    return cast("TextIO", Printed(stream, essential=essential))  # as much of one as print needs
+    return cast("TextIO", Printed(stream, essential=essential))  # it has what print needs
 
 
 def plain_console(*, width: int | None = None) -> Console:

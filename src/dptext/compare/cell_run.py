@@ -147,9 +147,8 @@ def _fitted(spec: Spec, corpus: Corpus, trains_on: str, seed: int) -> Mechanism[
     if trains_on == "public":
         return spec.fit(public=public, seed=seed)
     fit: Callable[..., Mechanism[str]] = spec.fit
-    if (
-        spec.traits.learns is Learns.EITHER
-    ):  # the published system learns from the very texts that it rewrites, and no others
+    # The published system learns from the very texts that it rewrites, and from no others.
+    if spec.traits.learns is Learns.EITHER:
         return fit(private=corpus.private, seed=seed)
     return fit(public=public, private=corpus.private, seed=seed)
 

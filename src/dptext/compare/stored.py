@@ -162,7 +162,7 @@ class KeptRow(Stored):
 
     @property
     def label_only(self) -> bool:
-        """Whether this is the reference of which only the label comes through, at any epsilon."""
+        """Whether this is the reference row `label_only`, at any epsilon: only the label of a record comes through."""
         return self.kind == LABEL_ONLY and _REFERENCE.fullmatch(self.row) is not None
 
 

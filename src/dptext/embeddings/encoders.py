@@ -28,7 +28,7 @@ def load_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precisio
     """
     if name == "glove":
         return WordMean(load_glove())
-    # Looked up in its module at each call: tests and experiments put another encoder there.
+    # Looked up in its module at each call, so that another encoder can be put there.
     return sentence_encoder.load_sentence_encoder(
         MINILM if name == "sentence" else name, device=device, precision=precision
     )

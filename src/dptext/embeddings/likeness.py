@@ -1,6 +1,6 @@
-"""How well public candidates fit a document, as sums over its sentences of scores in [0, 1] (MATHS 4).
+"""How well public candidates fit a document: each sentence gives a score in [0, 1], and scores are summed (MATHS 4).
 
-Any such sum has sensitivity 1 where one sentence is replaced. Only whole numbers are summed, so that a sum depends on
+Such a sum has sensitivity 1 where one sentence is replaced. Only whole numbers are summed, so that a sum depends on
 nothing but its terms: vectors are rounded to a grid on which their products are exact in float32, and scores to steps
 of 2^-12. Everything that is learnt here is learnt from public sentences.
 """

@@ -182,7 +182,8 @@ class Ledger:
             return self._charge(account, request, key, None, "")
         self.account(account).require_same_meaning(request)
         digest = self.subjects_digest(account)
-        # Reading the input within the transaction would keep others waiting. This file holds hashes and has no name.
+        # Reading the input within the transaction would keep others waiting. The temporary file has no name on the disk
+        # and holds hashes alone.
         with SpooledTemporaryFile(max_size=_SPOOLED_BYTES) as spool:
             for name in subjects:
                 spool.write(digest.add(name))

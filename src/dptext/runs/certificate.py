@@ -150,8 +150,10 @@ class Certificate:
             raise ConfigError("This is not a certificate that dptext wrote.") from None
         return found
 
-    def verify(self, folder: Path) -> None:
+    def check_file(self, folder: Path) -> None:
         """Check that the file of this certificate, beside it in `folder`, has the bytes that it speaks of.
+
+        `dptext.verify` checks this and whether the certificate itself holds.
 
         Raises:
             DataError: the file is absent or another one.

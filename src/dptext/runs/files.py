@@ -385,7 +385,7 @@ def _limited(records: Generator[Record, None, None], most: int) -> Generator[Rec
 
 
 def _watched(records: Iterator[Record], digest: SubjectsDigest) -> Iterator[Record]:
-    """The records as they are; their subjects go into the digest. Who is released must be who was charged."""
+    """Pass the records on and add their subjects to the digest, which must be that of the subjects who were charged."""
     for record in records:
         digest.add(record.subject or "")
         yield record

@@ -18,11 +18,11 @@ from dptext.mechanism import Mechanism, Spec, settings
 from dptext.runs.specs import on_device, spec_from_settings
 from dptext.text.files import create_private, new_folder, sha256_of
 from dptext.text.inputs import parse_json
+from dptext.text.saved import SAVE_AGAIN
 from dptext.types import Json
 
 MODEL_FILE = "model.json"
 MODEL_SCHEMA = 1
-_SAVE_AGAIN = "Fit and save it again."
 
 
 def save_model(mechanism: Mechanism[str], folder: Path) -> None:
@@ -64,9 +64,9 @@ def load_model(folder: Path, *, device: str | None = None) -> Mechanism[str]:
     here = set(_files(folder))
     for name, digest in _strings(model, "files", folder).items():
         if name not in here:
-            raise ConfigError(f"Expected the file {name!r} of the model in {folder}: it is missing. {_SAVE_AGAIN}")
+            raise ConfigError(f"Expected the file {name!r} of the model in {folder}: it is missing. {SAVE_AGAIN}")
         if sha256_of(folder / name) != digest:
-            raise ConfigError(f"The file {name!r} in {folder} is not the one that was saved. {_SAVE_AGAIN}")
+            raise ConfigError(f"The file {name!r} in {folder} is not the one that was saved. {SAVE_AGAIN}")
     values = _mapping(model, "settings", folder)
     if device not in (None, "cpu") and on_device("", values) == on_device("cpu", values):
         raise ConfigError(f"Expected device={device!r} for a model with a network: {values.get('kind')} has none.")
@@ -77,11 +77,11 @@ def load_model(folder: Path, *, device: str | None = None) -> Mechanism[str]:
         raise
     except Exception as error:
         # Whoever made the files up can break a parser in any way. They are public, or as private as the model.
-        raise ConfigError(f"The model in {folder} cannot be loaded ({type(error).__name__}). {_SAVE_AGAIN}") from error
+        raise ConfigError(f"The model in {folder} cannot be loaded ({type(error).__name__}). {SAVE_AGAIN}") from error
     saved, loaded = _strings(model, "digests", folder), dict(mechanism.digests)
     for name in sorted(saved.keys() | loaded.keys()):
         if saved.get(name) != loaded.get(name):
-            raise ConfigError(f"The digest {name!r} of the model in {folder} is not the one saved. {_SAVE_AGAIN}")
+            raise ConfigError(f"The digest {name!r} of the model in {folder} is not the one saved. {SAVE_AGAIN}")
     return mechanism
 
 
@@ -109,26 +109,26 @@ def _read_model(path: Path) -> dict[str, Json]:
     except OSError as error:
         raise ConfigError(f"Cannot read the model {path}: {error.strerror}.") from error
     except (ValueError, RecursionError):
-        raise ConfigError(f"{path} is not a JSON file: it was cut short or edited. {_SAVE_AGAIN}") from None
+        raise ConfigError(f"{path} is not a JSON file: it was cut short or edited. {SAVE_AGAIN}") from None
     schema = model.get("schema") if isinstance(model, dict) else None
     if type(schema) is int and schema > MODEL_SCHEMA:
         raise ConfigError(
             f"Expected schema={schema!r} of {path} to be at most {MODEL_SCHEMA}: update dptext to read it."
         )
     if type(schema) is not int or schema != MODEL_SCHEMA or not sealed:
-        raise ConfigError(f"{path} is not as dptext wrote it: it was edited. {_SAVE_AGAIN}")
+        raise ConfigError(f"{path} is not as dptext wrote it: it was edited. {SAVE_AGAIN}")
     return dict(model)
 
 
 def _mapping(model: Mapping[str, Json], key: str, folder: Path) -> dict[str, Json]:
     value = model.get(key)
     if not isinstance(value, dict):
-        raise ConfigError(f"Expected {key!r} in {folder / MODEL_FILE} to be an object. {_SAVE_AGAIN}")
+        raise ConfigError(f"Expected {key!r} in {folder / MODEL_FILE} to be an object. {SAVE_AGAIN}")
     return value
 
 
 def _strings(model: Mapping[str, Json], key: str, folder: Path) -> dict[str, str]:
     found = _mapping(model, key, folder)
     if not all(isinstance(value, str) for value in found.values()):
-        raise ConfigError(f"Expected texts in {key!r} in {folder / MODEL_FILE}. {_SAVE_AGAIN}")
+        raise ConfigError(f"Expected texts in {key!r} in {folder / MODEL_FILE}. {SAVE_AGAIN}")
     return {name: str(value) for name, value in found.items()}

@@ -71,7 +71,7 @@ def verify(path: Path, *, ledger: Ledger | None = None) -> Verified:
         DataError: something does not hold; the message says what.
     """
     certificate = read_certificate(path)
-    certificate.verify(path.parent)
+    certificate.check_file(path.parent)
     spec = _recompute(certificate)
     _count_records(certificate, path.parent, TEXT_FIELD if spec.traits.releases_text else ID_FIELD)
     if ledger is not None:

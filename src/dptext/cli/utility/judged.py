@@ -15,7 +15,7 @@ from dptext.errors import ConfigError, needing
 from dptext.privacy.guarantee import Unit
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.specs import spec_from_settings
-from dptext.runs.verification import read_certificate
+from dptext.runs.verification import verify
 from dptext.text.formats import Format, detect_format
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release
@@ -134,9 +134,7 @@ def _certificate(released: Path) -> Certificate | None:
     path = certificate_path(released)
     if not path.exists():
         return None
-    certificate = read_certificate(path)
-    certificate.verify(path.parent)
-    return certificate
+    return verify(path).certificate
 
 
 def _epsilon(certificate: Certificate | None, asked: float | None, *, needed: bool) -> float | None:

@@ -1,9 +1,9 @@
 """ADePT trained on private text with DP-SGD: a central guarantee of the training and a local one of the release.
 
-The network first learns from public records, then from private ones by noisy gradients (`neural.private_training`),
-and then rewrites. What a record gives away is composed of both (MATHS 2.5). Both are accounted for under one relation,
-*replace one*. (opacus accounts for adding or removing a record, which gives a smaller number and says less.) Whoever
-trains sees the private texts; only the release is local.
+The network learns from public records first, then from private ones by noisy gradients
+(`neural.adept.private_training`), and then rewrites. What a record gives away is composed of both (MATHS 2.5). Both are
+accounted for under one relation, *replace one*. (opacus accounts for adding or removing a record, which gives a smaller
+number and says less.) Whoever trains sees the private texts; only the release is local.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ REVEALS = ("the number of training records",)
 
 @dataclass(frozen=True, slots=True)
 class AdeptDpSgd(OneUnit):
-    """Settings of utterances rewritten through a noisy latent by a network that was trained on private text.
+    """Settings of rewriting utterances through a noisy latent by a network that was trained on private text.
 
     Guarantee:
         Unit DOCUMENT, relation replace one, trust CENTRAL: the trainer sees the private texts and must be trusted. Of

@@ -112,7 +112,7 @@ def check_network(spec: NetworkSpec) -> None:
     """Refuse a network that cannot be built, and a named setting that is unknown.
 
     Raises:
-        ConfigError: a size or a rate is none, or a name is unknown.
+        ConfigError: a size or a rate is out of its range, or a name is unknown.
     """
     _validate.positive(clip_norm=spec.clip_norm, learning_rate=spec.learning_rate)
     _validate.count(

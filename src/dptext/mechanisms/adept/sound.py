@@ -53,7 +53,7 @@ _ROWS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Adept(OneUnit):
-    """Settings of utterances rewritten through a noisy latent or a public codebook.
+    """Settings of rewriting utterances through a noisy latent or a public codebook.
 
     Guarantee:
         Unit DOCUMENT, relation replace one: any two texts with any two labels give any output with probabilities

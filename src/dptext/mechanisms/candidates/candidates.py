@@ -57,7 +57,7 @@ _DOCUMENTS_AT_ONCE = 256
 
 @dataclass(frozen=True, slots=True)
 class Candidates(OneEpsilon):
-    """Settings of a document replaced by a public candidate, chosen by likeness to the whole of it.
+    """Settings of replacing a document by a public candidate, chosen by likeness to the whole of it.
 
     Guarantee:
         Unit DOCUMENT, relation replace one: any two texts with any two labels give any candidate with probabilities
@@ -295,7 +295,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
     def save(self, folder: Path) -> None:
         """Write the candidates and what ranks them into an existing folder."""
         described = {"ranker": self.spec.ranker, **asdict(self.pool), "centre": self._ranker.centre.tolist()}
-        # Of words all follows from the texts.
+        # The ranker by words has no points: it follows from the texts.
         points = np.asarray(self._ranker.points, np.int16) if self._ranker.centre.size else None
         save_pool(folder, _FILES, described, points)
         self._ranker.save(folder)

@@ -51,7 +51,7 @@ _ENUMERABLE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ErAe(OneUnit):
-    """Settings of a text written again, each of its words chosen privately.
+    """Settings of writing a text again, each of its words chosen privately.
 
     Guarantee:
         Unit DOCUMENT, relation replace one: any two texts give any output with probabilities whose ratio is at most

@@ -44,7 +44,7 @@ _DOCUMENTS_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class DeepCandidate:
-    """Settings of a document replaced by a public candidate, sentence by sentence protected.
+    """Settings of replacing a document by a public candidate, each sentence of it being protected.
 
     Guarantee:
         Unit SENTENCE. Relation replace one: two documents whose lists of sentences differ in one place give any

@@ -170,9 +170,9 @@ class SynTfMechanism(OnWords[SynTf]):
         return found[found >= 0], np.diff(known[ends])
 
     def _draw_terms(self, terms: Integers, firsts: Integers, sizes: Integers, source: Randomness) -> Integers:
-        """`n_terms` terms of each document by their frequencies `(n, n_terms)`.
+        """Draw `n_terms` terms of each document by their frequencies `(n, n_terms)`.
 
-        A uniform one of its known tokens is one, so that integers are drawn; documents of one size at a time.
+        A term is the token at a uniform place among the known ones. Documents of one size are drawn together.
         """
         result = np.empty((len(sizes), self.spec.n_terms), np.int64)
         for size in np.unique(sizes).tolist():
@@ -189,10 +189,10 @@ class SynTfMechanism(OnWords[SynTf]):
         return np.concatenate([self._choice.choose(self._similarities(block), source) for block in blocks])
 
     def _similarities(self, terms: Integers) -> Floats:
-        """Of terms to every word `(n, n_words)`, in [0, 1]: the range that the guarantee rests on.
+        """Similarities of terms to every word `(n, n_words)`, in [0, 1]: the range that the guarantee rests on.
 
-        In steps of 2^-12, from products that are whole numbers below 2^24 and so exact: what stands beside a term in a
-        batch, and the order of summation, change no bit of them.
+        They are steps of 2^-12. Their products are whole numbers below 2^24 and so exact: neither the other terms of a
+        batch nor the order of summation changes a bit of them.
         """
         distinct, rows = np.unique(terms, return_inverse=True)
         found = self._directions[distinct] @ self._directions.T
@@ -222,7 +222,7 @@ class SynTfMechanism(OnWords[SynTf]):
         return dict(zip(texts, chances.tolist(), strict=True))
 
     def _word_distribution(self, terms: Integers) -> Floats:
-        """Of one released word `(n_words,)`: the mixture over the document's terms."""
+        """The distribution of one released word `(n_words,)`: the mixture over the document's terms."""
         n_words = len(self._vectors)
         counts = np.bincount(terms, minlength=n_words) if len(terms) else np.ones(n_words, np.int64)
         distinct = np.flatnonzero(counts)

@@ -64,7 +64,7 @@ class WordMetric:
         epsilon * diameter * max_tokens.
 
     Attributes:
-        epsilon: per unit of distance. The number alone says nothing: see `WordMetricMechanism.unchanged_share`.
+        epsilon: per unit of distance. The number alone says nothing: see `unchanged_share` of the fitted mechanism.
         noise: which of the three mechanisms.
         vectors: "glove" (GloVe 6B 50d, extra `[glove]`), or the path of a text or .npy file.
         n_words: how many words of the file, the first ones, form the vocabulary.
