@@ -259,6 +259,21 @@ def test_a_model_of_another_device_is_used_on_this_one(files: Files, tmp_path: P
 # ------------------------------------------------------------------------------------------------------- utility
 
 
+def test_an_epsilon_is_taken_from_a_certificate_that_holds_only(files: Files, tmp_path: Path) -> None:
+    """An edited guarantee says nothing of the bytes, but does not follow from the settings."""
+    released = tmp_path / "out.jsonl"
+    released.write_bytes(files.released.read_bytes())
+    written = Path(f"{files.released}.guarantee.json").read_text("utf-8")
+    data = json.loads(written)
+    common = ["--public", files.public, "--label-field", "label", "--seed", 1]
+    for epsilon, code in ((data["guarantees"][0]["epsilon"], 0), (1.0, 4)):
+        data["guarantees"][0]["epsilon"] = epsilon
+        Path(f"{released}.guarantee.json").write_text(json.dumps(data), "utf-8")
+        done = dptext("utility", "fidelity", files.private, released, *common)
+        assert done.code == code, done.err
+        assert CANARY not in done.err
+
+
 def test_every_row_stands_beside_the_mechanism(files: Files) -> None:
     common = [files.private, files.released, "--public", files.public, "--label-field", "label", "--seed", 1]
     shown = dptext("utility", "classification", *common, "--test", files.test)
