@@ -6,30 +6,32 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
-from opacus import GradSampleModule
-from opacus.layers import DPLSTM
 from scipy.stats import binom, chi2
 
-from dptext import audits
-from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanism import settings
-from dptext.mechanisms.adept import latent
-from dptext.mechanisms.adept.dpsgd import AdeptDpSgd
-from dptext.neural.adept import gradients as dp_gradients
-from dptext.neural.adept import private_training
-from dptext.neural.adept.gradients import ClippedGradients, RecordLstm
-from dptext.neural.adept.network import Architecture, AutoEncoder, encode, shifted
-from dptext.neural.adept.private_training import PrivateSchedule, sampled, train_privately
-from dptext.neural.tokens import PAD, UNKNOWN
-from dptext.privacy import accounting
-from dptext.privacy.events import SampledGaussianEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
-from dptext.sampling.privunit import PrivUnit
-from dptext.sampling.randomness import seeded
-from dptext.testing import CHECKS, check_mechanism
-from dptext.text.records import Record
-from dptext.text.samples import sample_records
+torch = pytest.importorskip("torch")
+
+from opacus import GradSampleModule  # noqa: E402
+from opacus.layers import DPLSTM  # noqa: E402
+
+from dptext import audits  # noqa: E402
+from dptext.errors import ConfigError, IncomparableError  # noqa: E402
+from dptext.mechanism import settings  # noqa: E402
+from dptext.mechanisms.adept import latent  # noqa: E402
+from dptext.mechanisms.adept.dpsgd import AdeptDpSgd  # noqa: E402
+from dptext.neural.adept import gradients as dp_gradients  # noqa: E402
+from dptext.neural.adept import private_training  # noqa: E402
+from dptext.neural.adept.gradients import ClippedGradients, RecordLstm  # noqa: E402
+from dptext.neural.adept.network import Architecture, AutoEncoder, encode, shifted  # noqa: E402
+from dptext.neural.adept.private_training import PrivateSchedule, sampled, train_privately  # noqa: E402
+from dptext.neural.tokens import PAD, UNKNOWN  # noqa: E402
+from dptext.privacy import accounting  # noqa: E402
+from dptext.privacy.events import SampledGaussianEvent  # noqa: E402
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit  # noqa: E402
+from dptext.sampling.privunit import PrivUnit  # noqa: E402
+from dptext.sampling.randomness import seeded  # noqa: E402
+from dptext.testing import CHECKS, check_mechanism  # noqa: E402
+from dptext.text.records import Record  # noqa: E402
+from dptext.text.samples import sample_records  # noqa: E402
 
 TINY, GAUSSIAN = AdeptDpSgd.tiny()
 HASTY = replace(TINY, epochs=1)

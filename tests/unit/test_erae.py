@@ -9,19 +9,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanisms.erae.erae import ErAe, ErAeMechanism
-from dptext.neural.erae import training
-from dptext.neural.erae.model import ErAeModel
-from dptext.neural.erae.network import ErAeNetwork, Sizes
-from dptext.privacy.guarantee import Basis, Unit
-from dptext.runs.models import load_model, save_model
-from dptext.sampling.hub import LARGEST_HUB_EPSILON
-from dptext.sampling.randomness import secure, seeded
-from dptext.text.records import Record
-from dptext.text.samples import sample_records
+torch = pytest.importorskip("torch")
+
+from dptext.errors import ConfigError, IncomparableError  # noqa: E402
+from dptext.mechanisms.erae.erae import ErAe, ErAeMechanism  # noqa: E402
+from dptext.neural.erae import training  # noqa: E402
+from dptext.neural.erae.model import ErAeModel  # noqa: E402
+from dptext.neural.erae.network import ErAeNetwork, Sizes  # noqa: E402
+from dptext.privacy.guarantee import Basis, Unit  # noqa: E402
+from dptext.runs.models import load_model, save_model  # noqa: E402
+from dptext.sampling.hub import LARGEST_HUB_EPSILON  # noqa: E402
+from dptext.sampling.randomness import secure, seeded  # noqa: E402
+from dptext.text.records import Record  # noqa: E402
+from dptext.text.samples import sample_records  # noqa: E402
 
 PUBLIC = sample_records(200)
 CHOICES = ("hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp")
