@@ -26,8 +26,7 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Small networks on one thread: two of them wait for each other where the workers of pytest share the cores."""
-    import torch
-
+    torch = pytest.importorskip("torch")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -18,11 +18,10 @@ class Louder:
     """Draws with twice the epsilon, declares what the quiet one does."""
 
     def __init__(self, quiet) -> None:
-        self.quiet, self.spec = quiet, quiet.spec
-        self.loud = replace(quiet.spec, epsilon=2 * quiet.spec.epsilon).fit(public=sample_records(100), seed=0)
-
-    def __getattr__(self, name: str):
-        return getattr(self.loud if name in ("privatize", "release", "latent") else self.quiet, name)
+        loud = replace(quiet.spec, epsilon=2 * quiet.spec.epsilon).fit(public=sample_records(100), seed=0)
+        for name in dir(quiet):  # not by __getattr__: from Python 3.12 on protocols do not see what it answers
+            if not name.startswith("_"):
+                setattr(self, name, getattr(loud if name in ("privatize", "release", "latent") else quiet, name))
 
 
 @pytest.mark.parametrize("i", [0, 2, pytest.param(3, marks=pytest.mark.slow)])
