@@ -51,7 +51,11 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
         "utf-8",
     )
     (folder / "notes.txt").write_text("I owe Tom 40 dollars\n", "utf-8")
-    return Installed(folder, folder / "venv" / "bin" / "dptext")
+    found = Installed(folder, folder / "venv" / "bin" / "dptext")
+    fit = ["fit", "--mechanism", "candidates", "--set", "epsilon=4", "--set", "ranker=tfidf", "--public", "public.txt"]
+    fitted = found.dptext(*fit, "--out", "notes.model")
+    assert fitted.returncode == 0, fitted.stderr
+    return found
 
 
 def test_the_archives_hold_what_they_should(built: Path) -> None:
@@ -70,12 +74,10 @@ def test_the_archives_hold_what_they_should(built: Path) -> None:
 
 
 def test_the_base_commands_work_without_extras(installed: Installed) -> None:
-    fit = ["fit", "--mechanism", "candidates", "--set", "epsilon=4", "--set", "ranker=tfidf", "--public", "public.txt"]
     for arguments in (
         ["--help"],
         ["mechanisms"],
         ["explain", "--mechanism", "adept", "--set", "epsilon=10"],
-        [*fit, "--out", "notes.model"],
         ["privatize", "notes.txt", "notes.out.txt", "--model", "notes.model"],
         ["recommend", "--epsilon", "5"],
         ["explain", "notes.out.txt.guarantee.json"],
