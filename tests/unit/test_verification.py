@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,31 @@ def test_a_smaller_epsilon_than_the_settings_give_is_refused(released: Path) -> 
     smaller = [{**each, "epsilon": each["epsilon"] * 0.999} for each in said["guarantees"]]
     with pytest.raises(DataError, match="does not follow from its settings"):
         dp.verify(edited(released, guarantees=smaller))
+
+
+def test_an_epsilon_may_be_smaller_by_what_a_numerical_distribution_rounds_and_no_more(
+    released: Path, tmp_path: Path
+) -> None:
+    """A training has a numerical epsilon, whose last digits differ between versions of Python; others are exact."""
+    said = json.loads(certificate_path(released).read_text("utf-8"))
+    assert all(each["delta"] == 0 for each in said["guarantees"])
+    exact = [{**each, "epsilon": math.nextafter(each["epsilon"], 0)} for each in said["guarantees"]]
+    with pytest.raises(DataError, match="does not follow from its settings"):
+        dp.verify(edited(released, guarantees=exact))
+
+    path = Path(__file__).parents[1] / "snapshots" / "certificates_schema_3.json"
+    (training,) = (each for each in json.loads(path.read_text("utf-8")) if "dpsgd_0" in each["certificate"]["output"])
+    data = training["certificate"]
+    (tmp_path / data["output"]).write_bytes(base64.b85decode(training["file"]))
+    for share, holds in ((1 - 5e-10, True), (1 - 1e-8, False)):
+        stated = [{**each, "epsilon": each["epsilon"] * share} for each in data["guarantees"]]
+        edge = certificate_path(tmp_path / data["output"])
+        edge.write_text(json.dumps({**data, "guarantees": stated}), "utf-8")
+        if holds:
+            dp.verify(edge)
+        else:
+            with pytest.raises(DataError, match="does not follow from its settings"):
+                dp.verify(edge)
 
 
 def test_what_is_measured_on_absent_vectors_is_said_to_be_unknown(

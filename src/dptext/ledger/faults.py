@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sqlite3
 
+import psycopg
+
 SQLITE_FAULTS = {
     sqlite3.SQLITE_BUSY: "is locked by another program; wait until that has ended and run the command again",
     sqlite3.SQLITE_LOCKED: "is locked by another program; wait until that has ended and run the command again",
@@ -43,10 +45,11 @@ _SAID = (  # by a server that speaks English; in any other language the fault is
 def fault_of(error: BaseException | None) -> str:
     """What a fault of the driver means: the end of a sentence that begins with the ledger's name."""
     if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", None)
-        known = None if code is None else SQLITE_FAULTS.get(code & 0xFF)
-        return known or f"cannot be used: {getattr(error, 'sqlite_errorname', type(error).__name__)}"
-    state = getattr(error, "sqlstate", None)
+        try:
+            return SQLITE_FAULTS.get(error.sqlite_errorcode & 0xFF) or f"cannot be used: {error.sqlite_errorname}"
+        except AttributeError:  # raised by Python's module, not by SQLite
+            return f"cannot be used: {type(error).__name__}"
+    state = error.sqlstate if isinstance(error, psycopg.Error) else None
     if state is not None:
         return _POSTGRESQL_FAULTS.get(state) or _POSTGRESQL_FAULTS.get(state[:2]) or f"reports SQLSTATE {state}"
     # Until there is a connection there is no SQLSTATE. The server says what is wrong in words.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 
 import numpy as np
 
@@ -173,12 +174,18 @@ def utility_table(
             )
             for name, releases in rows.items()
         ),
-        classifier if isinstance(classifier, str) else getattr(classifier, "__name__", type(classifier).__name__),
+        _name_of(classifier),
         embedder.name,
         len(private),
         len(test),
         seed,
     )
+
+
+def _name_of(classifier: str | Trainer) -> str:
+    if isinstance(classifier, str):
+        return classifier
+    return (classifier if isinstance(classifier, FunctionType | type) else type(classifier)).__name__
 
 
 def required_rows(private: Sequence[Record]) -> tuple[str, ...]:
