@@ -10,9 +10,15 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 from examples import EXAMPLES
+from later import mark_later
 
 settings.register_profile("dptext", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.load_profile("dptext")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects what is slow
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mark_later(items, whole=config.args == config.getini("testpaths") and not config.option.keyword)
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ from dptext.ledger.books import Ledger
 from dptext.ledger.spending import TOLERANCE
 
 #: So many processes charge at once, and in `make test-all` as many as can be.
-FEW, MANY = 24, 50
+FEW, MANY = 20, 50
 FEWER = 20
 RNG = random.Random(0)
 ASKED = [RNG.uniform(0.05, 1.0) for _ in range(MANY)]  # half a unit each, about

@@ -1,0 +1,93 @@
+"""What waits for `make test-all`: tests whose fault is also looked for, at less cost, by a test of `make test`.
+
+A line is the beginning of a test's name, as pytest prints it, below why it waits. `conftest.py` marks them slow, and
+refuses a line that no test begins with. Parameters that wait for other reasons are marked beside their test.
+"""
+
+from collections.abc import Collection
+
+import pytest
+
+LATER = {
+    "PostgreSQL dies as SQLite does; tests/unit/ledger and the crowds keep their twins": (
+        "tests/faults/test_ledger_kills.py::test_death_at_each_step_of_a_charge[postgresql",
+        "tests/faults/test_ledger_kills.py::test_death_at_each_step_of_a_settlement[postgresql",
+        "tests/faults/test_ledger_kills.py::test_death_at_each_step_of_making_a_ledger[postgresql",
+        "tests/faults/test_ledger_runs.py::test_death_at_each_moment_of_a_run[postgresql",
+        "tests/faults/test_ledger_runs.py::test_runs_that_are_killed_pay_once[postgresql",
+        "tests/faults/test_ledger_crowd.py::test_a_ledger_is_upgraded_once[postgresql",
+        "tests/unit/ledger/test_ledger_books.py::test_charges_add_up_as_accounting_says[postgresql",
+        "tests/unit/ledger/test_ledger_books.py::test_several_kinds_of_noise_in_one_account[postgresql",
+        "tests/unit/ledger/test_ledger_schema.py::test_any_first_books_are_upgraded[postgresql",
+        "tests/unit/ledger/test_ledger_subjects.py::test_the_books_are_those_of_a_naive_person[postgresql",
+        "tests/unit/ledger/test_ledger_verify.py::test_a_broken_tally_is_a_problem_like_others[postgresql",
+    ),
+    "SQLite has one writer at a time; a crowd is harder for PostgreSQL": (
+        "tests/faults/test_ledger_crowd.py::test_accounts_that_share_standings_do_not_disturb_each_other[sqlite",
+        "tests/faults/test_ledger_crowd.py::test_a_ledger_is_made_and_accounts_are_opened_once[sqlite",
+        "tests/faults/test_ledger_crowd.py::test_books_add_up_at_every_moment[sqlite",
+    ),
+    "another isolation, lock or wait like the one that stays": (
+        "tests/faults/test_ledger_crowd.py::test_a_stricter_isolation_by_default_changes_nothing[repeatable",
+        "tests/faults/test_ledger_files.py::test_a_locked_file[IMMEDIATE",
+        "tests/faults/test_ledger_servers.py::test_no_wait_is_none",
+        "tests/faults/test_ledger_servers.py::test_a_server_that_is_stopped",
+    ),
+    "about the server of the tests, not about the library": (
+        "tests/unit/test_postgres_server.py::test_a_killed_process_takes_its_server_along",
+        "tests/unit/test_postgres_server.py::test_a_server_answers_survives_a_crash_and_goes_away",
+        "tests/unit/test_postgres_server.py::test_a_server_that_cannot_start_shows_its_log",
+    ),
+    "tests/unit/compare has the grids, tests/e2e/test_their_mechanism.py the command": (
+        "tests/e2e/test_compare_commands.py::",
+        "tests/unit/compare/test_compare_runs.py::test_a_worker_that_dies_between_two_cells_fails_the_next_one",
+    ),
+    "tests/unit/audits has the audit, test_exit_codes the command": (
+        "tests/e2e/test_audit_commands.py::test_mechanisms_and_texts",
+        "tests/e2e/test_audit_commands.py::test_figures",
+        "tests/e2e/test_divergence_command.py::test_from_files_to_a_table_figures_and_json",
+        "tests/e2e/test_authorship_command.py::test_from_a_file_to_a_table",
+    ),
+    "the lines of the other pages stay, and the ten lines of Python": (
+        "tests/docs/test_public_face.py::test_the_shell_lines_of_the_readme_run",
+        "docs/tutorials/dp-sgd.md::",
+    ),
+    "other tests of the mechanism see the same scale, its unit tests a wrong one": (
+        "tests/contract/test_mechanisms.py::test_the_contract[few draws-syntf-0-guarantee",
+        "tests/contract/test_mechanisms.py::test_the_contract[few draws-adept_dpsgd-0-guarantee",
+        "tests/contract/test_mechanisms.py::test_the_contract[few draws-adept_dpsgd-0-fit",
+        "tests/contract/test_mechanisms.py::test_the_contract[few draws-truncation-0-distribution",
+        "tests/e2e/test_their_mechanism.py::test_the_contract_of_the_page_holds",
+        "tests/unit/test_redaction.py::test_outputs_come_as_often_as_their_probabilities_say[spec1",
+        "tests/unit/test_adept_dpsgd.py::test_replace_one_costs_more_than_opacus_would_say",
+        "tests/statistical/test_word_metric.py::test_glove_returns_as_many_words_as_measured",
+        "tests/unit/test_published_adept.py::test_the_sound_noises_survive_at_the_same_latents[laplace_l2",
+    ),
+    "the same attack or density in another dimension or at another epsilon": (
+        "tests/attacks/test_planted_faults.py::test_half_the_noise_in_64_dimensions_is_seen_by_the_white_box_only",
+        "tests/statistical/test_samplers.py::test_additive_noise_draws_its_density[20000-<lambda>1-32",
+        "tests/statistical/test_samplers.py::test_additive_noise_draws_its_density[20000-<lambda>5-32",
+        "tests/statistical/test_samplers.py::test_privunit_draws_its_declared_density[20000-16-4.0",
+        "tests/unit/audits/test_trials.py::TestWhitebox::test_a_wrong_scale_is_no_fit[4-0.6666666666666666-noise2",
+    ),
+    "another format, file or word like the one that stays": (
+        "tests/unit/test_malformed_files.py::test_a_model_of_malformed_values_is_refused[truncation",
+        "tests/unit/test_file_shapes.py::test_one_short_text_among_long_ones_does_not_show_in_the_file[out.csv.gz",
+        "tests/unit/test_file_shapes.py::test_one_short_text_among_long_ones_does_not_show_in_the_file[out.jsonl.gz",
+        "tests/unit/test_file_shapes.py::test_a_killed_run_gives_the_same_blocks[out.csv.gz",
+        "tests/unit/test_depth.py::test_no_document_is_too_long[131072",
+    ),
+}
+
+
+def mark_later(items: Collection[pytest.Item], whole: bool) -> None:
+    """Mark what waits; with `whole`, all tests were collected, and a line that none begins with is an error."""
+    waiting = [line for lines in LATER.values() for line in lines]
+    idle = set(waiting)
+    for item in items:
+        for line in waiting:
+            if item.nodeid.startswith(line):
+                item.add_marker(pytest.mark.slow)
+                idle.discard(line)
+    if whole and idle:
+        raise pytest.UsageError(f"tests/later.py names tests that do not exist: {', '.join(sorted(idle))}")
