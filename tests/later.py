@@ -16,6 +16,9 @@ LATER = {
         "tests/faults/test_ledger_runs.py::test_death_at_each_moment_of_a_run[postgresql",
         "tests/faults/test_ledger_runs.py::test_runs_that_are_killed_pay_once[postgresql",
         "tests/faults/test_ledger_crowd.py::test_a_ledger_is_upgraded_once[postgresql",
+        "tests/faults/test_ledger_kills.py::test_death_at_random_moments[postgresql",
+        "tests/unit/ledger/test_ledger_books.py::test_terms_of_charges_are_taken_together[postgresql",
+        "tests/unit/ledger/test_ledger_damage.py::test_first_books_with_a_damaged_charge_are_not_upgraded[postgresql",
         "tests/unit/ledger/test_ledger_books.py::test_charges_add_up_as_accounting_says[postgresql",
         "tests/unit/ledger/test_ledger_books.py::test_several_kinds_of_noise_in_one_account[postgresql",
         "tests/unit/ledger/test_ledger_schema.py::test_any_first_books_are_upgraded[postgresql",
@@ -26,11 +29,14 @@ LATER = {
         "tests/faults/test_ledger_crowd.py::test_accounts_that_share_standings_do_not_disturb_each_other[sqlite",
         "tests/faults/test_ledger_crowd.py::test_a_ledger_is_made_and_accounts_are_opened_once[sqlite",
         "tests/faults/test_ledger_crowd.py::test_books_add_up_at_every_moment[sqlite",
+        "tests/faults/test_ledger_crowd.py::test_no_account_is_overdrawn_and_no_charge_is_lost[20-sqlite",
     ),
     "another isolation, lock or wait like the one that stays": (
         "tests/faults/test_ledger_crowd.py::test_a_stricter_isolation_by_default_changes_nothing[repeatable",
         "tests/faults/test_ledger_files.py::test_a_locked_file[IMMEDIATE",
         "tests/faults/test_ledger_servers.py::test_no_wait_is_none",
+        "tests/faults/test_ledger_servers.py::test_a_locked_balance",
+        "tests/faults/test_ledger_crowd.py::test_ledgers_are_made_by_many_at_once",
         "tests/faults/test_ledger_servers.py::test_a_server_that_is_stopped",
     ),
     "about the server of the tests, not about the library": (
@@ -47,6 +53,8 @@ LATER = {
         "tests/e2e/test_audit_commands.py::test_figures",
         "tests/e2e/test_divergence_command.py::test_from_files_to_a_table_figures_and_json",
         "tests/e2e/test_authorship_command.py::test_from_a_file_to_a_table",
+        "tests/e2e/test_output_files.py::test_what_holds_numbers_from_originals_is_for_its_owner[divergence",
+        "tests/unit/audits/test_divergence.py::test_a_report_says_what_it_is_and_is_repeatable",
     ),
     "the lines of the other pages stay, and the ten lines of Python": (
         "tests/docs/test_public_face.py::test_the_shell_lines_of_the_readme_run",
@@ -59,6 +67,7 @@ LATER = {
         "tests/contract/test_mechanisms.py::test_the_contract[few draws-truncation-0-distribution",
         "tests/e2e/test_their_mechanism.py::test_the_contract_of_the_page_holds",
         "tests/unit/test_redaction.py::test_outputs_come_as_often_as_their_probabilities_say[spec1",
+        "tests/unit/test_redaction.py::test_outputs_come_as_often_as_their_probabilities_say[spec2",
         "tests/unit/test_adept_dpsgd.py::test_replace_one_costs_more_than_opacus_would_say",
         "tests/statistical/test_word_metric.py::test_glove_returns_as_many_words_as_measured",
         "tests/unit/test_published_adept.py::test_the_sound_noises_survive_at_the_same_latents[laplace_l2",
@@ -66,6 +75,9 @@ LATER = {
     "the same attack or density in another dimension or at another epsilon": (
         "tests/attacks/test_planted_faults.py::test_half_the_noise_in_64_dimensions_is_seen_by_the_white_box_only",
         "tests/statistical/test_samplers.py::test_additive_noise_draws_its_density[20000-<lambda>1-32",
+        "tests/statistical/test_samplers.py::test_additive_noise_draws_its_density[20000-<lambda>0-32",
+        "tests/attacks/test_planted_faults.py::test_the_classical_gaussian_at_epsilon_50",
+        "tests/unit/audits/test_reconstruction.py::test_refutes_the_published_noise_at_epsilon_5[128",
         "tests/statistical/test_samplers.py::test_additive_noise_draws_its_density[20000-<lambda>5-32",
         "tests/statistical/test_samplers.py::test_privunit_draws_its_declared_density[20000-16-4.0",
         "tests/unit/audits/test_trials.py::TestWhitebox::test_a_wrong_scale_is_no_fit[4-0.6666666666666666-noise2",
@@ -76,6 +88,9 @@ LATER = {
         "tests/unit/test_file_shapes.py::test_one_short_text_among_long_ones_does_not_show_in_the_file[out.jsonl.gz",
         "tests/unit/test_file_shapes.py::test_a_killed_run_gives_the_same_blocks[out.csv.gz",
         "tests/unit/test_depth.py::test_no_document_is_too_long[131072",
+        "tests/unit/test_records.py::test_memory_does_not_grow_with_the_file[a.jsonl.gz",
+        "tests/unit/test_malformed_files.py::test_a_file_without_end_is_not_read_whole",
+        "tests/unit/test_report.py::test_another_process_writes_the_same_file",
     ),
 }
 

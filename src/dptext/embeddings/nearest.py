@@ -39,6 +39,8 @@ _PROBES = 32
 _SAMPLED_WORDS = 4096
 # Work of looking again at one tile row, relative to a plain GEMM over it (measured; docs/results/nearest.md).
 _SECOND_LOOK = 4.0
+# So many multiplications take about as long as starting a thread (measured): fewer are not shared.
+_WORTH_A_THREAD = 1 << 25
 # Work of the argmax, in coordinates of the GEMM (measured).
 _OVERHEAD = 4
 # Farther from the mean than this many vocabulary radii, float32 scores say nothing, and float64 is used throughout.
@@ -118,7 +120,8 @@ class NearestWords:
                 f"got {points.dtype} of shape {points.shape}."
             )
         nearest = np.empty(len(points), np.int32)
-        threads = self.threads or _processors()
+        worth = max(1, len(points) * self._table.size // _WORTH_A_THREAD)
+        threads = min(self.threads or _processors(), worth)
         cut = self._choose_cut(points)
         step = min(_TILE, max(1, -(-len(points) // threads)))
         starts = range(0, len(points), step)
