@@ -193,8 +193,8 @@ def test_a_seed_repeats_the_output_and_voids_the_guarantee(tmp_path: Path, spec:
 def test_kill_and_resume(tmp_path: Path, spec: Path, name: str) -> None:
     """Killed at many moments, resumed each time: the result is the one of an undisturbed run, no record twice."""
     source, target, whole = tmp_path / "in.jsonl", tmp_path / name, tmp_path / f"whole{name}"
-    write_input(source, 100)
-    common = ["--spec", spec, "--seed", 1, "--batch-size", 10]
+    write_input(source, 120)
+    common = ["--spec", spec, "--seed", 1, "--batch-size", 5]
     assert dptext("privatize", source, whole, *common).returncode == 0
     kills, resume = 0, []
     for attempt in range(50):
