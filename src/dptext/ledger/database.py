@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -31,6 +32,11 @@ _OLDEST_SQLITE = (3, 35, 0)  # INSERT ... RETURNING
 _UPGRADE_LOCK = 0x6470_7465_7874  # names an advisory lock of PostgreSQL; any constant that others do not use
 
 
+def _close(engine: sa.Engine, process: int) -> None:
+    """Close the connections of an engine, but in the process that opened them: a fork shares their sockets."""
+    engine.dispose(close=os.getpid() == process)
+
+
 class Database:
     """Where the books lie. It opens nothing until it is used. Each process needs one of its own.
 
@@ -45,6 +51,8 @@ class Database:
         self._wait = wait
         self._checked = False
         self._engine = self._sqlite() if self.path else self._postgresql()
+        # Nothing that the engine holds may refer to this object, so that its connections close as soon as it is gone.
+        weakref.finalize(self, _close, self._engine, os.getpid()).atexit = False
 
     def __repr__(self) -> str:
         return f"Database({self.name!r})"
@@ -200,7 +208,7 @@ class Database:
     # ------------------------------------------------------------------------------------------------ engines
 
     def _sqlite(self) -> sa.Engine:
-        path = self.path
+        path, wait = self.path, self._wait
         assert path is not None  # noqa: S101  # mypy cannot see that _sqlite is called for paths only
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             raise LedgerError(
@@ -215,7 +223,7 @@ class Database:
             return sqlite3.connect(
                 f"file:{quote(os.fsencode(path.absolute()))}?mode=rw",
                 uri=True,
-                timeout=self._wait,
+                timeout=wait,
                 isolation_level=None,
                 check_same_thread=False,
             )
