@@ -18,6 +18,7 @@ from dptext.compare.experiment import Experiment
 from dptext.compare.reading import read_about, read_cell
 from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, PARQUET, About, CellCounts, CellFile, TableRow
 from dptext.compare.table import write_json, write_table
+from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
 from dptext.text.files import refuse_inputs
 from dptext.text.inputs import file_error
@@ -121,7 +122,7 @@ class Folder:
                 "name": experiment.name,
                 "written": datetime.now(UTC).date().isoformat(),
                 "version": version("dptext"),
-                "machine": {"cores": cores(), "memory_gib": round(memory_mib() / 1024, 1)},
+                "machine": {"cores": processors(), "memory_gib": round(memory_mib() / 1024, 1)},
                 "command": command,
                 "toml": experiment.toml,
                 "corpora": corpora,
@@ -144,11 +145,6 @@ def _is_ours(path: Path) -> bool:
     if path.name == CELLS and path.is_dir():
         return all(_CELL.fullmatch(child.name) for child in path.iterdir())
     return path.name in (_LOCK, JSON_FILE, PARQUET, _PAGE) or path.name.endswith(".partial")
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def memory_mib() -> int:

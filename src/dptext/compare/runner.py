@@ -19,11 +19,12 @@ from dptext.compare.cell_data import cell_data
 from dptext.compare.cells import Cell, signature
 from dptext.compare.corpora import load_corpus
 from dptext.compare.experiment import Experiment
-from dptext.compare.folder import Folder, cores, memory_mib
+from dptext.compare.folder import Folder, memory_mib
 from dptext.compare.grid import ANY_LABELS, plan_cells
 from dptext.compare.processes import WorkerProcess
 from dptext.compare.stored import CellCounts, CellFile
 from dptext.compare.worker import Opening, peak_mib
+from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
 from dptext.text.parquet_rows import load_pyarrow
 from dptext.types import Json
@@ -180,7 +181,7 @@ class _Grid:
 
     def run(self, opening: Opening, options: Options, tell: TellCells) -> None:
         """Hand the cells that are left to processes, until all have ended."""
-        count = min(options.workers or cores(), len(self.left))
+        count = min(options.workers or processors(), len(self.left))
         if not count:
             return
         memory = options.memory_mib or max(1, int(memory_mib() * _SHARE / count))

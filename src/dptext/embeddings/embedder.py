@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from dptext.embeddings.encoder_files import MINILM_NAMES
 from dptext.types import Floats, Singles
 
 #: Part of the assumptions below. It says what one text can cost another where the assumption fails.
@@ -12,8 +13,19 @@ HIDDEN = (
     "rounding hides what other texts do to its last bits (one that flips shows in another release, at up to epsilon "
     "again)"
 )
-#: What a guarantee assumes where a sentence encoder reads private text: padding a batch changes last bits.
+#: What a guarantee assumes where a sentence encoder reads private text by torch: padding a batch changes last bits.
 ALONE = f"the sentence encoder reads a sentence as if it were alone in its batch: {HIDDEN}"
+
+
+def read_alone(encoder: str, device: str) -> tuple[str, ...]:
+    """What is assumed of an encoder that reads private text: nothing where each text is computed by itself.
+
+    Args:
+        encoder: its name, as `load_encoder` takes it.
+        device: where it computes.
+    """
+    alone = encoder == "glove" or (device == "cpu" and encoder in {"sentence", *MINILM_NAMES})
+    return () if alone else (ALONE,)
 
 
 class Embedder(Protocol):

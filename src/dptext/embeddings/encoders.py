@@ -13,7 +13,7 @@ from dptext.embeddings.word_mean import WordMean
 Encoder: TypeAlias = SentenceEncoder | WordMean
 
 
-def load_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precision = "float32") -> Encoder:
+def load_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precision = "auto") -> Encoder:
     """The encoder of this name.
 
     Args:

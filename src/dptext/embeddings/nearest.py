@@ -7,7 +7,6 @@ tells more than the noisy vectors do.
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dptext import _validate
+from dptext.embeddings.processors import processors
 from dptext.embeddings.shortlist import Shortlist
 from dptext.embeddings.vectors import WordVectors, relative_error
 from dptext.errors import ConfigError
@@ -121,7 +121,7 @@ class NearestWords:
             )
         nearest = np.empty(len(points), np.int32)
         worth = max(1, len(points) * self._table.size // _WORTH_A_THREAD)
-        threads = min(self.threads or _processors(), worth)
+        threads = min(self.threads or processors(), worth)
         cut = self._choose_cut(points)
         step = min(_TILE, max(1, -(-len(points) // threads)))
         starts = range(0, len(points), step)
@@ -271,7 +271,3 @@ def _fill_scores(scores: Singles, stacked: Singles, blocks: Singles) -> None:
 def _norms(rows: Floats) -> Floats:
     norms: Floats = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     return norms
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

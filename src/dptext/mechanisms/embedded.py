@@ -43,14 +43,14 @@ class Embedded:
         encoder: of sentences: "all-MiniLM-L6-v2" from its package, the name or folder of a sentence-transformers model
             you have, or "glove" for means of word vectors.
         output: "embedding" alone, or "both" with the text.
-        precision: numbers of the encoder.
+        precision: numbers of the encoder: auto, float32, bfloat16, or int8, which is the fastest and the least exact.
         device: where the encoder computes.
     """
 
     mechanism: Spec
     encoder: str = "all-MiniLM-L6-v2"
     output: Literal["embedding", "both"] = "embedding"
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
     device: str = "cpu"
     kind: Literal["embedded"] = field(default="embedded", init=False)
 

@@ -27,7 +27,7 @@ from typing import Literal, Self, assert_never
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.embedder import ALONE
+from dptext.embeddings.embedder import read_alone
 from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
@@ -49,7 +49,6 @@ from dptext.text.records import Record, Release, records_digest, require_labels
 from dptext.text.saved import reading_saved
 from dptext.types import Int16s
 
-_ASSUMED = {"sentence": (ALONE,), "tfidf": (), "adept": (PUBLIC_AUTOENCODER,)}
 _FILES = "candidates"
 _CHOSEN = ("k", "low", "high", "public", "given")  # fields of `Pool` beside texts and labels
 _DOCUMENTS_AT_ONCE = 256
@@ -152,7 +151,13 @@ class Candidates(OneEpsilon):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The candidates and what ranks them are public."""
-        return (PUBLIC_CANDIDATES, *_ASSUMED[self.ranker])
+        match self.ranker:
+            case "sentence":
+                return (PUBLIC_CANDIDATES, *read_alone("sentence", self.device))
+            case "tfidf":
+                return (PUBLIC_CANDIDATES,)
+            case "adept":
+                return (PUBLIC_CANDIDATES, PUBLIC_AUTOENCODER)
 
     @property
     def label_response(self) -> LabelResponse | None:

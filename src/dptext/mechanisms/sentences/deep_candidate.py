@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.embedder import ALONE
+from dptext.embeddings.embedder import read_alone
 from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, check_choices, settings_for
@@ -82,7 +82,7 @@ class DeepCandidate:
             sentences' embeddings, with a recoder of the recoded ones.
         encoder: of sentences: "all-MiniLM-L6-v2" from its package, the name or folder of a sentence-transformers model
             you have, or "glove" for means of word vectors, which is light.
-        precision: numbers of the encoder; bfloat16 is about twice as fast where a processor has it.
+        precision: numbers of the encoder: auto, float32, bfloat16, or int8, which is the fastest and the least exact.
         device: where the encoder computes.
     """
 
@@ -102,7 +102,7 @@ class DeepCandidate:
     epochs: int = 20
     output: Literal["text", "embedding", "both"] = "text"
     encoder: str = "all-MiniLM-L6-v2"
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
     device: str = "cpu"
     kind: Literal["deep_candidate"] = field(default="deep_candidate", init=False)
 
@@ -197,7 +197,7 @@ class DeepCandidate:
             unit=unit,
             relation=self._relation if one else Relation.REPLACE_ONE,
             basis=Basis.CONDITIONAL,
-            assumptions=(PUBLIC_CANDIDATES, *(() if self.encoder == "glove" else (ALONE,))),
+            assumptions=(PUBLIC_CANDIDATES, *read_alone(self.encoder, self.device)),
             reveals=(SENTENCE_COUNT,) if one and self._relation is Relation.REPLACE_ONE else (),
         )
 

@@ -19,7 +19,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.embedder import ALONE
+from dptext.embeddings.embedder import read_alone
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document, sums_by_document
 from dptext.errors import ConfigError
@@ -105,7 +105,7 @@ class Truncation(OneEpsilon):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The box and the encoder are public."""
-        return (PUBLIC_BOX, *((ALONE,) if self.encoder == "sentence" else ()))
+        return (PUBLIC_BOX, *read_alone(self.encoder, self.device))
 
     @property
     def reveals(self) -> tuple[str, ...]:

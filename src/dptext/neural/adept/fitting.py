@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from dptext.embeddings.devices import require_device, seeded_torch
 from dptext.embeddings.encoders import load_encoder
-from dptext.embeddings.sentence_encoder import Precision
+from dptext.embeddings.torch_network import TorchPrecision
 from dptext.errors import ConfigError
 from dptext.neural.adept.distilled import distil
 from dptext.neural.adept.model import PUBLIC, AnnotatedModel, Reader, network_inputs
@@ -25,7 +25,7 @@ def fit_model(
     noise: LatentNoise | None,
     seed: int | None,
     device: str,
-    precision: Precision,
+    precision: TorchPrecision,
     training: str = PUBLIC,
     on_epoch: Callable[[EpochProgress], None] | None = None,
 ) -> AnnotatedModel:

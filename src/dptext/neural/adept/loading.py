@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dptext.embeddings.devices import require_device
 from dptext.embeddings.encoders import load_encoder
-from dptext.embeddings.sentence_encoder import Precision
+from dptext.embeddings.torch_network import TorchPrecision
 from dptext.errors import ConfigError
 from dptext.neural.adept.distilled import DistilledEncoder
 from dptext.neural.adept.files import read_files
@@ -30,7 +30,7 @@ def load_fitted(
     folder: Path,
     *,
     device: str,
-    precision: Precision,
+    precision: TorchPrecision,
     trainings: Sequence[str] = (PUBLIC,),
 ) -> AnnotatedModel:
     """The model that `AnnotatedModel.save` wrote under the same settings, if it was trained in one of these ways.
@@ -84,7 +84,7 @@ def _loaded(
     weights: bytes,
     *,
     device: str,
-    precision: Precision,
+    precision: TorchPrecision,
     trainings: Sequence[str],
 ) -> AnnotatedModel:
     """The model of what `read_files` found in the folder."""

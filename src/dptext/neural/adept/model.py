@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save
 
 from dptext.embeddings.encoders import Encoder
-from dptext.embeddings.sentence_encoder import Precision
+from dptext.embeddings.torch_network import TorchPrecision
 from dptext.frozen import Frozen
 from dptext.neural.adept.decoding import Decoder, Decoding
 from dptext.neural.adept.distilled import DistilledEncoder
@@ -57,7 +57,7 @@ class AnnotatedModel(Frozen):
         reader: Reader | None,
         *,
         device: str,
-        precision: Precision = "float32",
+        precision: TorchPrecision = "float32",
         trained_on: str = "",
         training: str = PUBLIC,
     ) -> None:

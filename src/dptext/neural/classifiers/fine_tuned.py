@@ -24,7 +24,8 @@ import numpy as np
 import torch
 
 from dptext import _validate
-from dptext.embeddings.sentence_encoder import Precision, SentenceEncoder, word_pieces
+from dptext.embeddings.sentence_encoder import SentenceEncoder
+from dptext.embeddings.torch_network import TorchNetwork, TorchPrecision, word_pieces
 from dptext.errors import ConfigError
 from dptext.types import Floats
 
@@ -57,7 +58,7 @@ class FineTuning:
     max_tokens: int = 64
     learning_rate: float = 1e-4
     top_layers: int | None = 2
-    precision: Precision = "float32"
+    precision: TorchPrecision = "float32"
 
     def __post_init__(self) -> None:
         _validate.count(epochs=self.epochs, batch_size=self.batch_size)
@@ -65,7 +66,7 @@ class FineTuning:
         _validate.within(3, 8192, max_tokens=self.max_tokens)
         if self.top_layers is not None:
             _validate.count(top_layers=self.top_layers)
-        if self.precision not in get_args(Precision):
+        if self.precision not in get_args(TorchPrecision):
             raise ConfigError(f"Expected precision={self.precision!r} to be float32 or bfloat16.")
 
 
@@ -114,7 +115,7 @@ class FineTuned:
         for key, weights in sorted(self.model.state_dict().items()):
             digest.update(key.encode() + b"\n" + np.ascontiguousarray(weights.cpu().numpy()).tobytes())
         dim = int(self.head.in_features)
-        return SentenceEncoder(name, dim, digest.hexdigest(), "float32", self.model)
+        return SentenceEncoder(name, dim, digest.hexdigest(), "float32", TorchNetwork(self.model))
 
 
 def piece_numbers(model: SentenceTransformer, texts: Sequence[str], max_tokens: int) -> list[list[int]]:

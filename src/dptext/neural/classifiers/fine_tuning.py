@@ -14,7 +14,8 @@ import torch
 
 from dptext.embeddings.devices import seeded_torch
 from dptext.embeddings.encoder_files import MINILM
-from dptext.embeddings.sentence_encoder import load_sentence_encoder
+from dptext.embeddings.sentence_encoder import model_folder
+from dptext.embeddings.torch_network import load_torch_model
 from dptext.errors import ConfigError
 from dptext.neural.classifiers.fine_tuned import FineTuned, FineTuning, autocast, logits_of, piece_numbers
 from dptext.types import Booleans, Floats, Integers, Positions
@@ -71,7 +72,8 @@ def fine_tune(
             f"Expected texts and as many labels, at least 2 different ones, found {len(texts)} texts and {len(labels)} "
             f"labels, {len(names)} of them different."
         )
-    model = load_sentence_encoder(name, device=device).model  # a fresh one each time
+    with model_folder(name) as (_, __, path):
+        model = load_torch_model(path, device=device)
     learning = _learning(model, schedule.top_layers)
     with seeded_torch(seed, model.device):
         head = torch.nn.Linear(model.encode("").shape[0], len(names)).to(model.device)

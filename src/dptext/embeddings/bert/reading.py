@@ -1,0 +1,93 @@
+"""A BERT as transformers saves it, and whether `Bert` computes it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dptext.embeddings.bert import tiles
+from dptext.embeddings.bert.network import Bert, Layer, Linear
+from dptext.types import Singles
+
+
+def supported(config: Mapping[str, Any], folder: Path) -> bool:
+    """Whether `Bert` computes what the sentence-transformers model in a folder does.
+
+    Args:
+        config: of its network.
+        folder: with modules.json, and the settings of the pooling.
+    """
+    modules = read_json(folder / "modules.json")
+    pooling = read_json(folder / modules[1]["path"] / "config.json") if len(modules) > 1 else {}
+    names = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
+    dim, wide, heads = (
+        int(config.get(name, 0)) for name in ("hidden_size", "intermediate_size", "num_attention_heads")
+    )
+    modes = {name for name, on in pooling.items() if name.startswith("pooling_mode_") and on is True}
+    return (
+        config.get("model_type") == "bert"
+        and config.get("hidden_act") == "gelu"
+        and config.get("position_embedding_type", "absolute") == "absolute"
+        and names in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
+        and (modes == {"pooling_mode_mean_tokens"} or pooling.get("pooling_mode") == "mean")
+        and heads > 0
+        and dim % (heads * 32) == 0
+        and dim % tiles.COLUMNS == wide % tiles.COLUMNS == 0
+    )
+
+
+def read_bert(weights: Mapping[str, Singles], config: Mapping[str, Any]) -> Bert:
+    """The network in float32.
+
+    Args:
+        weights: by the names that transformers gives them.
+        config: of the network.
+
+    Raises:
+        KeyError: a part is missing.
+    """
+    prefix = "" if "embeddings.word_embeddings.weight" in weights else "bert."
+
+    def part(name: str) -> Singles:
+        return np.ascontiguousarray(weights[prefix + name], np.float32)
+
+    def pair(name: str) -> tuple[Singles, Singles]:
+        return part(f"{name}.weight"), part(f"{name}.bias")
+
+    heads = int(config["num_attention_heads"])
+    root = np.float32(1 / math.sqrt(int(config["hidden_size"]) // heads))
+
+    def layer(i: int) -> Layer:
+        own = f"encoder.layer.{i}"
+        query, key, value = (pair(f"{own}.attention.self.{name}") for name in ("query", "key", "value"))
+        together = (
+            np.concatenate([query[0] * root, key[0], value[0]]),
+            np.concatenate([query[1] * root, key[1], value[1]]),
+        )
+        return Layer(
+            Linear.of(*together, "float32"),
+            Linear.of(*pair(f"{own}.attention.output.dense"), "float32"),
+            pair(f"{own}.attention.output.LayerNorm"),
+            Linear.of(*pair(f"{own}.intermediate.dense"), "float32"),
+            Linear.of(*pair(f"{own}.output.dense"), "float32"),
+            pair(f"{own}.output.LayerNorm"),
+        )
+
+    words, places, kinds = (part(f"embeddings.{name}_embeddings.weight") for name in ("word", "position", "token_type"))
+    return Bert(
+        (words, places + kinds[0]),  # every piece of a single text is of the first kind
+        pair("embeddings.LayerNorm"),
+        tuple(layer(i) for i in range(int(config["num_hidden_layers"]))),
+        heads,
+        float(config["layer_norm_eps"]),
+    )
+
+
+def read_json(path: Path) -> Any:
+    """What a file of settings holds."""
+    return json.loads(path.read_bytes())

@@ -1,0 +1,217 @@
+"""Products of a few rows with a panel of columns, in the vectors of this processor.
+
+A tile is `ROWS` rows times `VECTORS` vectors of 16 columns. Its sums stay in registers. Each row of a tile goes through
+the same instructions, one step of the sum after the other. So a row's numbers depend on neither its place in the tile
+nor on the rows beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import llvmlite.binding
+from llvmlite import ir
+from numba import types
+from numba.core import config as numba_config
+from numba.extending import intrinsic
+
+LANES: Final = 16
+
+
+def _features() -> frozenset[str]:
+    """What the processor can, in the words of LLVM; NUMBA_CPU_FEATURES overrules it, as it does for the compiler."""
+    overruled: str | None = getattr(numba_config, "CPU_FEATURES")  # noqa: B009  # set when it is loaded
+    if overruled is not None:
+        return frozenset(name[1:] for name in overruled.split(",") if name.startswith("+"))
+    return frozenset(name for name, there in llvmlite.binding.get_host_cpu_features().items() if there)
+
+
+FEATURES: Final = _features()
+WIDE: Final = "avx512f" in FEATURES
+HAS_BFLOAT16: Final = WIDE and "avx512bf16" in FEATURES
+HAS_INT8: Final = WIDE and "avx512vnni" in FEATURES
+#: 24 sums of 16 lanes fill three quarters of the 32 registers of AVX-512; others have half as much room or less.
+ROWS: Final = 8 if WIDE else 4
+VECTORS: Final = 3 if WIDE else 1
+#: Columns of a panel.
+COLUMNS: Final = LANES * VECTORS
+
+_I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
+_INTS, _REALS = ir.VectorType(_I32, LANES), ir.VectorType(_F32, LANES)
+_UNDEFINED = ir.Undefined
+
+
+class _BFloat(ir.types.Type):  # type: ignore[misc]  # llvmlite has no types
+    """The type `bfloat` of LLVM, which llvmlite does not name."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat)
+
+    def __hash__(self) -> int:
+        return hash(_BFloat)
+
+
+_BFLOATS = ir.VectorType(_BFloat(), 2 * LANES)
+Value = Any  # of llvmlite, which has no types
+
+
+def _intrinsic(function: Callable[..., Value]) -> Callable[..., Any]:
+    """A function that compiled code calls, made of LLVM instructions."""
+    found: Callable[..., Any] = intrinsic(function)
+    return found
+
+
+def _float_step(builder: Value, total: Value, weights: Value, row: Value) -> Value:
+    """total + weights * row, one number a lane."""
+    if WIDE or "fma" in FEATURES or "neon" in FEATURES:
+        return builder.call(_of_vectors(builder, "llvm.fma.v16f32", _REALS, 3), [row, weights, total])
+    return builder.fadd(total, builder.fmul(row, weights))
+
+
+def _bfloat_step(builder: Value, total: Value, weights: Value, row: Value) -> Value:
+    """Total + two products a lane."""
+    name, kind = "llvm.x86.avx512bf16.dpbf16ps.512", ir.FunctionType(_REALS, [_REALS, _BFLOATS, _BFLOATS])
+    pairs = [builder.bitcast(weights, _BFLOATS), builder.bitcast(row, _BFLOATS)]
+    return builder.call(builder.module.declare_intrinsic(name, (), kind), [total, *pairs])
+
+
+def _int_step(builder: Value, total: Value, weights: Value, row: Value) -> Value:
+    """Total + four products a lane, of unsigned weights and signed numbers of the row. Exact."""
+    name, kind = "llvm.x86.avx512.vpdpbusd.512", ir.FunctionType(_INTS, [_INTS] * 3)
+    return builder.call(builder.module.declare_intrinsic(name, (), kind), [total, weights, row])
+
+
+def _tile(step: Callable[..., Value], *, lanes: Value, sums: Value, vectors: int) -> Callable[..., None]:
+    """A function for compiled code that computes one tile.
+
+    It takes the address of the first of `ROWS` rows, the bytes from a row to the next, the address of a panel (aligned
+    to 64 bytes; 16 `vectors` numbers of 4 bytes for each step), the address where the sums go (aligned, row by row),
+    and the number of steps, at least 1. A step reads 4 bytes of each row.
+    """
+
+    @_intrinsic
+    def tile(_: Value, row: Value, stride: Value, panel: Value, out: Value, steps: Value) -> Value:
+        signature = types.void(types.uintp, types.intp, types.uintp, types.uintp, types.intp)
+
+        def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
+            row, stride, panel, out, steps = arguments
+            before = builder.block
+            loop, after = builder.append_basic_block("step"), builder.append_basic_block("done")
+            builder.branch(loop)
+            builder.position_at_end(loop)
+            position = builder.phi(_I64)
+            totals = [[builder.phi(sums) for _ in range(vectors)] for _ in range(ROWS)]
+            here = builder.add(panel, builder.mul(position, _I64(4 * LANES * vectors)))
+            weights = [_load(builder, here, 4 * LANES * i, lanes, align=4 * LANES) for i in range(vectors)]
+            at = builder.add(row, builder.mul(position, _I64(4)))
+            found = []
+            for i, own in enumerate(totals):
+                number = _load(builder, builder.add(at, builder.mul(stride, _I64(i))), 0, lanes.element, align=4)
+                everywhere = _spread(builder, number, lanes)
+                found.append([step(builder, each, weights[j], everywhere) for j, each in enumerate(own)])
+            following = builder.add(position, _I64(1))
+            position.add_incoming(_I64(0), before)
+            position.add_incoming(following, loop)
+            zero = ir.Constant(sums, [0 if sums is _INTS else 0.0] * LANES)
+            for own, new in zip(totals, found, strict=True):
+                for total, more in zip(own, new, strict=True):
+                    total.add_incoming(zero, before)
+                    total.add_incoming(more, loop)
+            builder.cbranch(builder.icmp_signed("<", following, steps), loop, after)
+            builder.position_at_end(after)
+            for i, new in enumerate(found):
+                for j, total in enumerate(new):
+                    place = builder.add(out, _I64(4 * LANES * (i * vectors + j)))
+                    builder.store(total, builder.inttoptr(place, sums.as_pointer())).align = 4 * LANES
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return tile
+
+
+def _load(builder: Value, address: Value, offset: int, kind: Value, *, align: int) -> Value:
+    found = builder.load(builder.inttoptr(builder.add(address, _I64(offset)), kind.as_pointer()))
+    found.align = align
+    return found
+
+
+def _spread(builder: Value, number: Value, lanes: Value) -> Value:
+    """The number in every lane."""
+    first = builder.insert_element(ir.Constant(lanes, _UNDEFINED), number, _I32(0))
+    return builder.shuffle_vector(first, ir.Constant(lanes, _UNDEFINED), ir.Constant(_INTS, [0] * LANES))
+
+
+float_tile = _tile(_float_step, lanes=_REALS, sums=_REALS, vectors=VECTORS)
+bfloat_tile = _tile(_bfloat_step, lanes=_INTS, sums=_REALS, vectors=VECTORS)
+int_tile = _tile(_int_step, lanes=_INTS, sums=_INTS, vectors=VECTORS)
+#: For attention: 32 columns, the coordinates of a head.
+head_tile = _tile(_float_step, lanes=_REALS, sums=_REALS, vectors=2)
+
+
+@_intrinsic
+def to_bfloat(_: Value, number: Value) -> Value:
+    """The 16 bits of the nearest bfloat16, ties to even."""
+
+    def generate(_: Value, builder: Value, __: Value, arguments: Value) -> Value:
+        return builder.bitcast(builder.fptrunc(arguments[0], _BFloat()), ir.IntType(16))
+
+    return types.uint16(types.float32), generate
+
+
+def _largest(builder: Value, row: Value, n: Value, seen: Callable[[Value, Value], Value]) -> Value:
+    """The largest of `seen(numbers, place in bytes)` over the n numbers of a row, 16 at a time.
+
+    The compiler would compare a plain loop's floats one by one.
+    """
+    before = builder.block
+    loop, after = builder.append_basic_block("largest"), builder.append_basic_block("found")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    position, most = builder.phi(_I64), builder.phi(_REALS)
+    place = builder.mul(position, _I64(4))
+    numbers = seen(_load(builder, builder.add(row, place), 0, _REALS, align=4), place)
+    larger = builder.select(builder.fcmp_ordered(">", numbers, most), numbers, most)
+    following = builder.add(position, _I64(LANES))
+    lowest = ir.Constant(_REALS, [-3.0e38] * LANES)
+    for phi, first, later in ((position, _I64(0), following), (most, lowest, larger)):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, loop)
+    builder.cbranch(builder.icmp_signed("<", following, n), loop, after)
+    builder.position_at_end(after)
+    return builder.call(_of_vectors(builder, "llvm.vector.reduce.fmax.v16f32", _F32, 1), [larger])
+
+
+@_intrinsic
+def largest(_: Value, row: Value, n: Value) -> Value:
+    """The largest of n numbers at an address; n is a multiple of 16."""
+
+    def generate(_: Value, builder: Value, __: Value, arguments: Value) -> Value:
+        row, n = arguments
+        return _largest(builder, row, n, lambda numbers, _: numbers)
+
+    return types.float32(types.uintp, types.intp), generate
+
+
+@_intrinsic
+def largest_product(_: Value, row: Value, factors: Value, n: Value) -> Value:
+    """The largest |number * factor| of n numbers and n factors at two addresses; n is a multiple of 16."""
+
+    def generate(_: Value, builder: Value, __: Value, arguments: Value) -> Value:
+        row, factors, n = arguments
+
+        def product(numbers: Value, place: Value) -> Value:
+            times = builder.fmul(numbers, _load(builder, builder.add(factors, place), 0, _REALS, align=4))
+            return builder.call(_of_vectors(builder, "llvm.fabs.v16f32", _REALS, 1), [times])
+
+        return _largest(builder, row, n, product)
+
+    return types.float32(types.uintp, types.uintp, types.intp), generate
+
+
+def _of_vectors(builder: Value, name: str, result: Value, n_arguments: int) -> Value:
+    return builder.module.declare_intrinsic(name, (), ir.FunctionType(result, [_REALS] * n_arguments))
