@@ -48,7 +48,7 @@ PLANS: dict[str, Plan] = {
     "ledger": Plan(r"(?P<what>.{53}) .*, +(?P<ratio>[\d.]+) x bare", "of the bare database's inserts a second"),
     "adept": Plan(r"\| (?P<what>[^|]+) \| \d+ \| (?P<ratio>[\d.]+) \|", "times the plain loop", "1"),
     "sentence_encoder": Plan(
-        r"\d+ +(?P<what>\D.{22}) (?P<ratio>[\d.]+) +[\d.]+-", "times encode(batch_size=32)", "1", ("--threads", "1")
+        r"(?P<what>\S+(?: sample)? +ours\D{3,19}\d*) +(?P<ratio>[\d.]+) +[\d.]+-", "times encode(batch_size=32)", "1"
     ),
     "depth": Plan(r"\| (?P<what>[^|]+) \| [\d,]+ \| (?P<ratio>[\d.]+) \|", "times plain NumPy", "2"),
     "erae": Plan(r"\| (?P<what>.+ against .+?) \| (?P<ratio>[\d.]+) \|", "times", "1"),

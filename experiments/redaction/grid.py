@@ -96,7 +96,7 @@ class Run:
                 on_epoch=lambda i, n, loss: print(f"medical MiniLM: epoch {i} of {n}, loss {loss:.3f}", flush=True),
             )
             draft = folder.with_suffix(f".{os.getpid()}")
-            model.encoder("medical").model.save(str(draft), create_model_card=False)
+            model.model.save(str(draft), create_model_card=False)
             draft.rename(folder)
             print(f"medical MiniLM: {time.process_time() - began:.0f} s of processor time", flush=True)
         return load_sentence_encoder(str(folder), precision="bfloat16")

@@ -23,10 +23,14 @@ def test_the_cost_of_a_flipped_rounding_is_stated(kind: str) -> None:
     if kind in ("deep_candidate", "truncation"):  # the tiny ones read by words, each text alone
         assert not any("alone" in text for text in spec.guarantee().assumptions)
         spec = replace(spec, encoder="sentence" if kind == "truncation" else "all-MiniLM-L6-v2")
+        assert not any("alone" in text for text in spec.guarantee().assumptions)  # computed by itself on a processor
+        spec = replace(spec, device="cuda")
     specs = [spec]
     if kind == "candidates":
         assert not any("alone" in text for text in spec.guarantee().assumptions)
-        specs = [replace(spec, ranker="sentence"), replace(spec, ranker="adept", adept="folder")]
+        spec = replace(spec, ranker="sentence")
+        assert not any("alone" in text for text in spec.guarantee().assumptions)
+        specs = [replace(spec, device="cuda"), replace(spec, ranker="adept", adept="folder")]
     for one in specs:
         (assumed,) = (text for text in one.guarantee().assumptions if "alone" in text)
         assert assumed.endswith(HIDDEN)

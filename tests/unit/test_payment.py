@@ -172,7 +172,7 @@ def test_a_certificate_of_the_first_schema_is_read(tmp_path: Path, source: Path,
     data["event"] = data.pop("events")[0]
     data["schema"] = 1
     assert Certificate.from_json(json.dumps(data)).charged is None
-    data["schema"] = 4
+    data["schema"] = 5
     with pytest.raises(ConfigError, match="update dptext"):
         Certificate.from_json(json.dumps(data))
 

@@ -50,7 +50,7 @@ class Embedded:
     mechanism: Spec
     encoder: str = "all-MiniLM-L6-v2"
     output: Literal["embedding", "both"] = "embedding"
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = "float32"
     device: str = "cpu"
     kind: Literal["embedded"] = field(default="embedded", init=False)
 

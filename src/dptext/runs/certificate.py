@@ -19,9 +19,11 @@ from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.text.files import sha256_of
 from dptext.types import Json
 
-SCHEMA = 3
-#: The first had no charge; the second named one event, and assumed without a word that no text stands in two records.
-READABLE = (1, 2, SCHEMA)
+SCHEMA = 4
+#: The first had no charge; the second named one event, and assumed without a word that no text stands in two records;
+#: with the third, sentence encoders read private text in batches.
+READABLE = (1, 2, 3, SCHEMA)
+SCHEMA_OF_EVENTS = 3
 ONE_RELEASE = "one release; each repetition adds"
 _HEX = 64
 _LONGEST_NAME = 255  # bytes of a file's name
@@ -196,7 +198,7 @@ def _read(data: Mapping[str, Json]) -> Certificate:
     schema = _typed(data["schema"], int)
     if schema not in READABLE:
         raise ConfigError(f"Expected schema={schema!r} to be {SCHEMA} at most: update dptext to read it.")
-    events = _typed(data["events"], list) if schema == SCHEMA else [data["event"]]
+    events = _typed(data["events"], list) if schema >= SCHEMA_OF_EVENTS else [data["event"]]
     paid = data["charged"] if schema > 1 else None
     charged = None
     if paid is not None:

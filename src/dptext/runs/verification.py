@@ -5,19 +5,21 @@ Certificates are not signed: whoever can edit both files can forge both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dptext.embeddings.embedder import HIDDEN
+from dptext.embeddings.embedder import ALONE, HIDDEN
 from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.mechanism import Spec
+from dptext.mechanisms.adept import latent
 from dptext.privacy import accounting
 from dptext.privacy.composition import is_numerical
 from dptext.privacy.events import MetricEvent
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee
 from dptext.privacy.names import COMPARED
-from dptext.runs.certificate import SCHEMA, Certificate
+from dptext.runs.certificate import SCHEMA, SCHEMA_OF_EVENTS, Certificate
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.source import secure, seeded
@@ -25,6 +27,7 @@ from dptext.sampling.truncated import TruncatedExponential
 from dptext.text.inputs import read_whole
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields
+from dptext.types import Json
 
 if TYPE_CHECKING:  # the ledger is an extra, loaded by those who use one
     from dptext.ledger.books import Ledger
@@ -77,7 +80,7 @@ def verify(path: Path, *, ledger: Ledger | None = None) -> Verified:
     _count_records(certificate, path.parent, TEXT_FIELD if spec.traits.releases_text else ID_FIELD)
     if ledger is not None:
         _look_up(certificate, ledger)
-    return Verified(certificate, spec, (ONE_RECORD, ONE_SPELLING) if certificate.schema < SCHEMA else ())
+    return Verified(certificate, spec, (ONE_RECORD, ONE_SPELLING) if certificate.schema < SCHEMA_OF_EVENTS else ())
 
 
 def _look_up(certificate: Certificate, books: Ledger) -> None:
@@ -126,15 +129,17 @@ def _recompute(certificate: Certificate) -> Spec:
         reveals=certificate.also_reveals,
     )
     if certificate.schema < SCHEMA:
+        derived = tuple(_as_in_schema_3(each, certificate.settings) for each in derived)
+    if certificate.schema < SCHEMA_OF_EVENTS:
         derived = tuple(map(_as_in_schema_2, derived))
     follows = len(derived) == len(certificate.guarantees) and all(
         stated.basis is ours.basis
-        and replace(stated, epsilon=ours.epsilon, delta=ours.delta) == ours
+        and _in_any_order(replace(stated, epsilon=ours.epsilon, delta=ours.delta)) == _in_any_order(ours)
         and stated.epsilon >= ours.epsilon * _share(certificate, spec, stated)  # an older version may have stated more
         and stated.delta >= ours.delta
         for stated, ours in zip(certificate.guarantees, derived, strict=True)
     )
-    counted = certificate.schema < SCHEMA or RECORD_COUNT in certificate.also_reveals
+    counted = certificate.schema < SCHEMA_OF_EVENTS or RECORD_COUNT in certificate.also_reveals
     if not follows or not counted or not _happened(spec, certificate):
         raise DataError(
             "What this certificate guarantees does not follow from its settings (it names dptext "
@@ -149,7 +154,7 @@ def _share(certificate: Certificate, spec: Spec, stated: Guarantee) -> float:
     Older versions rounded up less. The last digits of an epsilon from a numerical distribution depend on the version of
     Python and on the processor (1e-12 of it were seen). All other epsilons are the same everywhere.
     """
-    if certificate.schema < SCHEMA:
+    if certificate.schema < SCHEMA_OF_EVENTS:
         return 1 - 1e-9
     events = spec.events(spec.units[0])
     measured = any(isinstance(event, MetricEvent) for event in events)  # by a formula
@@ -162,7 +167,7 @@ def _happened(spec: Spec, certificate: Certificate) -> bool:
     A certificate of an older schema may hold one event in their place, if it states no smaller epsilon.
     """
     events = accounting.compose(spec.events(spec.units[0]))
-    if certificate.schema < SCHEMA:
+    if certificate.schema < SCHEMA_OF_EVENTS:
         events = tuple(
             replace(each, metric=_metric_in_schema_2(each.metric)) if isinstance(each, MetricEvent) else each
             for each in events
@@ -170,10 +175,37 @@ def _happened(spec: Spec, certificate: Certificate) -> bool:
     if accounting.compose(certificate.events) == events:
         return True
     smallest = spec.guarantee(spec.units[0], certificate.delta)
-    if certificate.schema == SCHEMA or smallest.basis is Basis.NONE or smallest.metric is not None:
+    if certificate.schema >= SCHEMA_OF_EVENTS or smallest.basis is Basis.NONE or smallest.metric is not None:
         return False
     stated = accounting.epsilon(certificate.events, smallest.delta, relation=smallest.relation)
     return smallest.epsilon * (1 - 1e-9) <= stated <= certificate.guarantees[0].epsilon * (1 + 1e-9)
+
+
+def _in_any_order(guarantee: Guarantee) -> Guarantee:
+    return replace(guarantee, assumptions=tuple(sorted(guarantee.assumptions)))
+
+
+def _as_in_schema_3(guarantee: Guarantee, settings: Mapping[str, Json]) -> Guarantee:
+    """The guarantee as before schema 4, when a sentence encoder read private text in batches."""
+    assumed = _read_in_batches(settings)
+    if assumed is None or assumed in guarantee.assumptions or guarantee.basis is Basis.NONE:
+        return guarantee
+    return replace(guarantee, assumptions=(*guarantee.assumptions, assumed))
+
+
+def _read_in_batches(settings: Mapping[str, Json]) -> str | None:
+    """What these settings assumed of an encoder that read private text in batches."""
+    match settings:
+        case {"kind": "embedded", "mechanism": dict(inner)}:
+            return _read_in_batches(inner)
+        case {"kind": "candidates", "ranker": "sentence"} | {"kind": "truncation", "encoder": "sentence"}:
+            return ALONE
+        case {"kind": "deep_candidate", "encoder": encoder} if encoder != "glove":
+            return ALONE
+        case {"kind": "adept" | "adept_dpsgd"}:
+            return latent.ALONE
+        case _:
+            return None
 
 
 def _as_in_schema_2(guarantee: Guarantee) -> Guarantee:

@@ -31,8 +31,8 @@ def test_names_and_settings_of_sentence_encoders(asked: list[tuple[object, ...]]
     load_encoder("sentence", device="cuda")
     load_encoder("models/mine", precision="bfloat16")
     assert asked == [
-        ("all-MiniLM-L6-v2", "cpu", "float32"),
-        ("all-MiniLM-L6-v2", "cuda", "float32"),
+        ("all-MiniLM-L6-v2", "cpu", "auto"),
+        ("all-MiniLM-L6-v2", "cuda", "auto"),
         ("models/mine", "cpu", "bfloat16"),
     ]
 
@@ -49,7 +49,7 @@ def test_glove_needs_no_sentence_encoder(asked: list[tuple[object, ...]], monkey
 @pytest.mark.parametrize(
     ("name", "package", "line"),
     [
-        ("sentence", "sentence_transformers", r"pip install torch==2.13.0 'dptext\[sbert\]'"),
+        ("sentence", "tokenizers", r"pip install torch==2.13.0 'dptext\[sbert\]'"),
         ("glove", "pyarrow", r"pip install 'dptext\[glove\]'"),
     ],
 )

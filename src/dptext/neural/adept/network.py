@@ -10,18 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dptext.errors import ConfigError
 from dptext.neural.tokens import BEGIN, PAD, UNKNOWN
 from dptext.types import Floats
 
 #: Latents are rounded to this step before they leave the encoder. It hides what another batch changes: the last bits.
 LATENT_GRID = 2.0**-14
 _ROWS = 256
+_WEIGHT_GRID = 2.0**-20
+_MOST_WEIGHT = 2.0**22  # of a row's absolute sum: sums of multiples of 2^-30 stay below 2^53 of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +117,42 @@ def shifted(targets: Tensor) -> Tensor:
 
 
 def encode(model: AutoEncoder, inputs: NDArray[np.generic], *, device: str) -> Floats:
-    """Latents `(n, latent_dim)` in float64, on a grid of 2^-14, in blocks of one public shape.
+    """Latents `(n, latent_dim)` in float64, on a grid of 2^-14.
 
-    A block always has 64 or 256 rows, filled up with zeros. So the kernel that computes a record hardly depends on the
-    number of the others.
+    Those of features are exact sums (see `_projected`). The LSTM computes in blocks of one public shape: a block always
+    has 64 or 256 rows, filled up with zeros. So the kernel that computes a record hardly depends on the number of the
+    others.
     """
+    found = _projected(model, inputs) if model.sizes.features else _read(model, inputs, device=device)
+    return np.asarray(np.rint(found / LATENT_GRID) * LATENT_GRID)
+
+
+def _projected(model: AutoEncoder, features: NDArray[np.generic]) -> Floats:
+    """Clipped latents of features, each a function of its own row alone, bit for bit.
+
+    Features are multiples of 2^-10 from -1 to 1 (unit vectors on that grid, and labels), weights are rounded to
+    multiples of 2^-20. So every product is a multiple of 2^-30, and all sums are exact in float64: no order of
+    summation changes them. The norm is a sum over one row.
+    """
+    layer = cast("nn.Linear", model.project)
+    weights = layer.weight.detach().double().cpu().numpy()
+    rounded = np.rint(weights / _WEIGHT_GRID) * _WEIGHT_GRID
+    if not np.abs(rounded).sum(axis=1).max() < _MOST_WEIGHT or not np.isfinite(rounded).all():
+        raise ConfigError("Expected an auto-encoder of smaller weights: its sums would not be exact. Fit it again.")
+    found = np.asarray(features, np.float64) @ rounded.T + layer.bias.detach().double().cpu().numpy()
+    norms = np.maximum(np.sqrt(np.einsum("ij,ij->i", found, found)), 1e-12)
+    return np.asarray(found * np.minimum(model.sizes.clip_norm / norms, 1.0)[:, None])
+
+
+def _read(model: AutoEncoder, inputs: NDArray[np.generic], *, device: str) -> Floats:
+    """Clipped latents of left-padded tokens."""
     found = np.empty((len(inputs), model.sizes.latent_dim))
-    dtype = torch.float32 if model.sizes.features else torch.int64
     with torch.inference_mode():
         for start in range(0, len(inputs), _ROWS):
             block = inputs[start : start + _ROWS]
             rows = 64 if len(block) <= 64 else _ROWS
-            padded = torch.zeros((rows, *block.shape[1:]), dtype=dtype)
-            padded[: len(block)] = torch.from_numpy(np.ascontiguousarray(block)).to(dtype)
+            padded = torch.zeros((rows, *block.shape[1:]), dtype=torch.int64)
+            padded[: len(block)] = torch.from_numpy(np.ascontiguousarray(block)).to(torch.int64)
             latents = model.latent(padded.to(device))[: len(block)]
             found[start : start + len(block)] = latents.double().cpu().numpy()
-    return np.asarray(np.rint(found / LATENT_GRID) * LATENT_GRID)
+    return found
