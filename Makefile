@@ -42,7 +42,7 @@ install: $(STAMPS)/dev
 # -- the two commands
 
 demo: $(STAMPS)/demo
-	$(BIN)/dptext demo
+	OMP_NUM_THREADS=1 $(BIN)/dptext demo  # small networks: two threads would wait for each other beside a busy process
 
 test: $(STAMPS)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal  # one thread a worker: two workers fill two cores
