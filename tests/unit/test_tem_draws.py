@@ -8,7 +8,7 @@ import pytest
 
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import PrivacyError
-from dptext.mechanisms.words.vocabulary import WordPoints
+from dptext.mechanisms.words.vocabulary import WordPoints, frequent_words, spread_words
 from dptext.mechanisms.words.word_draws import WordDraws
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.sampling import truncated
@@ -155,3 +155,22 @@ def test_one_token_no_token_and_many_give_valid_words(vectors: Path) -> None:
         for source in (secure(), seeded(0)):
             lengths = [len(release.output.split()) for release in mechanism.privatize(records, source)]
             assert lengths == [0, 1, 5000, 5000]
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 20.0])
+def test_the_measured_chance_of_the_own_word_is_the_exact_one(epsilon: float) -> None:
+    for name, points in vocabularies().items():
+        if name == "an outlier":
+            continue  # float32 tells words apart by their distance from the mean
+        draws = draws_of(points, epsilon)
+        exact = [draws.choice.distribution(distances_of(draws, i)[None])[0, i] for i in range(len(points))]
+        assert draws.chances_of_own(np.arange(len(points))) == pytest.approx(np.array(exact), rel=1e-3)
+
+
+def test_a_large_vocabulary_is_measured_on_fewer_words() -> None:
+    """So that `explain` takes no longer. Up to 50,000 words, the default, the sample is what it was."""
+    for n_words, running, spread in ((2, 4000, 2), (300, 4000, 300), (50_000, 4000, 2000), (400_000, 1000, 100)):
+        assert (len(frequent_words(n_words)), len(spread_words(n_words))) == (running, spread)
+        assert frequent_words(n_words).max() == min(n_words, 200) - 1
+        assert len(set(spread_words(n_words).tolist())) == spread
+        assert spread_words(n_words)[[0, -1]].tolist() == [0, n_words - 1]
