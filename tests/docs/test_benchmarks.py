@@ -27,6 +27,7 @@ LINES = {
     "adept": ("| + batch 512 | 566 | 3.41 |", "+ batch 512", "3.41"),
     "sentence_encoder": (f"{1:<8} {'ours, bfloat16':<23} {2.25:<6.2f} 1.94-2.50    99  .9", "ours, bfloat16", "2.25"),
     "depth": ("| dptext.embeddings.depth | 6,677 | 76.9 |", "dptext.embeddings.depth", "76.9"),
+    "tem": ("| 50000 words, epsilon 0.05 | 709.06 | 1.0 | 16000 | 1.6e+04 |", "50000 words, epsilon 0.05", "1.6e+04"),
     "erae": (
         "| hub: a batch against one text at a time | 6.1 | 5.9 | 6.4 |",
         "hub: a batch against one text at a time",

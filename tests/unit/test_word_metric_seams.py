@@ -17,6 +17,7 @@ from dptext.mechanism import HasDistribution, HasLatent, HasMetric
 from dptext.mechanisms.registry import SPECS
 from dptext.mechanisms.words import word_noise
 from dptext.mechanisms.words.private_phrases import PrivatePhrases
+from dptext.mechanisms.words.word_draws import WordDraws
 from dptext.mechanisms.words.word_metric import REVEALS, WordMetric
 from dptext.sampling import truncated
 from dptext.sampling.randomness import secure, seeded
@@ -137,32 +138,29 @@ def test_the_distribution_of_a_large_vocabulary_with_words_beyond_gamma(vectors:
 def test_the_distribution_is_that_of_the_integer_weights(
     vectors: Path, epsilon: float, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The weights that `privatize` hands to the integer sampler, as fractions, word by word."""
+    """The weights by which `privatize` keeps what it proposes, as fractions: the stated ones times one number."""
     mechanism = fit(vectors, noise="tem", epsilon=epsilon)
-    seen = []
+    proposals, weights = [], []
+
+    def proposed(self, indices, words, shells, source):
+        proposals.extend(zip(words.tolist(), shells.tolist(), strict=True))
+        return keep(self, indices, words, shells, source)
 
     def watched(limbs, source):
-        seen.append(limbs.copy())
-        return original(limbs, source)
+        weights.extend(sum(int(limb) << (40 * i) for i, limb in enumerate(column)) for column in limbs.T)
+        return bernoulli(limbs, source)
 
-    original = truncated.wide_choice
-    monkeypatch.setattr(truncated, "wide_choice", watched)
-    mechanism.privatize([one(word)], seeded(0))
-    [limbs] = seen
-    weights = [sum(int(limb) << (40 * i) for i, limb in enumerate(column)) for column in limbs[:, 0].T]
-    points = load_word_vectors(str(vectors), 300).vectors.astype(float)
-    at = points[WORDS.index(word)] if word in WORDS else points.mean(axis=0)
-    near = np.flatnonzero(np.linalg.norm(points - at, axis=1) <= mechanism._choice.threshold)
-    *listed, rest = weights
-    assert sum(weight > 0 for weight in listed) == len(near)  # none lies within rounding of gamma
-    others = 300 - len(near)
-    exact = [Fraction(rest, sum(weights) * max(others, 1))] * 300
-    for i, weight in zip(near, listed, strict=False):
-        exact[i] = Fraction(weight, sum(weights))
+    keep, bernoulli = WordDraws._keep, truncated.wide_bernoulli
+    monkeypatch.setattr(WordDraws, "_keep", proposed)
+    monkeypatch.setattr(truncated, "wide_bernoulli", watched)
+    mechanism.privatize([one(f"{word} " * 300)], seeded(0))
     stated = mechanism.output_distribution(one(word))
-    assert sum(exact) == 1
-    for i, output in enumerate(WORDS):
-        assert abs(Fraction(stated[output]) / exact[i] - 1) < Fraction(1, 2**40)
+    ratios = {
+        Fraction(weight, 2**shell) / Fraction(stated[WORDS[output]])
+        for (output, shell), weight in zip(proposals, weights, strict=True)
+    }
+    assert len({output for output, _ in proposals}) > (100 if epsilon < 4 else 0)
+    assert max(ratios) / min(ratios) - 1 < Fraction(1, 2**40)
 
 
 def test_a_text_without_tokens_has_one_output(vectors: Path) -> None:

@@ -36,7 +36,7 @@ def uniform_below(bound: int, size: int, source: Randomness) -> UInt64s:
     return draws - draws // divisor * divisor
 
 
-def _uniform_below_each(bounds: UInt64s, source: Randomness) -> UInt64s:
+def uniform_below_each(bounds: UInt64s, source: Randomness) -> UInt64s:
     """One uniform integer below each of the bounds (each in [1, 2^63])."""
     limit = np.uint64(2**64 - 1) - (np.uint64(2**64 - 1) % bounds + np.uint64(1)) % bounds
     draws = source.uint64(bounds.size).copy()
@@ -58,7 +58,7 @@ def weighted_choice(weights: UInt64s, source: Randomness) -> Integers:
         Indices `(rows,)`.
     """
     cumulated = np.cumsum(weights, axis=1, dtype=np.uint64)
-    drawn = _uniform_below_each(cumulated[:, -1], source)
+    drawn = uniform_below_each(cumulated[:, -1], source)
     return np.asarray((cumulated <= drawn[:, None]).sum(axis=1), np.int64)
 
 

@@ -1,4 +1,10 @@
-"""Choices by distance, all beyond a threshold alike: the truncated exponential mechanism (TEM)."""
+"""Choices by distance, all beyond a threshold alike: the truncated exponential mechanism (TEM).
+
+`TruncatedExponential.choose` weighs every option that is listed. Where options are many, propose and keep instead: an
+option v is proposed with probability proportional to 2^-k(v), where 2^-k(v) is at least its weight W(v), and is kept
+with probability 2^k(v) W(v). What is kept has probability proportional to W(v), however many proposals were dropped
+before, so another way of proposing may be taken for the next. All of it is in integers: W(v) is a multiple of 2^-119.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +14,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from dptext import _validate
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy.events import MetricEvent
-from dptext.sampling.discrete import wide_choice
+from dptext.sampling.discrete import wide_bernoulli, wide_choice
 from dptext.sampling.source import Randomness
-from dptext.sampling.weights import ROUNDING_LOSS, Scores, blocks_of, checked, integer_weights, require_finite, softmax
-from dptext.types import Floats, Integers
+from dptext.sampling.weights import (
+    ROUNDING_LOSS,
+    Scores,
+    blocks_of,
+    checked,
+    integer_weights,
+    powers,
+    require_finite,
+    shifted,
+    softmax,
+)
+from dptext.types import Booleans, Floats, Integers, Singles, UInt8s, UInt64s
 
 #: Distances below this one are counted as this one by `TruncatedExponential`, whose rounding they could not pay for.
 LEAST_DISTANCE = 2.0**-10
+#: Options whose weights lie within a factor of two form a shell; no weight is below e^-35.
+SHELLS = 52
+_SHELL_SLACK = 2.0**-10  # more than float32 can round 52 shells
+_FIRST_SHELL_BITS = 80  # a row sums to 2^80 or more, as `wide_choice` needs
 _LEAST = "different points count as at least 2^-10 apart"
 
 
@@ -97,3 +117,52 @@ class TruncatedExponential:
         limbs[:, np.concatenate([~listed, (others == 0)[:, None]], axis=1)] = 0
         chosen = wide_choice(limbs, source)
         return np.where(chosen == near.shape[1], -1, chosen)
+
+    def shells(self, least: Singles) -> UInt8s:
+        """A k below `SHELLS` for each option, for which 2^-k is at least its weight, at most twice it where it can be.
+
+        Args:
+            least: what the distance is at least, in float32.
+        """
+        unit = min(max(self.threshold, 1e-30), 1e30)
+        found = np.minimum(least / np.float32(unit), np.float32(1))
+        found *= np.float32(self._shrunk * self.threshold / math.log(2))
+        found -= np.float32(_SHELL_SLACK)
+        return np.asarray(np.maximum(found, 0), np.uint8)
+
+    def keep(self, distances: Floats, shells: Integers, source: Randomness) -> Booleans:
+        """Whether each proposed option is kept: with probability 2^shell times its weight.
+
+        Args:
+            distances: of the proposed options, of any shape.
+            shells: of the proposed options; 0 always is one.
+            source: where the bits come from.
+
+        Raises:
+            PrivacyError: a distance is not finite, or is smaller than its shell allows.
+        """
+        require_finite(distances)
+        exponents = -self._shrunk * np.minimum(distances, self.threshold) / math.log(2) + shells
+        if (exponents > 0).any():
+            raise PrivacyError("Expected distances that are not below those of their shell: nothing is chosen.")
+        return wide_bernoulli(powers(exponents), source)
+
+    def chance_of_own(self, distances: Singles) -> Singles:
+        """The probability `(rows,)` of the option at distance 0, to float32; for measurements, not for draws."""
+        near = np.minimum(distances, np.float32(min(self.threshold, 1e30)))
+        near *= np.float32(-self._shrunk)
+        return np.asarray(1 / np.exp(near, out=near).sum(axis=1))
+
+
+def proposal_weights(counts: Integers) -> UInt64s:
+    """How often a shell is to be proposed, for the number of options in each: count * 2^-shell.
+
+    Args:
+        counts: `(rows, SHELLS)`, each below 2^40.
+
+    Returns:
+        Whole numbers `(limbs, rows, SHELLS)` for `wide_choice`, relative to the row's first shell that has options.
+    """
+    first = (counts > 0).argmax(axis=1)[:, None]
+    by = np.minimum(_FIRST_SHELL_BITS + first - np.arange(SHELLS), _FIRST_SHELL_BITS)
+    return shifted(counts.astype(np.uint64), by)

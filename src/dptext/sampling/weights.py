@@ -61,17 +61,25 @@ def relative(log_weights: Floats) -> Floats:
 
 def integer_weights(log_weights: Floats) -> UInt64s:
     """e^w as integers of up to 119 bits relative to the row's largest (exactly 2^119), limbs first."""
-    exponent = relative(log_weights) / math.log(2)
-    whole = np.floor(exponent)
-    mantissa = np.rint(np.exp2(exponent - whole) * 2.0**52).astype(np.uint64)
-    shift = (whole + (_TOP_BITS - 52)).astype(np.int64)
-    limbs = np.empty((LIMBS, *log_weights.shape), np.uint64)
+    return powers(relative(log_weights) / math.log(2))
+
+
+def powers(exponents: Floats) -> UInt64s:
+    """2^(119 + e) as integers for exponents e in [-78, 0], exactly 2^119 for 0; limbs first."""
+    whole = np.floor(exponents)
+    mantissa = np.rint(np.exp2(exponents - whole) * 2.0**52).astype(np.uint64)
+    return shifted(mantissa, (whole + (_TOP_BITS - 52)).astype(np.int64))
+
+
+def shifted(numbers: UInt64s, by: Integers) -> UInt64s:
+    """floor(number * 2^by) for whole numbers below 2^54, where it is below 2^120; limbs first."""
+    limbs = np.empty((LIMBS, *numbers.shape), np.uint64)
     mask = np.uint64((1 << LIMB_BITS) - 1)
     for i in range(LIMBS):
-        by = shift - LIMB_BITS * i
-        left = np.where(by >= LIMB_BITS, np.uint64(0), mantissa << np.clip(by, 0, 63).astype(np.uint64))
-        right = mantissa >> np.clip(-by, 0, 63).astype(np.uint64)
-        limbs[i] = np.where(by >= 0, left, right) & mask
+        lifted = by - LIMB_BITS * i
+        left = np.where(lifted >= LIMB_BITS, np.uint64(0), numbers << np.clip(lifted, 0, 63).astype(np.uint64))
+        right = numbers >> np.clip(-lifted, 0, 63).astype(np.uint64)
+        limbs[i] = np.where(lifted >= 0, left, right) & mask
     return limbs
 
 

@@ -16,12 +16,14 @@ from dptext.errors import ConfigError
 from dptext.text import tokens as text
 from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
-from dptext.types import Floats, Integers, Singles
+from dptext.types import Floats, Integers
 
 #: What every guarantee on public words assumes.
 PUBLIC_VECTORS = "the word vectors and their vocabulary were made from public text only"
 
 Lines = list[list[str]]
+
+_LARGE = 50_000
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -95,25 +97,18 @@ def frequent_words(n_words: int) -> Integers:
     """4,000 running words, as positions in the vocabulary: what an unchanged share is measured on.
 
     They are the 200 most frequent words of the public vocabulary (its first ones), weighted by 1 / (rank + 2.7) as in
-    running text (Zipf and Mandelbrot). The measurement has a fixed seed and no private text takes part.
+    running text (Zipf and Mandelbrot). The measurement has a fixed seed and no private text takes part. In a vocabulary
+    of more than 50,000 words they are 1,000, as each takes longer.
     """
+    n_running = 1000 if n_words > _LARGE else 4000
     cumulated = np.cumsum(1 / (np.arange(min(200, n_words)) + 2.7))
-    return np.searchsorted(cumulated / cumulated[-1], (np.arange(4000) + 0.5) / 4000)
+    return np.searchsorted(cumulated / cumulated[-1], (np.arange(n_running) + 0.5) / n_running)
 
 
 def spread_words(n_words: int) -> Integers:
-    """At most 2,000 words, as positions spread evenly over the vocabulary."""
-    return np.linspace(0, n_words - 1, min(2000, n_words)).round().astype(np.int64)
-
-
-def squared_distances(left: Floats, right: Floats) -> Singles:
-    """Squared Euclidean distances `(n_left, n_right)` in float32: good for a shortlist, not for a result."""
-    a, b = left.astype(np.float32), right.astype(np.float32)
-    result = a @ b.T
-    result *= -2
-    result += np.square(a).sum(axis=1)[:, None]
-    result += np.square(b).sum(axis=1)
-    return result
+    """At most 2,000 words, as positions spread evenly over the vocabulary; 100 where it has more than 50,000."""
+    most = 100 if n_words > _LARGE else 2000
+    return np.linspace(0, n_words - 1, min(most, n_words)).round().astype(np.int64)
 
 
 def covariance_root(points: Floats, mix: float) -> Floats:

@@ -54,7 +54,7 @@ class WordByWord(FittedMechanism[Spec_co], ABC):
         return self._share(frequent_words(len(self._words.points)))
 
     def unchanged_share_of_vocabulary(self) -> float:
-        """The same share among words spread evenly over the whole vocabulary, 2,000 of them at most."""
+        """The same share among words spread evenly over the whole vocabulary: see `spread_words`."""
         return self._share(spread_words(len(self._words.points)))
 
     @abstractmethod

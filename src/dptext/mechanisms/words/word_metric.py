@@ -105,8 +105,8 @@ class WordMetric:
         running, whole = mechanism.unchanged_share(), mechanism.unchanged_share_of_vocabulary()
         return Remarks(
             f"Measured on public words, at epsilon = {self.epsilon:g}: {running:.3f} of running words (the 200 most "
-            f"frequent, weighted as in text) and {whole:.3f} of the whole vocabulary come back unchanged. "
-            "The number epsilon alone says nothing: a word that comes back is released verbatim.",
+            f"frequent, weighted as in text) and {whole:.3f} of the whole vocabulary (a fixed sample of it) come back "
+            "unchanged. The number epsilon alone says nothing: a word that comes back is released verbatim.",
             {"unchanged_share": running, "unchanged_share_of_vocabulary": whole},
         )
 
@@ -235,7 +235,7 @@ def _mechanism(spec: WordMetric, vectors: WordVectors) -> WordMetricMechanism:
     root = covariance_root(points, spec.mahalanobis_lambda) if spec.noise == "mahalanobis" else None
     # Noise is added, and rounded, where it is round; going back is post-processing.
     points = points if root is None else points @ np.linalg.inv(root)
-    largest = float(np.linalg.norm(points, axis=1).max())
+    largest = float(np.sqrt(np.einsum("ij,ij->i", points, points).max()))
     largest_dim, largest_norm = spec.largest_vectors
     if points.shape[1] > largest_dim or largest > largest_norm:
         raise ConfigError(

@@ -1,0 +1,95 @@
+"""TEM's draws against weighing every word within gamma, in one run, as ratios of medians.
+
+python benchmarks/tem.py [--words 50000] [--tokens 32768] [--rounds 3]
+The tokens are running words, as frequent as in text, drawn for in one batch. The alternative is given a few of them.
+Exits 1 if a draw is not at least 1,000 times as fast at epsilon .05, 100 times at 1 and 5 times at 6.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from dptext.embeddings.vector_files import load_glove
+from dptext.mechanisms.words.vocabulary import WordPoints
+from dptext.mechanisms.words.word_draws import WordDraws
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.randomness import Randomness, secure
+from dptext.sampling.truncated import TruncatedExponential
+
+MIN_SPEEDUP = {0.05: 1000.0, 1.0: 100.0, 6.0: 5.0}
+FEW = 24
+
+
+def weigh_near(words: WordPoints, choice: TruncatedExponential, indices: np.ndarray, source: Randomness) -> np.ndarray:
+    """The straightforward draw: by integer weights of all words within gamma, and one for those that are not."""
+    points, every = words.at(indices), words.points
+    squares = np.einsum("ij,ij->i", every, every)
+    squared = np.einsum("ij,ij->i", points, points)[:, None] + squares - 2 * points @ every.T
+    found = np.empty(len(indices), np.int64)
+    for i, row in enumerate(squared):
+        near = np.flatnonzero(row <= choice.threshold**2)
+        gaps = every[near] - points[i]
+        distances = np.append(np.sqrt(np.einsum("ij,ij->i", gaps, gaps)), np.inf)
+        [picked] = choice.choose(distances[None], source)
+        word = near[picked] if picked >= 0 else near[0]
+        while picked < 0 and word in near:
+            word = int(uniform_below(choice.size, 1, source)[0])
+        found[i] = word
+    return found
+
+
+def alternate(methods: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Median seconds of each method, run in turn after a warm-up."""
+    times: dict[str, list[float]] = {name: [] for name in methods}
+    for round_ in range(rounds + 1):
+        for name, method in methods.items():
+            began = time.perf_counter()
+            method()
+            if round_:
+                times[name].append(time.perf_counter() - began)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def main() -> int:
+    """Measure at three epsilons."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--words", type=int, default=50_000)
+    parser.add_argument("--tokens", type=int, default=32_768)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    given = load_glove(options.words)
+    points = given.vectors.astype(np.float64)
+    words = WordPoints(given, points, points.mean(axis=0), None)
+    often = 1 / (np.arange(options.words) + 2.7)
+    tokens = np.random.default_rng(0).choice(options.words, options.tokens, p=often / often.sum())
+    source, missed = secure(), []
+    print("| draws of TEM | gamma | us a token | us a token, weighing all near words | times as fast |")
+    print("|---|---|---|---|---|")
+    for epsilon, least in MIN_SPEEDUP.items():
+        threshold = TruncatedExponential.threshold_for(epsilon, options.words, 0.001)
+        draws = WordDraws(words, TruncatedExponential(epsilon, threshold, options.words))
+        times = alternate(
+            {
+                "ours": lambda draws=draws: draws.draw(tokens, source),
+                "near": lambda draws=draws: weigh_near(words, draws.choice, tokens[:FEW], source),
+            },
+            options.rounds,
+        )
+        ours, near = times["ours"] / options.tokens * 1e6, times["near"] / FEW * 1e6
+        what = f"{options.words} words, epsilon {epsilon:g}"
+        print(f"| {what} | {threshold:.2f} | {ours:.1f} | {near:.0f} | {near / ours:.3g} |", flush=True)
+        if near / ours < least:
+            missed.append(f"{what}: {near / ours:.3g} times as fast, expected {least:g}")
+    for each in missed:
+        print(f"missed: {each}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
