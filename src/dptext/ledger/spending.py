@@ -12,8 +12,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dptext.ledger.requests import Terms
-from dptext.ledger.texts import event_to_text
+from dptext.ledger.texts import entries, event_from_text, event_to_text
 from dptext.privacy import accounting
+from dptext.privacy.curves import UNIT, round_up, units
 from dptext.privacy.events import Event, SampledGaussianEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust
 
@@ -54,6 +55,35 @@ def spent_epsilon(events: Iterable[Event], limit: Guarantee) -> float:
 @lru_cache(maxsize=4096)  # of many subjects most have one of few histories
 def _epsilon(events: tuple[Event, ...], delta: float, relation: Relation) -> float:
     return accounting.quick_epsilon(events, delta, relation=relation)
+
+
+def fits(text: str, own: Iterable[str], asked: Iterable[Event], limit: Guarantee) -> bool:
+    """Whether the epsilons of charges alone, added up, are within the limit: then so is `spent_epsilon`.
+
+    False says nothing. The run lengths are read once in a process, so that a charge adds numbers only.
+
+    Args:
+        text: what was charged to everyone.
+        own: what was charged to each subject besides.
+        asked: what is to be added.
+        limit: of the account.
+    """
+    try:
+        most = sum(map(_alone, map(event_to_text, asked))) + sum(map(_alone, entries(text)))
+        most += max(sum(map(_alone, entries(each))) for each in own)
+        return is_within(round_up(Fraction(most, UNIT)), limit)
+    except OverflowError:
+        return False
+
+
+@lru_cache(maxsize=1 << 15)
+def _alone(entry: str) -> int:
+    """What one run length costs at delta 0, in `units`.
+
+    Raises:
+        OverflowError: there is no such epsilon.
+    """
+    return units(accounting.quick_epsilon([event_from_text(entry)]))
 
 
 def is_within(spent: float, limit: Guarantee) -> bool:

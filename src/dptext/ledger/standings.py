@@ -18,8 +18,9 @@ from dptext.errors import DataError
 from dptext.ledger.entries import Account, require_within
 from dptext.ledger.requests import Request
 from dptext.ledger.schema import Natural, charged_subjects, subject_balances, tallies
+from dptext.ledger.spending import fits
 from dptext.ledger.statements import AnyRow, insert_into, once
-from dptext.ledger.texts import digest_of, events_from_text, events_to_text
+from dptext.ledger.texts import digest_of, events_from_text, with_events
 from dptext.privacy.events import Event
 
 _ROWS_AT_ONCE = 1000
@@ -61,16 +62,25 @@ def weigh_everyone(connection: sa.Connection, row: AnyRow, account: Account, req
     Raises:
         BudgetExceededError: some subject cannot pay.
     """
+    own = _tally_texts(connection, row.id) if row.subjects else []
+    _weigh(row, ["[]", *own], account, request)
+    return with_events(row.events, request.events)
+
+
+def _weigh(row: AnyRow, own: Sequence[str], account: Account, request: Request) -> None:
+    if fits(row.events, own, request.events, account.limit):
+        return
     everyone = events_from_text(row.events)
-    own = [(), *(tallies_of(connection, row.id) if row.subjects else [])]
-    require_within(account, [[*everyone, *events] for events in own], request.events)
-    return events_to_text([*everyone, *request.events])
+    require_within(account, [[*everyone, *events_from_text(text)] for text in own], request.events)
 
 
 def tallies_of(connection: sa.Connection, account_id: int) -> list[tuple[Event, ...]]:
     """The events charged to the account's subjects by name, each different list once."""
-    found = connection.execute(_DISTINCT_TALLIES, {"account": account_id}).all()
-    return [events_from_text(text) for (text,) in found]
+    return list(map(events_from_text, _tally_texts(connection, account_id)))
+
+
+def _tally_texts(connection: sa.Connection, account_id: int) -> list[str]:
+    return [text for (text,) in connection.execute(_DISTINCT_TALLIES, {"account": account_id})]
 
 
 def tally_of(connection: sa.Connection, account_id: int, subject: bytes) -> tuple[Event, ...]:
@@ -135,12 +145,11 @@ def weigh_subjects(connection: sa.Connection, row: AnyRow, account: Account, req
         .select_from(_incoming.outerjoin(subject_balances, mine).outerjoin(tallies))
         .group_by(tallies.c.id, tallies.c.events)
     ).all()
-    everyone = events_from_text(row.events)
-    own = [events_from_text(events) if events else () for _, events, _ in found]
+    own = [events or "[]" for _, events, _ in found]
     if own:
-        require_within(account, [[*everyone, *events] for events in own], request.events)
+        _weigh(row, own, account, request)
     after = (
-        Standing(tally_id, events_to_text([*events, *request.events]), int(n))
+        Standing(tally_id, with_events(events, request.events), int(n))
         for (tally_id, _, n), events in zip(found, own, strict=True)
     )
     return sorted(after, key=lambda each: each.after)  # two accounts write new tallies in one order: no deadlock

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import insort
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from functools import lru_cache
@@ -16,6 +17,9 @@ from dptext.types import Json
 DAMAGED = "The balances of the ledger are damaged: `dptext budget verify` says where. Nothing is released."
 #: What reading raises where dptext did not write the JSON text.
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+_COUNT = '{"count":'  # begins the text of every run length
+_MOST_KEPT = 1 << 15  # run lengths in memory
 
 
 def canonical(data: Json) -> str:
@@ -33,7 +37,35 @@ def events_to_text(events: Iterable[Event]) -> str:
     return f"[{','.join(sorted(map(event_to_text, accounting.compose(events))))}]"
 
 
-@lru_cache(maxsize=4096)  # a charge changes one of many run lengths
+@lru_cache(maxsize=16)  # a charge asks twice
+def entries(text: str) -> tuple[str, ...]:
+    """The run lengths in a text of `events_to_text`, each as its own text.
+
+    Raises:
+        LedgerError: the text is damaged.
+    """
+    if text == "[]":
+        return ()
+    if not (text.startswith("[{") and text.endswith("}]")):
+        raise LedgerError(DAMAGED)
+    return tuple(text[1:-1].replace("},{", "}\n{").split("\n"))
+
+
+def with_events(text: str, events: Iterable[Event]) -> str:
+    """The text of `events_to_text` after more events. The run lengths that do not change are not read."""
+    listed = list(entries(text))
+    for event in accounting.compose(events):
+        settings = event_to_text(replace(event, count=1)).removeprefix(_COUNT + "1")
+        count, found = event.count, text.find(settings)
+        if found >= 0:
+            before = text[text.rindex("{", 0, found) : found]
+            listed.remove(before + settings)
+            count += int(before.removeprefix(_COUNT))
+        insort(listed, event_to_text(replace(event, count=count)))
+    return f"[{','.join(listed)}]"
+
+
+@lru_cache(maxsize=_MOST_KEPT)  # a charge changes one of many run lengths
 def event_to_text(event: Event) -> str:
     """One run length as JSON text, the same for equal events."""
     # 3 and 3.0 make equal events, and so do 0.0 and -0.0. Equal events must have equal texts.
@@ -47,8 +79,18 @@ def events_from_text(text: str) -> tuple[Event, ...]:
     Raises:
         LedgerError: they are damaged.
     """
+    return tuple(map(event_from_text, entries(text)))
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def event_from_text(text: str) -> Event:
+    """The event that `event_to_text` wrote.
+
+    Raises:
+        LedgerError: it is damaged.
+    """
     try:
-        return events_of(json.loads(text))
+        return event_from_dict(json.loads(text))
     except UNREADABLE:
         raise LedgerError(DAMAGED) from None
 

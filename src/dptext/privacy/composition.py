@@ -23,8 +23,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
+from functools import lru_cache
+from operator import attrgetter
 from typing import assert_never
 
 import numpy as np
@@ -46,6 +48,7 @@ from dptext.privacy.curves import (
     zcdp_epsilon,
 )
 from dptext.privacy.events import (
+    EVENTS,
     ApproximateEvent,
     Event,
     ExponentialEvent,
@@ -62,18 +65,26 @@ from dptext.privacy.guarantee import Relation
 from dptext.privacy.loss_distributions import Mixable, inverse_square, is_mixable, mixed_epsilon
 from dptext.types import Floats
 
-_MAX_EXACT_RUNS = 16_384  # beyond, the exact distribution of top-k losses costs more than it gains
+_MAX_EXACT_RUNS = 32_768  # beyond, the exact distribution of top-k losses costs more than it gains
+#: What more runs cost was computed numerically before. Up to here the exponential mechanism still has no other bound.
+_MAX_ALONE = 16_384
 _LARGEST_RHO = 1e15
 _ORDERS = 1 + np.logspace(-4, 3.5, 160)
+#: All fields of an event but its count. A tuple of them is made and compared ten times faster than an event.
+_SETTINGS = {cls: attrgetter(*(each.name for each in fields(cls) if each.name != "count")) for cls in EVENTS.values()}
 
 
 def compose(events: Iterable[Event]) -> tuple[Event, ...]:
     """Several runs on the same input, as run lengths: equal events are merged into their count."""
-    counts: dict[Event, int] = {}
+    first: dict[object, Event] = {}
+    counts: dict[object, int] = {}
     for event in events:
-        single = replace(event, count=1)
-        counts[single] = counts.get(single, 0) + event.count
-    return tuple(replace(event, count=count) for event, count in counts.items())
+        run = _SETTINGS[type(event)](event)
+        first.setdefault(run, event)
+        counts[run] = counts.get(run, 0) + event.count
+    return tuple(
+        event if event.count == counts[run] else replace(event, count=counts[run]) for run, event in first.items()
+    )
 
 
 def repeat(events: Iterable[Event], times: int) -> tuple[Event, ...]:
@@ -153,12 +164,23 @@ def _as_choice(event: Event) -> Event:
             return dominating(event)
 
 
-def _mixed(events: Iterable[Event]) -> tuple[Mixable, ...]:
+def _one_choice(events: Sequence[Event]) -> TopKEvent | None:
+    """All the events as runs of one randomized response, or None where they need several or another."""
+    kinds = iter(map(_as_choice, events))
+    first = next(kinds)
+    if not isinstance(first, TopKEvent) or any(
+        _SETTINGS[type(each)](each) != _SETTINGS[TopKEvent](first) for each in kinds
+    ):
+        return None
+    return replace(first, count=sum(event.count for event in events))
+
+
+def _mixed(events: Iterable[Event], max_exact: int) -> tuple[Mixable, ...]:
     """The events that a numerical loss distribution bounds more tightly than any formula; empty where none does."""
     found = compose(map(_as_choice, events))
     mixable = tuple(e for e in found if isinstance(e, Mixable) and is_mixable(e))
     by_formula = all(isinstance(e, GaussianEvent) for e in mixable) or (
-        len(mixable) == 1 and isinstance(mixable[0], TopKEvent) and mixable[0].count <= _MAX_EXACT_RUNS
+        len(mixable) == 1 and isinstance(mixable[0], TopKEvent) and mixable[0].count <= max_exact
     )
     return () if len(mixable) < len(found) or by_formula else mixable
 
@@ -170,7 +192,14 @@ def _renyi_curve(event: Event) -> Floats | None:
         return None
     choice = _as_choice(event)
     linear = _ORDERS * up(rho)
-    return np.minimum(linear, renyi_divergence(choice, _ORDERS)) if isinstance(choice, TopKEvent) else linear
+    if not isinstance(choice, TopKEvent):
+        return linear
+    return np.minimum(linear, _choice_curve(choice.epsilon, choice.k, choice.size))
+
+
+@lru_cache(maxsize=4096)  # an account has many charges of few strengths
+def _choice_curve(per_run: float, k: int, size: int) -> Floats:
+    return renyi_divergence(TopKEvent(per_run, k, size), _ORDERS)
 
 
 def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterator[float]:
@@ -183,10 +212,11 @@ def _bounds(events: Sequence[Event], delta: float, relation: Relation) -> Iterat
     yield sum_up([*terms, (_noise_epsilon(noisy, delta, relation), 1)] if noisy else terms)
     if not delta:
         return
-    (first, *others) = compose(map(_as_choice, events))
-    if isinstance(first, TopKEvent) and not others and first.count <= _MAX_EXACT_RUNS:
-        yield top_k_epsilon(first, delta)
-        return  # that bound is exact
+    choice = _one_choice(events)
+    if choice and choice.count <= _MAX_EXACT_RUNS:
+        yield top_k_epsilon(choice, delta)
+        if choice.count <= _MAX_ALONE or not any(isinstance(event, ExponentialEvent) for event in events):
+            return  # that bound is exact, but for the exponential mechanism, which loses less
     rhos = [(_zcdp_rho(event), event.count) for event in events]
     rho = sum_up((rho, count) for rho, count in rhos if rho is not None)
     if all(each is not None for each, _ in rhos) and rho < _LARGEST_RHO:
@@ -214,8 +244,11 @@ def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> 
 
 
 def is_numerical(events: Iterable[Event], delta: float) -> bool:
-    """Whether `epsilon` of these events computes a numerical distribution, which takes tenths of a second."""
-    return delta > 0 and bool(_mixed(_without_delta(require_events(events), delta)[0]))
+    """Whether `epsilon` of these events computes a numerical distribution, which takes tenths of a second.
+
+    Or did once: what was stated then may differ in the last digits.
+    """
+    return delta > 0 and bool(_mixed(_without_delta(require_events(events), delta)[0], _MAX_ALONE))
 
 
 def slack(events: Iterable[Event]) -> float:
@@ -259,5 +292,5 @@ def _epsilon(events: Iterable[Event], delta: float, relation: Relation, *, numer
     if delta == 1 or not rest:
         return 0.0
     found = min(_bounds(rest, left, relation), default=math.inf)
-    mixed = _mixed(rest) if numerical and left else ()
+    mixed = _mixed(rest, _MAX_EXACT_RUNS) if numerical and left else ()
     return min(found, mixed_epsilon(mixed, left, relation)) if mixed else found

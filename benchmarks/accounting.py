@@ -1,0 +1,80 @@
+"""What accounting of 16,384 and 20,000 equal runs takes beside one run, and of three kinds beside one run of each.
+
+Equal runs are composed by their count, so the time hardly grows with it. Exits 1 where they take more than 300 times as
+long as one, or where a bound takes more than a second.
+
+    python benchmarks/accounting.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from dptext.privacy import accounting
+from dptext.privacy.events import Event, ExponentialEvent, GaussianEvent, PureEvent, TopKEvent, ZcdpEvent
+
+RUNS = (16_384, 20_000)  # up to the first the quick bound was always exact
+ROUNDS = 7
+MAX_RATIO = 300.0  # where the processor is shared, one run is timed between the others and many are not
+MAX_SECONDS = 1.0
+#: The one run is timed so often that the clock can see it.
+OFTEN = 20
+
+KINDS: dict[str, tuple[Event, ...]] = {
+    "top-k": (TopKEvent(0.1, 5, 1000),),
+    "pure": (PureEvent(0.01),),
+    "exponential": (ExponentialEvent(0.01, 1000),),
+    "Gaussian": (GaussianEvent(100.0),),
+    "zCDP": (ZcdpEvent(1e-4),),
+    "top-k, pure, exponential": (TopKEvent(0.1, 5, 1000), PureEvent(0.02), ExponentialEvent(0.01, 1000)),
+}
+
+
+_deltas = (1e-5 * (1 + 1e-9 * i) for i in itertools.count())  # each another, because results are kept
+
+
+def seconds(work: Callable[[], object], often: int = 1) -> float:
+    times = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        for _ in range(often):
+            work()
+        times.append((time.perf_counter() - began) / often)
+    return statistics.median(times)
+
+
+def measure(name: str, bound: Callable[..., float], one: Sequence[Event], many: Sequence[Event]) -> bool:
+    """Print what many runs take beside one, and say whether that is quick enough."""
+    alone = seconds(lambda: bound(one, next(_deltas)), OFTEN)
+    together = seconds(lambda: bound(many, next(_deltas)))
+    print(f"{name:58} {1000 * together:8.3f} ms, {together / alone:8.2f} x one run", flush=True)
+    return together <= MAX_SECONDS and together / alone <= MAX_RATIO
+
+
+def main() -> int:
+    fast = True
+    for runs, (name, one) in itertools.product(RUNS, KINDS.items()):
+        many = [replace(event, count=runs // len(one)) for event in one]
+        accounting.epsilon(many, next(_deltas))  # what is loaded once
+        fast &= measure(f"{runs:,} runs, quick bound, {name}", accounting.quick_epsilon, one, many)
+        if len(one) == 1:  # of several kinds it computes a numerical distribution, however few the runs are
+            fast &= measure(f"{runs:,} runs, tight bound, {name}", accounting.epsilon, one, many)
+    several = [replace(event, count=RUNS[0]) for event in KINDS["top-k, pure, exponential"]]
+    for name, work in {
+        f"a list of {RUNS[1]:,} runs is composed": lambda: accounting.compose(list(KINDS["top-k"]) * RUNS[1]),
+        f"{RUNS[0]:,} runs are calibrated": lambda: accounting.calibrate(PureEvent(1.0, RUNS[0]), 10, delta=1e-5),
+        f"the tight bound of {3 * RUNS[0]:,} runs of three kinds": lambda: accounting.epsilon(several, next(_deltas)),
+    }.items():
+        took = seconds(work)
+        print(f"{name:58} {1000 * took:8.3f} ms", flush=True)
+        fast &= took <= MAX_SECONDS
+    return int(not fast)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""A charge to an account that holds many different events: decided by adding up, written by changing one entry."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ledger_tools import limit, opened, request
+
+from dptext.errors import BudgetExceededError, LedgerError
+from dptext.ledger import spending
+from dptext.ledger.books import Ledger
+from dptext.ledger.spending import fits, is_within, spent_epsilon
+from dptext.ledger.texts import events_from_text, events_to_text, with_events
+from dptext.privacy.events import (
+    ApproximateEvent,
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    PureEvent,
+    SampledGaussianEvent,
+    TopKEvent,
+    TwoSetEvent,
+    ZcdpEvent,
+)
+
+epsilons = st.sampled_from([0.0, -0.0, 1, 1.0, 0.1, 0.25, 3.5, 1e-9, 12.0])
+counts = st.integers(1, 120)
+EVENTS = st.one_of(
+    st.builds(PureEvent, epsilons, counts),
+    st.builds(ApproximateEvent, epsilons, st.sampled_from([1e-9, 1e-12]), counts),
+    st.builds(TopKEvent, epsilons, st.just(5), st.sampled_from([10, 100, 1000]), counts),
+    st.builds(TwoSetEvent, epsilons, st.just(5), st.sampled_from([100, 1000]), count=counts),
+    st.builds(ExponentialEvent, epsilons, st.sampled_from([10, 100, 1000]), counts),
+    st.builds(GaussianEvent, st.sampled_from([0.5, 5.0, 50.0]), counts),
+    st.builds(ZcdpEvent, epsilons, counts),
+)
+
+
+@given(st.lists(EVENTS, max_size=8), st.lists(EVENTS, min_size=1, max_size=4))
+def test_a_text_after_more_events_is_the_text_of_all(before: list[Event], more: list[Event]) -> None:
+    text = events_to_text(before)
+    assert with_events(text, more) == events_to_text([*before, *more])
+    assert events_to_text(events_from_text(text)) == text
+
+
+@pytest.mark.parametrize("text", ["nothing", "[]]", "7", "", "[", "[[]]", '({"count":1,"epsilon":1.0,"kind":"pure"}]'])
+def test_a_text_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(LedgerError):
+        events_from_text(text)
+
+
+@given(
+    st.lists(EVENTS, max_size=6),
+    st.lists(st.lists(EVENTS, max_size=3), min_size=1, max_size=3),
+    st.lists(EVENTS, min_size=1, max_size=2),
+    st.sampled_from([0.0, 1e-6]),
+    st.sampled_from([1.0, 12.0, 100.0, 1e4]),
+)
+def test_what_fits_when_added_up_is_within_the_limit(
+    everyone: list[Event], own: list[list[Event]], asked: list[Event], delta: float, most: float
+) -> None:
+    bound = limit(most, delta)
+    if fits(events_to_text(everyone), map(events_to_text, own), asked, bound):
+        for each in own:
+            assert is_within(spent_epsilon([*everyone, *each, *asked], bound), bound)
+
+
+@pytest.mark.parametrize(
+    "event", [GaussianEvent(5.0), ZcdpEvent(0.1), ApproximateEvent(0.1, 1e-9), SampledGaussianEvent(1.0, 0.1, 5)]
+)
+def test_what_has_no_epsilon_at_delta_0_is_not_added_up(event: Event) -> None:
+    bound = limit(1e9, 1e-6)
+    assert not fits(events_to_text([event]), ["[]"], [PureEvent(0.1)], bound)
+    assert not fits("[]", [events_to_text([event])], [PureEvent(0.1)], bound)
+    assert not fits("[]", ["[]"], [event], bound)
+
+
+def test_sums_beyond_all_floats_fit_nowhere() -> None:
+    assert not fits(events_to_text([PureEvent(1e308, 10)]), ["[]"], [PureEvent(0.1)], limit(1e308))
+
+
+def filled(ledger: Ledger, distinct: int, delta: float = 0.0) -> tuple[str, list[Event]]:
+    """An account with so many different epsilons, and a limit that one more charge of 0.5 reaches exactly."""
+    events: list[Event] = [PureEvent((i + 1) / 1024) for i in range(distinct)]
+    total = math.fsum((i + 1) / 1024 for i in range(distinct)) + 0.5
+    name = opened(ledger, total, delta)
+    ledger.charge(name, request(*events))
+    return name, events
+
+
+def test_an_account_of_many_epsilons_is_spent_to_the_last_bit(ledger: Ledger) -> None:
+    name, events = filled(ledger, 600)
+    order = random.Random(3)
+    for _ in range(8):
+        ledger.charge(name, request(1 / 16))
+    assert ledger.balance(name).left == 0.0
+    with pytest.raises(BudgetExceededError) as refused:
+        ledger.charge(name, request(order.choice(events)))
+    assert refused.value.left == 0.0
+    assert ledger.verify(name).problems == ()
+
+
+def test_at_a_delta_composition_goes_on_where_adding_up_ends(ledger: Ledger) -> None:
+    name, _ = filled(ledger, 100, 1e-6)
+    for _ in range(3):
+        ledger.charge(name, request(0.4))
+    assert ledger.balance(name).spent.epsilon < ledger.account(name).limit.epsilon
+    assert ledger.verify(name).problems == ()
+
+
+def test_a_sum_that_forgets_is_found(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted fault: where the sum leaves charges out, the account is overdrawn, and `verify` says so."""
+    name, _ = filled(ledger, 50)
+    monkeypatch.setattr(spending, "entries", lambda text: [])
+    ledger.charge(name, request(1.0))
+    assert any("overdrawn" in problem for problem in ledger.verify(name).problems)
+
+
+def test_a_charge_reads_one_run_length(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that grows with the different events is computed again: no event is made, no epsilon derived."""
+    name, events = filled(ledger, 400)
+    ledger.charge(name, request(events[7]))
+    made = 0
+    derive = spending.accounting.quick_epsilon
+
+    def counted(*arguments: object, **named: object) -> float:
+        nonlocal made
+        made += 1
+        return derive(*arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(spending.accounting, "quick_epsilon", counted)
+    ledger.charge(name, request(events[8]))
+    assert made <= 2, "of what is asked, and of the run length that the charge before changed"
