@@ -25,7 +25,7 @@ MOST_VECTORS: Final = 50_000
 
 
 class PublicVectors:
-    """Encoders that were loaded, and the vectors that they gave for public texts. Its `repr` shows nothing.
+    """The encoder that was loaded last, and vectors of public texts by any encoder. Its `repr` shows nothing.
 
     Args:
         most: number of vectors that are kept at most. Where there is no room, all are forgotten.
@@ -33,7 +33,7 @@ class PublicVectors:
 
     def __init__(self, most: int = MOST_VECTORS) -> None:
         self._most = most
-        self._encoders: dict[tuple[str, str, str], SentenceEncoder] = {}
+        self._loaded: tuple[tuple[str, str, str], SentenceEncoder] | None = None
         self._known: dict[tuple[str, str, str], Singles] = {}
 
     def __len__(self) -> int:
@@ -55,20 +55,21 @@ class PublicVectors:
             _LEARNING.reset(token)
 
     def forget(self) -> None:
-        """Forget the vectors. The encoders are kept."""
+        """Forget the vectors. The encoder is kept."""
         self._known.clear()
 
     def encoder(
-        self, loaded: Callable[[], SentenceEncoder], *, name: str, device: str, precision: str
+        self, load: Callable[[], SentenceEncoder], *, name: str, device: str, precision: str
     ) -> SentenceEncoder:
-        """The encoder that `loaded` gives, which is called once for each name, device and precision."""
+        """The encoder that `load` gives. It is called where another one was loaded last."""
         key = (name, device, precision)
-        if key not in self._encoders:
-            found = loaded()
+        if self._loaded is None or self._loaded[0] != key:
+            self._loaded = None  # two at once would need twice the memory
+            found = load()
             if isinstance(found.network, BertTexts):
                 found = replace(found, network=_Remembering(found.network, self, found.digest, found.precision))
-            self._encoders[key] = found
-        return self._encoders[key]
+            self._loaded = key, found
+        return self._loaded[1]
 
     def vectors(self, network: BertTexts, texts: Sequence[str], *, digest: str, precision: str) -> Singles:
         """The vectors of at least one public text `(n_texts, dim)`; those that are not known are computed."""

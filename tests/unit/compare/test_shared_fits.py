@@ -18,13 +18,15 @@ from dptext.compare.fits import SharedFits, fit_key
 from dptext.compare.grid import plan_cells
 from dptext.compare.lens import Lens
 from dptext.compare.waiting import Waiting
+from dptext.compare.worker import Opening, Worker
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.public_vectors import PublicVectors
 from dptext.embeddings.sentence_encoder import BertTexts, SentenceEncoder
-from dptext.mechanism import Traits
+from dptext.mechanism import Refits, Traits, setting_fields
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.erae.erae import ErAe
+from dptext.mechanisms.registry import SPECS
 
 ADEPT: dict[str, Any] = {
     "encoder": "lstm", "latent_dim": 4, "max_tokens": 8, "hidden": 8, "embedding": 8, "codebook_size": 20, "epochs": 1,
@@ -151,6 +153,35 @@ def test_a_key_without_a_setting_that_the_fit_reads_is_noticed(
     assert differing(found, corpus, cells) == [cells[1].row]
 
 
+@pytest.mark.parametrize(
+    ("spec", "others"),
+    [
+        (Adept(epsilon=2.0, labels=("red", "green"), **ADEPT), {"epsilon": 20.0, "label_weight": 0.0}),
+        (ErAe(epsilon=2.0, **ERAE), {"epsilon": 9.0, "choice": "exponential", "k": 3, "score_range": 5.0}),
+    ],
+)
+def test_a_refit_is_the_fit_for_each_setting_that_it_may_differ_in(
+    made: Any, spec: Adept | ErAe, others: dict[str, Any]
+) -> None:
+    pytest.importorskip("torch")
+    _, corpus, _ = made()
+    fitted = spec.fit(public=corpus.public, seed=3)
+    assert spec.traits.refits == others.keys()
+    for setting, value in others.items():
+        other = replace(spec, **{setting: value})
+        refitted = other.refit(fitted, public=corpus.public, seed=3)
+        assert refitted.spec == other
+        assert refitted.digests == other.fit(public=corpus.public, seed=3).digests
+
+
+def test_refits_are_settings_of_a_spec_that_can_take_a_training_over() -> None:
+    for kind in SPECS.values():
+        for spec in kind.tiny():
+            late = spec.traits.refits
+            assert late <= {each.name for each in setting_fields(spec)}
+            assert not late or isinstance(spec, Refits)
+
+
 def test_a_key_without_the_trial_is_noticed(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The seed of a fit follows from the trial."""
     pytest.importorskip("torch")
@@ -237,6 +268,21 @@ def test_an_encoder_whose_vectors_depend_on_the_batch_is_not_remembered(monkeypa
     with memory.learning():
         load_encoder().embed(["one"])
     assert len(memory) == 0
+
+
+def test_a_worker_forgets_a_corpus_before_it_reads_the_next(tmp_path: Path, vectors: Path, bert: _Bert) -> None:
+    nearest = {"name": "nearest", "kind": "candidates", "set": {"epsilon": 2.0}}
+    data = experiment(write_texts(tmp_path / "texts.jsonl"), vectors, mechanisms=[nearest], seeded=True)
+    data["corpora"]["other"] = data["corpora"]["made"] | {"limit": 60}
+    found = parse_experiment(data)
+    corpora = {name: load_corpus(name, plan, seed=found.seed) for name, plan in found.corpora.items()}
+    (tmp_path / "cells").mkdir()
+    described = {name: corpus.described() for name, corpus in corpora.items()}
+    worker = Worker(Opening(data, str(tmp_path), 0, private_samples=False, corpora=described))
+    for i, cell in enumerate(plan_cells(found, dict.fromkeys(corpora, ()))):
+        assert worker.run(cell, f"{i:064x}") == {"done": f"{i:064x}"}
+        kept = {record.text for record in corpora[cell.corpus].public} if cell.kind else set()
+        assert worker._fits.vectors.texts == kept
 
 
 def test_cells_of_one_fit_go_to_one_worker_and_no_worker_is_idle(made: Any) -> None:
