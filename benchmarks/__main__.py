@@ -52,6 +52,9 @@ PLANS: dict[str, Plan] = {
     ),
     "depth": Plan(r"\| (?P<what>[^|]+) \| [\d,]+ \| (?P<ratio>[\d.]+) \|", "times plain NumPy", "2"),
     "erae": Plan(r"\| (?P<what>.+ against .+?) \| (?P<ratio>[\d.]+) \|", "times", "1"),
+    "compare": Plan(
+        r"\| (?P<what>[^|]+) \| \d+ \| [\d.]+ \| [\d.]+ \| (?P<ratio>[\d.]+) \|", "times each cell for itself", "1"
+    ),
 }
 
 
