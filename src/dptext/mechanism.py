@@ -55,6 +55,8 @@ class Traits:
         keeps_words: whether words leave as they are because the settings ask for it. Such a spec states no pure
             epsilon.
         trust: who sees private text besides its owner: nobody (local), or whoever trains (central).
+        refits: the settings that training does not read. `Refits.refit` takes a training over between specs that
+            differ in these alone. A setting that is not named here counts as read.
     """
 
     learns: Learns = Learns.PUBLIC
@@ -67,6 +69,7 @@ class Traits:
     releases_vectors: bool = False
     keeps_words: bool = False
     trust: Trust = Trust.LOCAL
+    refits: frozenset[str] = frozenset()
 
     @property
     def releases_labels(self) -> bool:
@@ -244,6 +247,21 @@ class HasTraining(Protocol):
         ...
 
 
+@runtime_checkable
+class Refits(Protocol):
+    """A spec that can take over the training of another one. `Traits.refits` says in what the two may differ."""
+
+    def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> Mechanism[str]:
+        """What `fit(public=public, seed=seed)` gives, without the training.
+
+        Args:
+            fitted: what another spec gave for the same records and seed. It differs in `Traits.refits` alone.
+            public: the records.
+            seed: of the training.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Remarks:
     """What should be read beside a guarantee.
@@ -294,6 +312,12 @@ def settings(spec: Spec) -> dict[str, Json]:
             value = settings(value)
         values[each.name] = list(value) if isinstance(value, tuple) else value
     return values
+
+
+def training_settings(spec: Spec) -> dict[str, Json]:
+    """The settings that the training of a spec reads: all but `Traits.refits`."""
+    late = spec.traits.refits
+    return {name: value for name, value in settings(spec).items() if name not in late}
 
 
 def output_fault(spec: Spec, releases: Iterable[Release[object]]) -> str | None:

@@ -33,6 +33,7 @@ LINES = {
         "hub: a batch against one text at a time",
         "6.1",
     ),
+    "compare": ("| snips, erae | 6 | 41.0 | 13.5 | 3.04 |", "snips, erae", "3.04"),
 }
 
 

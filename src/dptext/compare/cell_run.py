@@ -15,12 +15,13 @@ from typing import Final
 from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus
 from dptext.compare.experiment import Experiment
+from dptext.compare.fits import SAMPLES, SharedFits
 from dptext.compare.grid import lifted
 from dptext.compare.lens import Lens
 from dptext.compare.measure import measured
 from dptext.compare.released import Measurement, Released
 from dptext.compare.stored import REFUTED
-from dptext.mechanism import Learns, Mechanism, Spec
+from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.streaming import SEEDED, privatize
@@ -28,10 +29,6 @@ from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.records import Record, Release
 from dptext.utility.tables import ORIGINAL, baselines
 
-SAMPLES: Final = 4
-#: With so many public records, mechanisms are fitted without those that samples are made of. A mechanism that answers
-#: with public texts would otherwise answer with the very text.
-HELD_OUT_FROM: Final = 100
 #: The stream of the samples begins here, far from that of the private records.
 _APART: Final = 1 << 40
 
@@ -60,7 +57,9 @@ class Outcome:
         return [n.metric.partition(".")[0] for n in self.numbers if n.metric.endswith(REFUTED) and n.value == 1]
 
 
-def run_cell(cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, *, private_samples: bool) -> Outcome:
+def run_cell(
+    cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, *, fits: SharedFits, private_samples: bool
+) -> Outcome:
     """Fit, release, measure.
 
     Args:
@@ -68,6 +67,7 @@ def run_cell(cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, *, 
         experiment: its seed, randomness and measures.
         corpus: of the cell.
         lens: the public models of this process.
+        fits: what cells of this process share. It changes no number.
         private_samples: keep some private originals and what became of them.
 
     Raises:
@@ -76,7 +76,7 @@ def run_cell(cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, *, 
     """
     seed = experiment.seed + cell.trial
     source = seeded(seed) if experiment.seeded else secure()
-    way = _mechanism(cell, corpus, seed, source) if cell.kind else _reference(cell.row, corpus)
+    way = _mechanism(cell, corpus, fits, seed, source) if cell.kind else _reference(cell.row, corpus)
     released = Released(
         releases=way.draw(corpus.private, source, seed),
         mechanism=way.mechanism,
@@ -121,9 +121,9 @@ def _reference(row: str, corpus: Corpus) -> _Way:
     return _Way(None, None, None if row == ORIGINAL else 0.0, bool(corpus.labels), written=True, draw=draw)
 
 
-def _mechanism(cell: Cell, corpus: Corpus, seed: int, source: Randomness) -> _Way:
+def _mechanism(cell: Cell, corpus: Corpus, fits: SharedFits, seed: int, source: Randomness) -> _Way:
     spec = spec_from_settings(cell.settings)
-    mechanism = _fitted(spec, corpus, cell.trains_on, seed)
+    mechanism = fits.fitted(cell, spec, corpus, seed=seed)
     guarantee, document = spec.guarantee(Unit(cell.unit), cell.delta), lifted(spec, cell.delta)
     if not source.is_secure:
         guarantee, document = guarantee.voided(SEEDED), None
@@ -140,17 +140,6 @@ def _mechanism(cell: Cell, corpus: Corpus, seed: int, source: Randomness) -> _Wa
         spec.traits.releases_text,
         draw,
     )
-
-
-def _fitted(spec: Spec, corpus: Corpus, trains_on: str, seed: int) -> Mechanism[str]:
-    public = corpus.public[SAMPLES:] if len(corpus.public) >= HELD_OUT_FROM else corpus.public
-    if trains_on == "public":
-        return spec.fit(public=public, seed=seed)
-    fit: Callable[..., Mechanism[str]] = spec.fit
-    # The published system learns from the very texts that it rewrites, and from no others.
-    if spec.traits.learns is Learns.EITHER:
-        return fit(private=corpus.private, seed=seed)
-    return fit(public=public, private=corpus.private, seed=seed)
 
 
 def _pairs(records: Sequence[Record], releases: Sequence[Release[str]]) -> tuple[tuple[str, str], ...]:

@@ -23,6 +23,7 @@ from dptext.compare.folder import Folder, memory_mib
 from dptext.compare.grid import ANY_LABELS, plan_cells
 from dptext.compare.processes import WorkerProcess
 from dptext.compare.stored import CellCounts, CellFile
+from dptext.compare.waiting import Waiting
 from dptext.compare.worker import Opening, peak_mib
 from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
@@ -186,7 +187,7 @@ class _Grid:
             return
         memory = options.memory_mib or max(1, int(memory_mib() * _SHARE / count))
         first = json.dumps({**asdict(opening), "memory_mib": memory}).encode() + b"\n"
-        waiting, tabulated = list(reversed(self.left)), time.monotonic()
+        waiting, tabulated = Waiting(self.left, self._cells), time.monotonic()
         with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
 
             def start() -> None:
@@ -197,7 +198,7 @@ class _Grid:
 
             def hand(process: WorkerProcess) -> None:
                 if waiting:
-                    process.ask(name := waiting.pop(), self._cells[name])
+                    process.ask(name := waiting.next(process.cell), self._cells[name])
                 else:
                     selector.unregister(process.answers)
                     process.close()

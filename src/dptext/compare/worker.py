@@ -25,6 +25,7 @@ from dptext.compare.cell_run import Outcome, run_cell
 from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus, load_corpus
 from dptext.compare.experiment import Experiment, parse_experiment
+from dptext.compare.fits import SharedFits
 from dptext.compare.lens import Lens
 from dptext.compare.stored import CELLS
 from dptext.compare.table import write_json
@@ -66,6 +67,7 @@ class Worker:
         self._experiment: Experiment = parse_experiment(opening.toml)
         self._lens = Lens(self._experiment.settings.embedder)
         self._corpus: Corpus | None = None
+        self._fits = SharedFits()
 
     def run(self, cell: Cell, signature: str) -> dict[str, Json]:
         """Run the cell, write it, and say how it went.
@@ -86,6 +88,7 @@ class Worker:
                 self._experiment,
                 corpus,
                 self._lens,
+                fits=self._fits,
                 private_samples=self._opening.private_samples,
             )
         except DPTextError as error:
@@ -99,6 +102,7 @@ class Worker:
     def _loaded(self, name: str) -> Corpus:
         if self._corpus is None or self._corpus.name != name:
             self._corpus = None  # two at once would need twice the memory
+            self._fits.forget()
             found = load_corpus(name, self._experiment.corpora[name], seed=self._experiment.seed)
             if found.described() != self._opening.corpora[name]:
                 raise ConfigError(

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from compared import experiment, words, write_texts
-from dptext.compare import cell_run
+from dptext.compare import fits
 from dptext.compare.cell_run import Outcome, run_cell
 from dptext.compare.corpora import load_corpus
 from dptext.compare.experiment import parse_experiment
+from dptext.compare.fits import SharedFits
 from dptext.compare.grid import plan_cells
 from dptext.compare.lens import Lens
 from dptext.errors import ConfigError
@@ -26,7 +27,8 @@ def outcome(texts: Path, vectors: Path, row: str, *, private_samples: bool = Fal
     found = parse_experiment(experiment(texts, vectors, **{"corpus": LABELLED} | changes))
     corpus = load_corpus("made", found.corpora["made"], seed=found.seed)
     cell = next(c for c in plan_cells(found, {"made": corpus.labels}) if c.row == row)
-    return run_cell(cell, found, corpus, Lens(found.settings.embedder), private_samples=private_samples)
+    lens = Lens(found.settings.embedder)
+    return run_cell(cell, found, corpus, lens, fits=SharedFits(), private_samples=private_samples)
 
 
 def test_a_classifier_of_the_originals_gives_members_away_and_its_control_does_not(texts: Path, vectors: Path) -> None:
@@ -95,7 +97,7 @@ def test_samples_are_made_of_public_texts_that_no_mechanism_has_seen(
     found = outcome(texts, vectors, "nearest", **changes)
     assert len(found.samples) == 4
     assert not any(released == original for original, released in found.samples)
-    monkeypatch.setattr(cell_run, "HELD_OUT_FROM", 1000)  # too few public records: then they are in the pool
+    monkeypatch.setattr(fits, "HELD_OUT_FROM", 1000)  # too few public records: then they are in the pool
     assert all(released == original for original, released in outcome(texts, vectors, "nearest", **changes).samples)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
-from dptext.mechanism import OnProgress, Traits, seen
+from dptext.mechanism import Mechanism, OnProgress, Traits, seen
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted
 from dptext.mechanisms.bases import OneUnit
@@ -124,8 +124,9 @@ class Adept(OneUnit):
 
     @property
     def traits(self) -> Traits:
-        """It reads text and label of a record."""
-        return Traits(trains=True, labels=self.labels, reads_labels=bool(self.labels))
+        """It reads text and label of a record. The decoder is trained with the noise of latents, if there is any."""
+        late = frozenset({"epsilon", "label_weight"} if self.noise == "codebook" else ())
+        return Traits(trains=True, labels=self.labels, reads_labels=bool(self.labels), refits=late)
 
     @property
     def released(self) -> tuple[Event, ...]:
@@ -214,7 +215,19 @@ class Adept(OneUnit):
         if self.noise != "codebook":
             return AdeptNoise(self, model)
         codebook = neural.write_codebook(model, texts, size=self.codebook_size, seed=seed)
-        k = neural.best_k(codebook, model, texts, epsilon=self.epsilon, label_weight=self.label_weight, seed=seed)
+        return self._choosing(model, codebook, texts, seed)
+
+    def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> AdeptNoise | AdeptCodebook:
+        """As `dptext.mechanism.Refits`: network and codebook are taken over, and k is chosen for this epsilon."""
+        if isinstance(fitted, AdeptCodebook) and self.noise == "codebook":
+            return self._choosing(fitted.model, fitted.codebook, list(public), seed)
+        return self.fit(public=public, seed=seed)
+
+    def _choosing(
+        self, model: AnnotatedModel, codebook: TextCodebook, public: Sequence[Record], seed: int
+    ) -> AdeptCodebook:
+        best_k = latent.rewriting().best_k
+        k = best_k(codebook, model, public, epsilon=self.epsilon, label_weight=self.label_weight, seed=seed)
         return AdeptCodebook(self, model, codebook, k)
 
     def load(self, folder: Path) -> AdeptNoise | AdeptCodebook:

@@ -25,7 +25,7 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import ConfigError, needing
-from dptext.mechanism import FitProgress, OnProgress, Remarks, Traits
+from dptext.mechanism import FitProgress, Mechanism, OnProgress, Remarks, Traits
 from dptext.mechanisms.bases import FittedMechanism, OneUnit, check_choices, settings_for
 from dptext.mechanisms.erae.choosing import WordChoice, choose, distribution
 from dptext.privacy import accounting
@@ -122,8 +122,8 @@ class ErAe(OneUnit):
 
     @property
     def traits(self) -> Traits:
-        """It learns from public texts."""
-        return Traits(trains=True)
+        """It learns from public texts. The network is the same for every choice and epsilon."""
+        return Traits(trains=True, refits=frozenset({"epsilon", "choice", "k", "score_range"}))
 
     @property
     def released(self) -> tuple[TopKEvent | TwoSetEvent | ExponentialEvent]:
@@ -253,6 +253,12 @@ class ErAe(OneUnit):
                 on_progress(FitProgress(at.step, at.steps, "steps", f"loss {at.loss:.3g}"))
 
         return ErAeMechanism(self, _neural().fit_erae(self._settings, list(public), seed=seed, on_progress=told))
+
+    def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> ErAeMechanism:
+        """As `dptext.mechanism.Refits`: the network is taken over."""
+        if isinstance(fitted, ErAeMechanism):
+            return ErAeMechanism(self, fitted.model)
+        return self.fit(public=public, seed=seed)
 
     def load(self, folder: Path) -> ErAeMechanism:
         """The mechanism that was saved into the folder under this spec.

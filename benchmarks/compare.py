@@ -1,0 +1,145 @@
+"""Cells that share fits against cells that are fitted each for itself, as a ratio, on a small experiments/all.toml.
+
+python benchmarks/compare.py [--part 10] [--corpora snips imdb]
+Each cell is run in both ways, one after the other. The CPU seconds of fit, releases and numbers are summed over the
+cells. All limits of the corpora are divided by `--part`, so that there are as many public texts for a private one as in
+all.toml. Only the vocabulary of ER-AE is smaller than there, as few texts have few words. Mechanisms that learn from
+private text or from none are left out: their fits are never shared. The last row is of whole cells, releases and
+numbers included.
+
+Exits 1 unless all fits together take half of the time, and every mechanism has the same digests in both ways. Corpora
+are read from DPTEXT_DATA (default ../shared/data). Where they are not, the built-in sample stands for them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dptext.compare.cell_run import run_cell
+from dptext.compare.cells import Cell
+from dptext.compare.corpora import Corpus, load_corpus
+from dptext.compare.corpus_plans import DATA, DEFAULT_DATA
+from dptext.compare.experiment import Experiment, parse_experiment
+from dptext.compare.fits import SharedFits
+from dptext.compare.grid import plan_cells
+from dptext.compare.lens import Lens
+from dptext.errors import DPTextError
+from dptext.mechanism import Learns, Mechanism, Spec
+from dptext.mechanisms.registry import SPECS
+from dptext.neural import adept, deep_candidate, erae  # noqa: F401 (loaded before the first cell)
+
+MIN_RATIO = 2.0
+ALL = Path(__file__).parent.parent / "experiments" / "all.toml"
+WORDS = 300  # of the vocabulary of ER-AE
+SAMPLE = {"label": "label", "sample": 600, "max_tokens": 24}
+
+
+class WatchedFits(SharedFits):
+    """Fits with their CPU seconds. The last mechanism is kept, so that its digests are read outside of these."""
+
+    latest: Mechanism[str] | None = None
+    seconds = 0.0
+
+    def fitted(self, cell: Cell, spec: Spec, corpus: Corpus, *, seed: int) -> Mechanism[str]:
+        """As `SharedFits.fitted`."""
+        self.latest = None  # an old one would need memory
+        began = time.process_time()
+        self.latest = super().fitted(cell, spec, corpus, seed=seed)
+        self.seconds = time.process_time() - began
+        return self.latest
+
+
+def smaller(part: int, corpora: list[str]) -> Experiment:
+    """all.toml with a part of the texts of these corpora."""
+    data = tomllib.loads(ALL.read_text("utf-8"))
+    here = Path(os.environ.get(DATA) or DEFAULT_DATA).is_dir()
+    data["audits"] = []
+    data["corpora"] = {name: _part(data["corpora"][name], part) if here else SAMPLE for name in corpora}
+    for plan in data["mechanisms"]:
+        kind, private = SPECS[plan["kind"]], plan.get("trains_on") == "private"
+        learns = not private and any(spec.traits.learns is Learns.PUBLIC for spec in kind.tiny())
+        plan["corpora"] = [name for name in plan.get("corpora", corpora) if name in corpora and learns]
+        if plan["kind"] == "erae":
+            plan["set"]["max_words"] = WORDS
+        if plan["kind"] == "deep_candidate" and not here:
+            plan["set"]["min_sentences"] = 1
+    data["mechanisms"] = [plan for plan in data["mechanisms"] if plan["corpora"]]
+    return parse_experiment(data)
+
+
+def _part(given: Any, part: int) -> Any:
+    if not isinstance(given, dict):
+        return given
+    return {key: max(20, value // part) if key == "limit" else _part(value, part) for key, value in given.items()}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """CPU seconds of a whole cell and of its fit, and the digests of its mechanism, or why it failed."""
+
+    whole: float
+    fit: float
+    made: object
+
+
+def run(cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, fits: WatchedFits) -> Taken:
+    """Run a cell."""
+    fits.latest, fits.seconds = None, 0.0
+    began, failed = time.process_time(), ""
+    try:
+        run_cell(cell, experiment, corpus, lens, fits=fits, private_samples=False)
+    except DPTextError as error:
+        failed = str(error)
+    whole = time.process_time() - began
+    return Taken(whole, fits.seconds, failed or (fits.latest and dict(fits.latest.digests)))
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--part", type=int, default=10)
+    parser.add_argument("--corpora", nargs="+", default=["snips", "imdb"])
+    given = parser.parse_args()
+    experiment = smaller(given.part, given.corpora)
+    corpora = {name: load_corpus(name, plan, seed=experiment.seed) for name, plan in experiment.corpora.items()}
+    cells = plan_cells(experiment, {name: corpus.labels for name, corpus in corpora.items()})
+    embedder = experiment.settings.embedder
+    shared, lenses, pairs = WatchedFits(), (Lens(embedder), Lens(embedder)), []
+    for lens in lenses:
+        lens.embedder().embed(["A model is loaded before the first cell."])
+    for cell in (cell for cell in cells if not cell.fault):
+        corpus = corpora[cell.corpus]
+        ours, theirs = (
+            run(cell, experiment, corpus, lens, fits)
+            for lens, fits in zip(lenses, (shared, WatchedFits()), strict=True)
+        )
+        pairs.append((cell, ours, theirs))
+        print(f"{cell.corpus}: {cell.row}: {ours.whole:.1f} s, for itself {theirs.whole:.1f} s", file=sys.stderr)
+    print("| what | cells | each for itself, s | shared, s | times as fast |\n|---|---|---|---|---|")
+    kinds = dict.fromkeys((cell.corpus, cell.kind) for cell, _, _ in pairs if cell.kind)
+    for corpus_name, kind in kinds:
+        some = [one for one in pairs if (one[0].corpus, one[0].kind) == (corpus_name, kind)]
+        row(f"{corpus_name}, {kind}: fits", [(a.fit, b.fit) for _, a, b in some])
+    fits_ratio = row("all fits", [(a.fit, b.fit) for _, a, b in pairs])
+    row("all cells", [(a.whole, b.whole) for _, a, b in pairs])
+    other = [f"{cell.corpus}: {cell.row}" for cell, a, b in pairs if a.made != b.made]
+    print(f"Mechanisms with other digests: {', '.join(other) or 'none'}.")
+    return 0 if fits_ratio >= MIN_RATIO and not other else 1
+
+
+def row(what: str, seconds: list[tuple[float, float]]) -> float:
+    """Print a row of the table, from the seconds of each cell shared and for itself; the ratio of their sums."""
+    shared, alone = (sum(side) for side in zip(*seconds, strict=True))
+    print(f"| {what} | {len(seconds)} | {alone:.1f} | {shared:.1f} | {alone / shared:.2f} |")
+    return alone / shared
+
+
+if __name__ == "__main__":
+    sys.exit(main())
