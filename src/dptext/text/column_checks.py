@@ -59,10 +59,10 @@ def _table(rows: list[Row], names: list[str]) -> Table | None:
 
 def _names(column: Sequence[object]) -> Sequence[str] | None:
     """What names a record, an author or a subject; None where a value may name nobody."""
-    if set(map(type, column)) <= {str, int} and plain_scalars(column):
-        names = list(map(str, column))
-        return None if "" in names else names
-    return None
+    if not set(map(type, column)) <= {str, int} or not plain_scalars(column):
+        return None
+    names = column if set(map(type, column)) <= {str} else list(map(str, column))
+    return None if "" in names else cast("Sequence[str]", names)
 
 
 def _written(labels: Sequence[Scalar]) -> Sequence[str | None]:

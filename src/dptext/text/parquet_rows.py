@@ -11,7 +11,7 @@ from typing import Any, Final
 from dptext.errors import needing
 from dptext.text.lines import Bad, Broken, Chunk, Row
 
-_PARQUET_BATCH: Final = 256
+_PARQUET_BATCH: Final = 1024
 _FAILED: Final[Any] = object()
 
 

@@ -41,7 +41,9 @@ def _lengths(releases: Sequence[Release[str]]) -> list[int]:
     if not isinstance(releases, Releases) or not isinstance(releases.kept, Kept):
         return [_length(release) for release in releases]
     numbers = releases.shape[1] or 0
-    sizes = [len(output) + _CHARACTERS_PER_NUMBER * numbers for output in releases.outputs]
+    sizes = list(map(len, releases.outputs))
+    if numbers:
+        sizes = [size + _CHARACTERS_PER_NUMBER * numbers for size in sizes]
     for column in releases.kept.columns.values():
         sizes = [size + _characters(value) for size, value in zip(sizes, column, strict=True)]
     return sizes
