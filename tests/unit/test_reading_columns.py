@@ -21,10 +21,11 @@ from dptext.errors import DataError
 from dptext.text import json_columns, lines
 from dptext.text.batches import Batch
 from dptext.text.column_checks import batch_of
+from dptext.text.csv_rows import csv_chunks
 from dptext.text.formats import is_scalar, plain_scalars, plain_texts, string_fault
 from dptext.text.groups import groups
 from dptext.text.ids import Ids
-from dptext.text.lines import Bad, blocks_of, lines_of
+from dptext.text.lines import Bad, Broken, blocks_of, lines_of
 from dptext.text.reading import OnError, read_batches, read_records
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks
@@ -247,3 +248,26 @@ def test_parts_of_batches_join_again() -> None:
     assert list(Batch.joined([batch[:2], batch[2:3], batch[3:]])) == list(batch)
     mixed = Batch.of([Record("9", "y", kept={"other": 1})])
     assert list(Batch.joined([batch, mixed])) == [*batch, *mixed]
+
+
+def test_empty_lines_of_csv_count_across_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    for n in (3, 6):  # the first block ends after the third
+        path.write_text("text\n" + "a\n" * 96 + "\n" * n + "b\n" * 200)
+        found = from_file(path, Fields(), OnError.SKIP)
+        assert [event[0] for event in found if isinstance(event, tuple)] == list(range(97, 97 + n))
+        assert len(found) == 296 + n
+
+
+def test_a_row_of_many_lines_has_a_bound() -> None:
+    block = b'text\n"' + b"a\n" * 20 + b'"\n"b"\n'
+    (table,) = csv_chunks(iter([block]), ["text"], 100)
+    assert table == {"text": ("a\n" * 20, "b")}
+    (rows,) = csv_chunks(iter([block]), ["text"], 30)
+    assert [type(row) for row in rows] == [Broken]
+
+
+def test_a_text_of_too_many_characters_is_doubtful() -> None:
+    for text, good in (("a" * MOST, True), ("a" * (MOST + 1), False)):
+        found = batch_of({"text": ["b", text]}, Fields(), first=0, max_characters=MOST)
+        assert (found is not None) == good

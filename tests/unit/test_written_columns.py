@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dptext.errors import DataError, DPTextError, PrivacyError
+from dptext.errors import ConfigError, DataError, DPTextError, PrivacyError
 from dptext.mechanism import output_fault
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.runs.files import privatize_file
@@ -58,12 +58,16 @@ def outcome(make: Callable[[], object]) -> object:
         return type(error), str(error)
 
 
-@given(releases(), st.sampled_from([Format.JSONL, Format.CSV, Format.TEXT]), st.booleans(), st.booleans())
-def test_bytes_and_errors_are_those_of_objects(given: Releases, format: Format, text: bool, safe: bool) -> None:
+@given(
+    releases(), st.sampled_from([Format.JSONL, Format.CSV, Format.TEXT]), st.booleans(), st.booleans(), st.booleans()
+)
+def test_bytes_and_errors_are_those_of_objects(
+    given: Releases, format: Format, text: bool, label: bool, safe: bool
+) -> None:
     columns = Columns(
         text=text,
         vector=given.vectors is not None,
-        label=given.labels is not None,
+        label=label,
         keep=tuple(sorted(given.kept.columns)),
         safe_csv=safe,
     )
@@ -189,3 +193,12 @@ def test_batches_end_before_an_author_with_too_many(authors: list[str | None], m
         for batch in limited(parts, most):
             found += batch
     assert found == private[:good]
+
+
+def test_a_label_that_is_not_to_be_written_is_refused() -> None:
+    given = Releases(["0"], ["a"], ["travel"], Kept({}, 1), None)
+    with pytest.raises(ConfigError, match="label=False"):
+        encode_batch(given, Format.JSONL, Columns())
+    assert (
+        encode_batch(Releases(["0"], ["a"], [None], Kept({}, 1), None), Format.JSONL) == b'{"id": "0", "text": "a"}\n'
+    )
