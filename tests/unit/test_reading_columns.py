@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import DataError
-from dptext.text import json_columns, lines
+from dptext.text import csv_rows, json_columns, lines
 from dptext.text.batches import Batch
 from dptext.text.column_checks import batch_of
 from dptext.text.csv_rows import csv_chunks
@@ -271,3 +271,13 @@ def test_a_text_of_too_many_characters_is_doubtful() -> None:
     for text, good in (("a" * MOST, True), ("a" * (MOST + 1), False)):
         found = batch_of({"text": ["b", text]}, Fields(), first=0, max_characters=MOST)
         assert (found is not None) == good
+
+
+@given(st.text(st.sampled_from('a,"\r\n\x00é'), max_size=30), st.integers(1, 3))
+def test_lines_without_quotes_are_what_the_csv_module_reads(text: str, n: int) -> None:
+    for ending in ("", "\n", "\r\n"):
+        found = csv_rows._unquoted(text + ending, n)
+        if found is not None:
+            assert [tuple(column) for column in found] == csv_rows._quoted(text + ending, n)
+    plain = "".join(f"{','.join(['a'] * n)}\n" for _ in range(3))
+    assert csv_rows._unquoted(plain, n) == [["a"] * 3] * n

@@ -138,12 +138,31 @@ def _csv_table(block: bytes | None, header: list[str]) -> Table | None:
     if block is None:
         return None
     try:
-        rows = list(csv.reader(io.StringIO(block.decode(), newline="\n"), strict=True))
+        text = block.decode()
+        columns = _unquoted(text, len(header)) or _quoted(text, len(header))
     except (csv.Error, UnicodeDecodeError):
         return None
-    if not rows or set(map(len, rows)) != {len(header)}:
+    return None if columns is None else dict(zip(header, columns, strict=True))
+
+
+def _unquoted(text: str, n_columns: int) -> list[list[str]] | None:
+    """The columns of lines that are rows, because they hold no quote; None where they are not so simple.
+
+    No list is made for a row: the garbage collector would look at each.
+    """
+    text = text.replace("\r\n", "\n").removesuffix("\n")
+    lines = text.split("\n")
+    if '"' in text or "\r" in text or "" in lines or {line.count(",") for line in lines} != {n_columns - 1}:
         return None
-    return dict(zip(header, zip(*rows, strict=True), strict=True))
+    values = text.replace("\n", ",").split(",")
+    return [values[place::n_columns] for place in range(n_columns)]
+
+
+def _quoted(text: str, n_columns: int) -> list[tuple[str, ...]] | None:
+    rows = list(csv.reader(io.StringIO(text, newline="\n"), strict=True))
+    if not rows or set(map(len, rows)) != {n_columns}:
+        return None
+    return list(zip(*rows, strict=True))
 
 
 def _csv_block(reader: Iterator[list[str]], source: _CsvLines, header: list[str], blanks: int) -> tuple[list[Row], int]:
