@@ -44,7 +44,15 @@ PLANS: dict[str, Plan] = {
     ),
     "samplers": Plan(r"(?P<what>.{42}) [\d.]+ +(?P<ratio>[\d.e+-]+) +(?P<other>.+)", "of the time of"),
     "audits": Plan(r"\| (?P<what>\w+) \|.*\| (?P<ratio>[\d.]+) \|", "times one release at a time"),
-    "startup": Plan(r"(?P<what>dptext --help) takes (?P<ratio>[\d.]+) times", "of the time of importing typer, rich"),
+    "startup": Plan(
+        r"(?P<what>dptext --help|import dptext) takes (?P<ratio>[\d.]+) times as long as python -c '(?P<other>[^']+)'",
+        "of the time of",
+    ),
+    "files": Plan(
+        r"\| (?P<what>[^|]+) against (?P<other>[^|]+?) \| [\d.]+ \| [\d.]+ \| (?P<ratio>[\d.]+) \|",
+        "times as long as",
+        "1",
+    ),
     "accounting": Plan(r"(?P<what>.{58}) .* ms, +(?P<ratio>[\d.]+) x one run", "of the time of one run"),
     "ledger": Plan(r"(?P<what>.{53}) .*, +(?P<ratio>[\d.]+) x bare", "of the bare database's inserts a second"),
     "adept": Plan(r"\| (?P<what>[^|]+) \| \d+ \| (?P<ratio>[\d.]+) \|", "times the plain loop", "1"),

@@ -18,7 +18,16 @@ LINES = {
     ),
     "samplers": (f"{'discrete Laplace':<42} {'0.123':<10} {'0.0081':<20} opendp", "discrete Laplace", "0.0081"),
     "audits": ("| GridLaplace | 1,200,000 | 900,000 | 30,000 | 40.1 |", "GridLaplace", "40.1"),
-    "startup": ("dptext --help takes 1.21 times as long as python -c 'import typer, rich'", "dptext --help", "1.21"),
+    "files": (
+        "| read Parquet against pyarrow | 0.31 | 0.03 | 9.87 | 9.20 to 12.85 | at most 12.0 |",
+        "read Parquet",
+        "9.87",
+    ),
+    "startup": (
+        "dptext --help takes 1.21 times as long as python -c 'import typer, rich' (medians of 40; ...)",
+        "dptext --help",
+        "1.21",
+    ),
     "ledger": (
         f"{'SQLite':10} {'pure, one account':42}    1,610 a second (1,365 to 1,826),  0.23 x bare",
         "SQLite pure, one account",

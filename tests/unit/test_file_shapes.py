@@ -90,7 +90,7 @@ def test_a_block_ends_by_number_or_by_what_is_released(monkeypatch: pytest.Monke
         Release("8", "", None, {"year": "1" * 100}),
         Release("9", "d"),
     ]
-    assert [[release.id for release in block] for block in blocks(made, 4)] == [
+    assert [[release.id for release in block] for block in blocks([made], 4)] == [
         ["0", "1", "2", "3"],
         ["4", "5"],
         ["6", "7"],
@@ -103,11 +103,11 @@ def test_a_block_ends_by_number_or_by_what_is_released(monkeypatch: pytest.Monke
 @given(st.lists(st.integers(0, 12), max_size=40), st.integers(1, 9))
 def test_what_is_left_after_any_block_gives_the_same_blocks(lengths: list[int], size: int) -> None:
     made = [Release(str(i), "a" * 1_000_000 * length) for i, length in enumerate(lengths)]
-    whole = list(blocks(made, size))
+    whole = list(blocks([made], size))
     assert [release for block in whole for release in block] == made
     done = 0
     for number, block in enumerate(whole):
-        assert list(blocks(made[done:], size)) == whole[number:]
+        assert list(blocks([made[done:]], size)) == whole[number:]
         done += len(block)
 
 

@@ -20,6 +20,7 @@ from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
 from dptext.runs.streaming import guarantees, privatize
 from dptext.sampling.randomness import secure, seeded
+from dptext.text.batches import Batch
 from dptext.text.records import Fields, Record, Release
 from dptext.text.releases import write_releases
 from vectored import VectorWords, vector_of
@@ -55,7 +56,8 @@ def test_releases_stream_in_order(mechanism) -> None:
 
 def test_a_long_text_ends_its_batch(mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "_BATCH_CHARACTERS", 50)
-    batches = list(pipeline.split([Record("0", "a" * 60), Record("1", "b"), Record("2", "c" * 60)], 100))
+    records = Batch.of([Record("0", "a" * 60), Record("1", "b"), Record("2", "c" * 60)])
+    batches = list(pipeline.split([records], 100))
     assert [len(batch) for batch in batches] == [1, 2]
 
 

@@ -690,11 +690,11 @@ def test_files_that_may_not_be_read_are_refused(tmp_path: Path, monkeypatch: pyt
 
 def test_a_disk_that_fails_while_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing(io.BytesIO):
-        def readline(self, size: int | None = -1, /) -> bytes:
-            line = super().readline(size)
-            if not line:
+        def read1(self, size: int | None = -1, /) -> bytes:
+            piece = super().read1(size)
+            if not piece:
                 raise OSError(errno.EIO, "Input/output error")
-            return line
+            return piece
 
     path = write(tmp_path / "a.txt", b"x")
     monkeypatch.setattr(Path, "open", lambda *_: Failing(b"good\n"))

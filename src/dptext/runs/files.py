@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hmac
-import itertools
 import os
 import secrets
 from collections.abc import Callable, Generator, Iterator
@@ -24,11 +23,11 @@ from dptext.runs.plan import Plan, run_digest
 from dptext.runs.resume import State, draft_path, fingerprint, state_path
 from dptext.runs.streaming import guarantees, limited, released, require_guarantee
 from dptext.sampling.source import Randomness, secure
+from dptext.text.batches import Batch
 from dptext.text.columns import release_columns
 from dptext.text.files import create_private, open_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
 from dptext.text.formats import Format, file_format, is_compressed
-from dptext.text.reading import read_records
-from dptext.text.records import Record
+from dptext.text.reading import read_batches
 from dptext.text.releases import blocks
 from dptext.text.writers import APPENDABLE, open_writer, require_csv
 
@@ -146,7 +145,7 @@ class _Run:
 
     def go(self, on_progress: Callable[[int], None], on_skip: Callable[[int, str], None] | None) -> Certificate:
         self._check_paths()
-        records = self._records(on_skip)
+        batches = self._batches(on_skip)
         payment = None if self.due is None else self.due.payment
         compressed = is_compressed(self.target)
         digest = run_digest(self.mechanism, self.plan, self.randomness, self.kind, payment, compressed=compressed)
@@ -154,18 +153,18 @@ class _Run:
         if state.certificate:
             with self._opened() if self._part.exists() else contextlib.nullcontext():
                 return self._publish(state)
-        with self._opened() as file, contextlib.closing(records):
+        with self._opened() as file, contextlib.closing(batches):
             try:
                 charge = self._charge(state)
-                state = self._write(file, records, state, charge, on_progress)
+                state = self._write(file, batches, state, charge, on_progress)
                 return self._publish(state)
             except DPTextError as error:
                 if not isinstance(error, ConfigError):  # a full disk can be mended and the run resumed
                     self._clean()
                 raise
 
-    def _records(self, on_skip: Callable[[int, str], None] | None) -> Generator[Record, None, None]:
-        records = read_records(
+    def _batches(self, on_skip: Callable[[int, str], None] | None) -> Generator[Batch, None, None]:
+        batches = read_batches(
             self.source,
             self.plan.fields,
             format=self.plan.input_format,
@@ -173,7 +172,7 @@ class _Run:
             on_skip=on_skip,
             advice="Repair it, or skip such records: --on-error skip.",
         )
-        return records if self.plan.max_per_author is None else _limited(records, self.plan.max_per_author)
+        return batches if self.plan.max_per_author is None else _limited(batches, self.plan.max_per_author)
 
     def _charge(self, state: State) -> Charge | None:
         """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
@@ -182,8 +181,9 @@ class _Run:
         try:
             if self.plan.fields.subject is None:
                 return self.due.charge(state.charge_key, None)
-            with contextlib.closing(self._records(None)) as records:
-                return self.due.charge(state.charge_key, (record.subject or "" for record in records))
+            with contextlib.closing(self._batches(None)) as batches:
+                names = (subject or "" for batch in batches for subject in batch.subjects)
+                return self.due.charge(state.charge_key, names)
         except ConfigError as error:
             if not isinstance(error, LedgerError) or not (error.unsure or self.plan.resume):
                 self._clean()  # nothing was charged and nothing drawn
@@ -280,7 +280,7 @@ class _Run:
     def _write(
         self,
         file: BinaryIO,
-        records: Iterator[Record],
+        batches: Iterator[Batch],
         state: State,
         charge: Charge | None,
         on_progress: Callable[[int], None],
@@ -304,12 +304,11 @@ class _Run:
         digest = None
         if charge is not None and charge.subjects_digest is not None and self.due is not None:
             digest = self.due.payment.ledger.subjects_digest(charge.account)
-            records = _watched(records, digest)
-        remaining = itertools.islice(records, done, None)
+            batches = _watched(batches, digest)
         with contextlib.ExitStack() as failing:
             failing.callback(_close_quietly, writer.close)  # later, pyarrow would try to complete a file that is closed
             size = self.plan.batch_size
-            stream = released(remaining, self.mechanism, self.randomness, batch_size=size, position=done)
+            stream = released(_after(batches, done), self.mechanism, self.randomness, batch_size=size, position=done)
             for block in blocks(stream, size):
                 done += len(block)
                 with writing(self._part):
@@ -379,16 +378,25 @@ class _Run:
                 path.unlink(missing_ok=True)
 
 
-def _limited(records: Generator[Record, None, None], most: int) -> Generator[Record, None, None]:
-    with contextlib.closing(records):
-        yield from limited(records, most)
+def _limited(batches: Generator[Batch, None, None], most: int) -> Generator[Batch, None, None]:
+    with contextlib.closing(batches):
+        yield from limited(batches, most)
 
 
-def _watched(records: Iterator[Record], digest: SubjectsDigest) -> Iterator[Record]:
+def _watched(batches: Iterator[Batch], digest: SubjectsDigest) -> Iterator[Batch]:
     """Pass the records on and add their subjects to the digest, which must be that of the subjects who were charged."""
-    for record in records:
-        digest.add(record.subject or "")
-        yield record
+    for batch in batches:
+        for subject in batch.subjects:
+            digest.add(subject or "")
+        yield batch
+
+
+def _after(batches: Iterator[Batch], done: int) -> Iterator[Batch]:
+    """The records after so many."""
+    for batch in batches:
+        if done < len(batch):
+            yield batch[done:] if done else batch
+        done = max(0, done - len(batch))
 
 
 def _close_quietly(close: Callable[[], None]) -> None:

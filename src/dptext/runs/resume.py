@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
@@ -73,7 +73,7 @@ class State:
         draft = draft_path(path)
         draft.unlink(missing_ok=True)  # of a run that was killed; a link that lies there is not followed
         with create_private(draft) as file:
-            file.write(json.dumps(asdict(self)).encode())
+            file.write(json.dumps({each.name: getattr(self, each.name) for each in fields(self)}).encode())
         draft.replace(path)
 
     @staticmethod

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -17,8 +19,9 @@ from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.privacy.names import normal_form
 from dptext.sampling.source import Randomness, secure
-from dptext.text.batches import Batch
-from dptext.text.records import Record, Release, batches
+from dptext.text.batches import Batch, Releases
+from dptext.text.groups import groups
+from dptext.text.records import Record, Release
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
@@ -71,30 +74,47 @@ def require_guarantee(spec: Spec, without_guarantee: bool) -> None:
         )
 
 
-def limited(records: Iterable[Record], max_per_author: int) -> Iterator[Record]:
-    """The records, ended by an error where an author has more than the maximum: nothing is silently dropped.
+def limited(batches: Iterable[Batch], max_per_author: int) -> Iterator[Batch]:
+    """The batches, ended by an error where an author has more than the maximum: nothing is silently dropped.
 
     Authors are compared in normal form; white space alone names nobody.
     """
-    counts: dict[str, int] = {}
-    for number, record in enumerate(records, start=1):
-        author = normal_form(record.author or "")
-        if not author:
-            raise DataError(f"Record {number} has no author, which max_per_author={max_per_author} needs.")
-        counts[author] = counts.get(author, 0) + 1
-        if counts[author] > max_per_author:
-            raise DataError(
-                f"Record {number} is refused: its author has more than max_per_author={max_per_author} records."
-            )
-        yield record
+    counts: Counter[str] = Counter()
+    number = 0
+    for batch in batches:
+        good, fault = 0, None
+        for author in map(_author, batch.authors):
+            counts[author] += 1
+            number += 1
+            fault = _author_fault(author, counts[author], max_per_author)
+            if fault is not None:
+                break
+            good += 1
+        if good:
+            yield batch[:good]
+        if fault is not None:
+            raise DataError(f"Record {number} {fault}")
 
 
-def split(records: Iterable[Record], size: int) -> Iterator[list[Record]]:
+def _author_fault(author: str, n: int, max_per_author: int) -> str | None:
+    """Why a record is refused, the n-th of its author; or None."""
+    if not author:
+        return f"has no author, which max_per_author={max_per_author} needs."
+    if n > max_per_author:
+        return f"is refused: its author has more than max_per_author={max_per_author} records."
+    return None
+
+
+def _author(name: str | None) -> str:
+    return normal_form(name or "")
+
+
+def split(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
     """The records in the batches that are computed together, smaller ones where texts are long.
 
     Where a batch ends follows from the lengths of private texts. It bounds memory and must not show in any output.
     """
-    return batches(records, lambda record: len(record.text), size=size, characters=_BATCH_CHARACTERS)
+    return groups(batches, Batch.lengths, Batch.joined, size=size, characters=_BATCH_CHARACTERS)
 
 
 def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: Randomness) -> Sequence[Release[Output]]:
@@ -105,11 +125,16 @@ def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: R
     """
     batch = Batch.of(batch)
     released = mechanism.privatize(batch, randomness)
-    if not isinstance(released, Sequence) or [release.id for release in released] != list(batch.ids):
+    if not isinstance(released, Sequence) or _ids(released) != list(batch.ids):
         raise PrivacyError("The mechanism did not answer each record with one release, in order: nothing is released.")
-    if (fault := output_fault(mechanism.spec, released)) is not None:
+    telling = released.telling() if isinstance(released, Releases) else released
+    if (fault := output_fault(mechanism.spec, telling)) is not None:
         raise PrivacyError(f"The mechanism did not keep its word, {fault}: nothing is released.")
     return released
+
+
+def _ids(released: Sequence[Release[Output]]) -> list[str]:
+    return list(released.ids) if isinstance(released, Releases) else [release.id for release in released]
 
 
 def privatize(
@@ -140,9 +165,10 @@ def privatize(
         DataError: a record cannot be read, or an author has too many.
     """
     _validate.count(batch_size=batch_size)
+    batches: Iterable[Batch] = (Batch.of([record]) for record in records)
     if max_per_author is not None:
         _validate.count(max_per_author=max_per_author)
-        records = limited(records, max_per_author)
+        batches = limited(batches, max_per_author)
     require_guarantee(mechanism.spec, without_guarantee)
     randomness = randomness or secure()
     if payment is not None:
@@ -153,22 +179,22 @@ def privatize(
         key = payment.key or secrets.token_hex(16)
         payment.charge(request, key)
         payment.ledger.settle(payment.account, key, f"stream {secrets.token_hex(16)}")  # it pays for this one alone
-    return released(records, mechanism, randomness, batch_size=batch_size)
+    return itertools.chain.from_iterable(released(batches, mechanism, randomness, batch_size=batch_size))
 
 
 def released(
-    records: Iterable[Record],
+    batches: Iterable[Batch],
     mechanism: Mechanism[Output],
     randomness: Randomness,
     *,
     batch_size: int = BATCH_SIZE,
     position: int = 0,
-) -> Iterator[Release[Output]]:
-    """The releases of all records, one by one; `position` is that of the first record in the run.
+) -> Iterator[Sequence[Release[Output]]]:
+    """The releases of all records, as the mechanism gave them; `position` is that of the first record in the run.
 
     Raises:
         PrivacyError: the mechanism did not answer each record as its spec says.
     """
-    for batch in split(records, batch_size):
-        yield from release(batch, mechanism, randomness.at(position))
+    for batch in split(batches, batch_size):
+        yield release(batch, mechanism, randomness.at(position))
         position += len(batch)

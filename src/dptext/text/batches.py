@@ -11,8 +11,9 @@ Both are sequences, too: a single record or release is made when it is asked for
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import overload
+from typing import TypeVar, overload
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from dptext.frozen import Frozen
 from dptext.text.formats import Scalar
 from dptext.text.records import Record, Release
 from dptext.types import Floats
+
+Item = TypeVar("Item")
 
 
 class Batch(Frozen, Sequence[Record]):
@@ -61,7 +64,7 @@ class Batch(Frozen, Sequence[Record]):
             [record.label for record in records],
             [record.author for record in records],
             [record.subject for record in records],
-            [record.kept for record in records],
+            Kept.of([record.kept for record in records]),
         )
 
     def __len__(self) -> int:
@@ -86,8 +89,31 @@ class Batch(Frozen, Sequence[Record]):
             kept=self.kept[at],
         )
 
+    def __iter__(self) -> Iterator[Record]:
+        columns = (self.ids, self.texts, self.labels, self.authors, self.subjects, self.kept)
+        for id_, text, label, author, subject, kept in zip(*columns, strict=True):
+            yield Record(id_, text, label, author, subject=subject, kept=kept)
+
     def __repr__(self) -> str:
         return f"Batch({len(self)} records)"
+
+    @staticmethod
+    def joined(parts: Sequence[Batch]) -> Batch:
+        """The records of several batches, of one at least, as one."""
+        if len(parts) == 1:
+            return parts[0]
+        return Batch(
+            _chained([part.ids for part in parts]),
+            _chained([part.texts for part in parts]),
+            _chained([part.labels for part in parts]),
+            _chained([part.authors for part in parts]),
+            _chained([part.subjects for part in parts]),
+            _kept([part.kept for part in parts]),
+        )
+
+    def lengths(self) -> list[int]:
+        """The number of characters of each text."""
+        return list(map(len, self.texts))
 
     def released(
         self,
@@ -111,6 +137,57 @@ class Batch(Frozen, Sequence[Record]):
         if len(sizes) > 1:
             raise ConfigError(f"Expected one text, label and vector for each of {len(self)} records.")
         return Releases(self.ids, outputs, labels, self.kept, vectors)
+
+
+class Kept(Frozen, Sequence[Mapping[str, Scalar]]):
+    """Kept fields as columns: a mapping is made for a record when it is asked for.
+
+    Attributes:
+        columns: by the names of the fields.
+        n: number of records.
+    """
+
+    __slots__ = ("columns", "n")
+
+    def __init__(self, columns: Mapping[str, Sequence[Scalar]], n: int) -> None:
+        self.columns = columns
+        self.n = n
+
+    @staticmethod
+    def of(mappings: Sequence[Mapping[str, Scalar]]) -> Sequence[Mapping[str, Scalar]]:
+        """The mappings as columns, where all have the same names in the same order."""
+        names = {tuple(mapping) for mapping in mappings}
+        if len(names) != 1:
+            return mappings
+        return Kept({name: [mapping[name] for mapping in mappings] for name in names.pop()}, len(mappings))
+
+    def __len__(self) -> int:
+        return self.n
+
+    @overload
+    def __getitem__(self, at: int) -> Mapping[str, Scalar]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Kept: ...
+
+    def __getitem__(self, at: int | slice) -> Mapping[str, Scalar] | Kept:
+        if isinstance(at, slice):
+            return Kept({name: column[at] for name, column in self.columns.items()}, len(range(self.n)[at]))
+        range(self.n)[at]  # without columns nothing else would end an iteration
+        return {name: column[at] for name, column in self.columns.items()}
+
+
+def _kept(parts: Sequence[Sequence[Mapping[str, Scalar]]]) -> Sequence[Mapping[str, Scalar]]:
+    """Kept fields of several batches: columns where all are columns of the same names."""
+    columns = [part for part in parts if isinstance(part, Kept)]
+    if len(columns) < len(parts) or len({tuple(part.columns) for part in columns}) > 1:
+        return _chained(parts)
+    found = {name: _chained([part.columns[name] for part in columns]) for name in columns[0].columns}
+    return Kept(found, sum(map(len, columns)))
+
+
+def _chained(parts: Sequence[Sequence[Item]]) -> list[Item]:
+    return list(itertools.chain.from_iterable(parts))
 
 
 class Releases(Frozen, Sequence[Release[str]]):
@@ -165,6 +242,33 @@ class Releases(Frozen, Sequence[Release[str]]):
         vectors = [None] * n if self.vectors is None else map(tuple, np.asarray(self.vectors).tolist())
         for id_, output, label, kept, vector in zip(self.ids, self.outputs, labels, self.kept, vectors, strict=True):
             yield Release(id_, output, label, kept, vector=vector)
+
+    @staticmethod
+    def joined(parts: Sequence[Releases]) -> Releases:
+        """The releases of several, of one at least, as one. All must have one `shape`."""
+        if len(parts) == 1:
+            return parts[0]
+        labels = [part.labels for part in parts if part.labels is not None]
+        vectors = [part.vectors for part in parts if part.vectors is not None]
+        return Releases(
+            _chained([part.ids for part in parts]),
+            _chained([part.outputs for part in parts]),
+            _chained(labels) if labels else None,
+            _kept([part.kept for part in parts]),
+            np.concatenate(vectors) if vectors else None,
+        )
+
+    @property
+    def shape(self) -> tuple[bool, int | None]:
+        """Whether there are labels, and the length of the vectors, or None. Those of one shape can be joined."""
+        return self.labels is not None, None if self.vectors is None else self.vectors.shape[-1]
+
+    def telling(self) -> list[Release[str]]:
+        """The first release, the first with text and the first with a label, in their order: each is as one of them."""
+        first = {0} if len(self) else set()
+        for column, nothing in ((self.outputs, ""), (self.labels or (), None)):
+            first |= set(itertools.islice((place for place, value in enumerate(column) if value != nothing), 1))
+        return [self[place] for place in sorted(first)]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Releases | list) and list(self) == list(other)

@@ -9,11 +9,13 @@ from typing import Final
 import numpy as np
 
 from dptext.errors import ConfigError, DataError
-from dptext.text.formats import Format, Scalar, is_scalar, string_fault
+from dptext.text.batches import Kept, Releases
+from dptext.text.formats import Format, Scalar, is_scalar, plain_scalars, plain_texts, string_fault
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Release
-from dptext.types import Singles
+from dptext.types import Floats, Singles
 
 VECTOR_FIELD: Final = "embedding"
+Values = Sequence[Scalar] | Sequence[Singles]
 #: Formats whose files hold no vectors.
 WITHOUT_VECTORS: Final = frozenset({Format.CSV, Format.TEXT})
 #: Formats whose files hold no labels or kept fields.
@@ -78,8 +80,35 @@ class Columns:
         """The same columns once these releases are in the file, so that the length of the vectors is known."""
         return replace(self, dim=len(releases[0].vector or ())) if releases else self
 
-    def rows(self, releases: Sequence[Release[str]]) -> list[list[Scalar | Singles]]:
-        """The values of each release in the order of the columns; all vectors are as long as the first."""
+    def values(self, releases: Sequence[Release[str]]) -> list[Values]:
+        """What is written in each column, in the order of the columns; all vectors are as long as the first."""
+        if isinstance(releases, Releases) and (found := self._of_columns(releases)) is not None:
+            return found
+        rows = self._rows(releases)
+        n_columns = 1 + self.text + self.vector + self.label + len(self.keep)
+        return [[row[place] for row in rows] for place in range(n_columns)]  # type: ignore[misc]  # a column is of one type
+
+    def _of_columns(self, releases: Releases) -> list[Values] | None:
+        """The columns of releases that fit; None where one of them is doubtful, which `_rows` looks at one by one."""
+        kept = releases.kept
+        labels = releases.labels if releases.labels is not None else [None] * len(releases)
+        outputs = [releases.outputs] if self.text else []
+        if not len(releases) or not isinstance(kept, Kept) or set(kept.columns) != set(self.keep):
+            return None
+        if (not self.text and any(releases.outputs)) or (not self.label and set(labels) != {None}):
+            return None
+        scalars: list[Sequence[Scalar]] = [
+            *([labels] if self.label else []),
+            *(kept.columns[name] for name in self.keep),
+        ]
+        if not all(map(plain_texts, (releases.ids, *outputs))) or not all(map(plain_scalars, scalars)):
+            return None
+        if not self.vector:
+            return None if releases.vectors is not None else [releases.ids, *outputs, *scalars]
+        vectors = _vectors(releases.vectors, self.dim)
+        return None if vectors is None else [releases.ids, *outputs, vectors, *scalars]
+
+    def _rows(self, releases: Sequence[Release[str]]) -> list[list[Scalar | Singles]]:
         rows = []
         dim = self.dim
         for number, release in enumerate(releases, start=1):
@@ -120,6 +149,15 @@ class Columns:
                     f"{where} cannot be written: value {column + 1} is not text in UTF-8 or a plain number."
                 )
         return values
+
+
+def _vectors(vectors: Floats | None, dim: int) -> list[Singles] | None:
+    """The vectors as a file holds them; None where one of them is doubtful."""
+    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
+        return None
+    with np.errstate(over="ignore"):
+        found = vectors.astype(np.float32)
+    return list(found) if found.shape[1] and dim in (0, found.shape[1]) and np.isfinite(found).all() else None
 
 
 def _vector(vector: tuple[float, ...], where: str, dim: int) -> Singles:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import itertools
+import io
 import threading
 from collections.abc import Iterator, Sequence
 
 from dptext.text.formats import string_fault
-from dptext.text.lines import Bad, Broken, RawLine, Row
+from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, Table
 
 
 class _CsvLines:
@@ -19,8 +19,11 @@ class _CsvLines:
     lone surrogates, so that the quotes still pair up and only the row that holds them is bad.
     """
 
-    def __init__(self, lines: Iterator[RawLine], limit: int) -> None:
-        self._lines = lines
+    def __init__(self, blocks: Iterator[RawLine], limit: int) -> None:
+        self._blocks = blocks
+        self._block = b""
+        self._lines = io.BytesIO()
+        self._fault: Bad | Broken | None = None
         self._limit = limit
         self.left = limit
         self.ended = False
@@ -29,20 +32,48 @@ class _CsvLines:
     def next_row(self) -> None:
         self.left = self._limit
 
+    @property
+    def block_ended(self) -> bool:
+        """Whether all lines of the block are read."""
+        return self._lines.tell() == len(self._block)
+
+    def rest(self) -> bytes | None:
+        """The lines of the block that are not read yet, or all of the next block.
+
+        None where there are no lines, or more than a row may have.
+        """
+        self._advance()
+        rest = self._block[self._lines.tell() :]
+        return rest if 0 < len(rest) <= self._limit else None
+
+    def skip_rest(self) -> None:
+        """Go on after the block."""
+        self._lines.seek(0, io.SEEK_END)
+
+    def _advance(self) -> None:
+        """Begin the next block, once all lines of one are read."""
+        if self._fault is not None or not self.block_ended:
+            return
+        block = next(self._blocks, None)
+        if isinstance(block, bytes):
+            self._block, self._lines = block, io.BytesIO(block)
+        else:
+            self._fault = block
+
     def __iter__(self) -> _CsvLines:
         return self
 
     def __next__(self) -> str:
-        line = next(self._lines, None)
-        if isinstance(line, bytes):
+        self._advance()
+        if line := self._lines.readline():
             self.left -= len(line)
             if self.left >= 0:
                 return line.decode("utf-8", "surrogateescape")
-            line = Broken(f"a row is longer than {self._limit} bytes, or a quote is not closed")
-        if line is None:
+            self.broken = Broken(f"a row is longer than {self._limit} bytes, or a quote is not closed")
+        elif self._fault is None:
             self.ended = True
         else:
-            self.broken = Broken(line.reason)
+            self.broken = Broken(self._fault.reason)
         raise StopIteration
 
 
@@ -72,34 +103,87 @@ def _field_limit(limit: int) -> Iterator[None]:
                 _limits.clear()
 
 
-def csv_rows(lines: Iterator[RawLine], names: Sequence[str], max_line: int) -> Iterator[Row]:
-    """The rows of a CSV file, or their faults; nothing follows a `Broken`."""
-    source = _CsvLines(lines, max_line)
+def csv_chunks(blocks: Iterator[RawLine], names: Sequence[str], max_line: int) -> Iterator[Chunk]:
+    """The rows of a CSV file, or their faults; nothing follows a `Broken`.
+
+    A block without faults whose rows end with it is parsed whole, any other row by row.
+    """
+    source = _CsvLines(blocks, max_line)
     with _field_limit(max_line):
         reader = csv.reader(source, strict=True)
         header = _csv_row(reader, source)
         if header is None or isinstance(header, Broken):
             if header is not None:
-                yield header
+                yield [header]
             return
         problem = _header_fault(header, names)
         if problem is not None:
-            yield problem
+            yield [problem]
             return
         blanks = 0
-        while (row := _csv_row(reader, source)) is not None:
-            if row == []:
-                blanks += 1
+        while not source.ended:
+            if not blanks and (table := _csv_table(source.rest(), header)) is not None:
+                source.skip_rest()
+                yield table
                 continue
-            yield from itertools.repeat(Bad("the row is empty"), blanks)
+            rows, blanks = _csv_block(reader, source, header, blanks)
+            if rows:
+                yield rows
+                if isinstance(rows[-1], Broken):
+                    return
+
+
+def _csv_table(block: bytes | None, header: list[str]) -> Table | None:
+    """The columns of a block of lines, or None where not every row is whole and as long as the header."""
+    if block is None:
+        return None
+    try:
+        text = block.decode()
+        columns = _unquoted(text, len(header)) or _quoted(text, len(header))
+    except (csv.Error, UnicodeDecodeError):
+        return None
+    return None if columns is None else dict(zip(header, columns, strict=True))
+
+
+def _unquoted(text: str, n_columns: int) -> list[list[str]] | None:
+    """The columns of lines that are rows, because they hold no quote; None where they are not so simple.
+
+    No list is made for a row: the garbage collector would look at each.
+    """
+    text = text.replace("\r\n", "\n").removesuffix("\n")
+    lines = text.split("\n")
+    if '"' in text or "\r" in text or "" in lines or {line.count(",") for line in lines} != {n_columns - 1}:
+        return None
+    values = text.replace("\n", ",").split(",")
+    return [values[place::n_columns] for place in range(n_columns)]
+
+
+def _quoted(text: str, n_columns: int) -> list[tuple[str, ...]] | None:
+    rows = list(csv.reader(io.StringIO(text, newline="\n"), strict=True))
+    if not rows or set(map(len, rows)) != {n_columns}:
+        return None
+    return list(zip(*rows, strict=True))
+
+
+def _csv_block(reader: Iterator[list[str]], source: _CsvLines, header: list[str], blanks: int) -> tuple[list[Row], int]:
+    """The rows that begin in the block, and the number of empty ones at its end. `blanks` came before it."""
+    rows: list[Row] = []
+    while (row := _csv_row(reader, source)) is not None:
+        if row == []:
+            blanks += 1
+        else:
+            rows += [Bad("the row is empty")] * blanks
             blanks = 0
-            if isinstance(row, Broken):
-                yield row
-                return
-            if len(row) == len(header):
-                yield dict(zip(header, row, strict=True))
-            else:
-                yield Bad(f"the row has {len(row)} columns and the header {len(header)}")
+            rows.append(row if isinstance(row, Broken) else _named(row, header))
+        if isinstance(row, Broken) or source.block_ended:
+            break
+    return rows, blanks
+
+
+def _named(row: list[str], header: list[str]) -> Row:
+    if len(row) == len(header):
+        return dict(zip(header, row, strict=True))
+    return Bad(f"the row has {len(row)} columns and the header {len(header)}")
 
 
 def _csv_row(reader: Iterator[list[str]], source: _CsvLines) -> list[str] | Broken | None:

@@ -6,18 +6,20 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Callable, Sequence
+from json.encoder import encode_basestring
+from typing import assert_never, cast
 
 import numpy as np
 
 from dptext.errors import ConfigError
-from dptext.text.columns import Columns
+from dptext.text.columns import Columns, Values
 from dptext.text.formats import Format, as_string, safe_cell
 from dptext.text.records import Release
 from dptext.types import Singles
 
 _TEXTS = Columns()
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def encode_batch(
@@ -54,25 +56,14 @@ def encode_batch(
         DataError: If a value cannot be written as UTF-8, or a vector is not finite or not as long as the first.
     """
     names = columns.names(format)
-    rows = columns.rows(releases)
+    values = columns.values(releases)
     match format:
         case Format.JSONL:
-            lines = ([_decimals(value) if isinstance(value, np.ndarray) else value for value in row] for row in rows)
-            text = "".join(
-                json.dumps(dict(zip(names, line, strict=True)), ensure_ascii=False, allow_nan=False) + "\n"
-                for line in lines
-            )
+            text = _json_lines(names, values)
         case Format.CSV:
-            buffer = io.StringIO(newline="")
-            # "\r\n", because in Python 3.11 the csv module quotes only what is part of its own line end.
-            writer = csv.writer(buffer, lineterminator="\r\n")
-            cell = safe_cell if columns.safe_csv else as_string
-            if header:
-                writer.writerow(map(cell, names))
-            writer.writerows([["" if value is None else cell(value) for value in row] for row in rows])
-            text = buffer.getvalue()
+            text = _csv(names if header else (), values, safe_cell if columns.safe_csv else as_string)
         case Format.TEXT:
-            texts = (release.output for release in releases)
+            texts = cast("Sequence[str]", values[1])
             text = "".join(line.replace("\r\n", " ").replace("\n", " ").replace("\r", " ") + "\n" for line in texts)
         case Format.PARQUET:
             raise ConfigError("Expected a format that can be appended to. Parquet is written by open_writer.")
@@ -80,6 +71,34 @@ def encode_batch(
             assert_never(format)
     data = text.encode()
     return gzip.compress(data, mtime=0) if compressed else data
+
+
+def _json_lines(names: Sequence[str], values: Sequence[Values]) -> str:
+    keys = [_JSON.encode(name).replace("%", "%%") for name in names]
+    line = "{" + ", ".join(f"{key}: %s" for key in keys) + "}\n"
+    return "".join(map(line.__mod__, zip(*map(_json_values, values), strict=True)))
+
+
+def _json_values(column: Values) -> list[str]:
+    if set(map(type, column)) == {str}:
+        return list(map(encode_basestring, cast("Sequence[str]", column)))
+    return [_JSON.encode(_decimals(value) if isinstance(value, np.ndarray) else value) for value in column]
+
+
+def _csv(header: Sequence[str], values: Sequence[Values], cell: Callable[[object], str]) -> str:
+    buffer = io.StringIO(newline="")
+    # "\r\n", because in Python 3.11 the csv module quotes only what is part of its own line end.
+    writer = csv.writer(buffer, lineterminator="\r\n")
+    if header:
+        writer.writerow(map(cell, header))
+    writer.writerows(zip(*(_csv_values(column, cell) for column in values), strict=True))
+    return buffer.getvalue()
+
+
+def _csv_values(column: Values, cell: Callable[[object], str]) -> Values:
+    if cell is as_string and set(map(type, column)) == {str}:
+        return column
+    return ["" if value is None else cell(value) for value in column]
 
 
 def _decimals(vector: Singles) -> list[float]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, TypeGuard
+from typing import Final, TypeGuard, cast
 
 from dptext.errors import ConfigError
 
 Scalar = str | int | float | bool | None
 _MAX_INTEGER_BITS: Final = 1024
+_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 #: A spreadsheet computes a cell that begins with one of these.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
@@ -104,3 +106,21 @@ def string_fault(value: str) -> str | None:
     except UnicodeEncodeError:
         return "is not UTF-8 (or holds a lone surrogate)"
     return None
+
+
+def plain_texts(column: Sequence[object]) -> TypeGuard[Sequence[str]]:
+    """Whether all values are strings that every format can hold."""
+    # A fault of one string is one of all together: what a string begins, no other completes.
+    return set(map(type, column)) <= {str} and string_fault("".join(cast("Sequence[str]", column))) is None
+
+
+def plain_scalars(column: Sequence[object]) -> TypeGuard[Sequence[Scalar]]:
+    """Whether every format can hold all values. A value of a type that is derived of these is doubtful."""
+    kinds = set(map(type, column))
+    if kinds == {str}:
+        return plain_texts(column)
+    return (
+        kinds <= _SCALARS
+        and (kinds <= {str, bool, type(None)} or all(map(is_scalar, column)))
+        and plain_texts([value for value in column if isinstance(value, str)])
+    )

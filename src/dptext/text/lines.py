@@ -9,11 +9,12 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_DRAIN: Final = 2**16
+#: Bytes that are read at once, fewer than in the longest line that can hold a record.
+_BLOCK: Final = 2**18
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -33,34 +34,79 @@ class Broken:
 
 RawLine = bytes | Bad | Broken
 Row = Mapping[str, object] | Bad | Broken
+#: Rows that lie side by side: whole columns by their names, all of one length, or one after the other.
+Table = dict[str, Sequence[object]]
+Chunk = Table | list[Row]
 
 
-def lines_of(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
-    """The lines of a stream with their ends, without a byte order mark; nothing follows a `Broken`."""
+def rows_of(chunk: Chunk) -> Iterable[Row]:
+    """The rows of a chunk, one by one."""
+    if isinstance(chunk, list):
+        return chunk
+    return (dict(zip(chunk, values, strict=True)) for values in zip(*chunk.values(), strict=True))
+
+
+def blocks_of(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
+    """The stream in blocks of whole lines with their ends, without a byte order mark; nothing follows a `Broken`.
+
+    A block holds what one read gave, up to its last line end. A line is dropped where it is longer than `limit` bytes,
+    or has that many and no end.
+    """
     first = True
-    while True:
-        line = _line(stream, limit)
-        if isinstance(line, bytes):
-            if first:
-                line = line.removeprefix(_BOM)
-            if not line:
-                return
+    for block in _cut(stream, limit):
+        found = block.removeprefix(_BOM) if first and isinstance(block, bytes) else block
         first = False
-        yield line
-        if isinstance(line, Broken):
+        if found:
+            yield found
+
+
+def lines_of(blocks: Iterable[RawLine]) -> Iterator[RawLine]:
+    """The single lines of blocks, with their ends."""
+    for block in blocks:
+        if isinstance(block, bytes):
+            yield from io.BytesIO(block)  # unlike `splitlines`, this ends no line at a lone carriage return
+        else:
+            yield block
+
+
+def _cut(stream: io.BufferedIOBase, limit: int) -> Iterator[RawLine]:
+    open_line: list[bytes] = []  # the line whose end is not read yet, as long as it can be within the limit
+    size = 0
+    while piece := _read(stream):
+        if isinstance(piece, Broken):
+            yield piece
             return
+        end = piece.find(b"\n") + 1
+        if size + (end or len(piece)) > limit:
+            open_line.clear()
+            if end:
+                yield _too_long(limit)
+                piece = piece[end:]
+                size, end = 0, piece.find(b"\n") + 1
+        if end:
+            last = piece.rfind(b"\n") + 1
+            yield b"".join((*open_line, piece[:last]))
+            piece = piece[last:]
+            open_line.clear()
+            size = 0
+        size += len(piece)
+        if size <= limit:
+            open_line.append(piece)
+    if size >= limit:
+        yield _too_long(limit)
+    elif open_line:
+        yield b"".join(open_line)
 
 
-def _line(stream: io.BufferedIOBase, limit: int) -> RawLine:
-    """The next line with its end; no bytes at the end of the stream. A line longer than `limit` bytes is dropped."""
+def _read(stream: io.BufferedIOBase) -> bytes | Broken:
+    """What the stream has at hand, so that a pipe is read as it is written; no bytes at its end."""
     try:
-        line = stream.readline(limit)
-        if len(line) < limit or line.endswith(b"\n"):
-            return line
-        while (rest := stream.readline(_DRAIN)) and not rest.endswith(b"\n"):
-            pass
+        return stream.read1(_BLOCK)
     except (EOFError, gzip.BadGzipFile, zlib.error):
         return Broken("the gzip data is truncated or damaged")
     except OSError as error:
         return Broken(f"the file cannot be read on ({error.strerror})")
+
+
+def _too_long(limit: int) -> Bad:
     return Bad(f"the line is longer than {limit} bytes")

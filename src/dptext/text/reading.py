@@ -1,4 +1,4 @@
-"""Private texts in, streamed: one record is in memory at a time, whatever the size of the file.
+"""Private texts in, streamed: few records are in memory at a time, whatever the size of the file.
 
     records = read_records("private.jsonl.gz", Fields(text="review"))
 
@@ -11,25 +11,27 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import itertools
 import os
 import stat
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from dptext._validate import count
 from dptext.errors import BrokenFileError, ConfigError, DataError
+from dptext.text.batches import Batch
+from dptext.text.column_checks import batch_of
 from dptext.text.formats import Format, file_format
+from dptext.text.ids import Ids
 from dptext.text.inputs import file_error
-from dptext.text.lines import Bad, Broken
+from dptext.text.lines import Bad, Broken, Chunk, Row, rows_of
 from dptext.text.parquet_rows import load_pyarrow
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks, needed
-from dptext.text.rows import file_rows
+from dptext.text.rows import file_chunks
 
 MAX_CHARACTERS: Final = 5_000_000
 
@@ -56,8 +58,8 @@ def read_records(
 ) -> Generator[Record, None, None]:
     """Stream the records of a file or of any iterable of rows, in order.
 
-    Files are read strictly as UTF-8; a byte order mark at the start is dropped. One record is in memory at a time
-    (one batch of rows of Parquet), and no line longer than ``max_characters`` calls for is read whole.
+    Files are read strictly as UTF-8; a byte order mark at the start is dropped. About a megabyte of records is in
+    memory at a time (one batch of rows of Parquet), and no line longer than ``max_characters`` calls for is read whole.
 
     - JSON Lines: one object a line, each key once, no NaN or infinity. Empty lines are allowed at the end only.
     - CSV: comma, double quotes, a header; every row has the columns of the header. Empty lines as in JSON Lines. There
@@ -66,7 +68,7 @@ def read_records(
     - Plain text: every line is a document, and an empty line an empty one.
 
     Ids are "0", "1", ... in the order of the records that could be read, unless ``fields.id`` names a field. Then they
-    must be unique; to check that, a 16-byte hash of every id is kept (about 100 bytes of memory a record).
+    must be unique; to check that, every id or its 16-byte hash is kept (about 100 bytes of memory a record).
 
     Args:
         source: Path of a file; or rows, as mappings or as ready records. Ready records pass through with their own
@@ -91,10 +93,56 @@ def read_records(
             quotes or a bad header, a file without records. (An iterable may be empty.)
         MissingExtraError: If Parquet is to be read and pyarrow is not installed.
     """
-    count(max_characters=max_characters)
-    check, faults = Checks(fields, max_characters), _Faults(on_error, on_skip, advice)
     if not isinstance(source, str | os.PathLike):
-        return _checked(iter(source), "the rows", check, faults)
+        count(max_characters=max_characters)
+        return _Reading("the rows", Checks(fields, max_characters), on_error, on_skip, advice).records(source)
+    return _records(
+        read_batches(
+            source,
+            fields,
+            format=format,
+            on_error=on_error,
+            on_skip=on_skip,
+            max_characters=max_characters,
+            advice=advice,
+        )
+    )
+
+
+def read_batches(
+    source: str | os.PathLike[str],
+    fields: Fields = _ALL_FIELDS,
+    *,
+    format: Format | None = None,
+    on_error: OnError = OnError.STOP,
+    on_skip: Callable[[int, str], None] | None = None,
+    max_characters: int = MAX_CHARACTERS,
+    advice: str = "Repair it or take it out.",
+) -> Generator[Batch, None, None]:
+    """Stream the records of a file as columns, in batches of at least one: `read_records` without an object a record.
+
+    Where a batch ends follows from how the file was read. What comes before a fault is yielded before the fault is
+    raised, or told to `on_skip`.
+
+    Args:
+        source: path of the file.
+        fields: as in `read_records`, like the rest.
+        format: where the extension does not tell.
+        on_error: whether to go on.
+        on_skip: called where a record is skipped.
+        max_characters: of a text.
+        advice: ends the message.
+
+    Yields:
+        The batches. Closing the generator closes the file, as its end does.
+
+    Raises:
+        ConfigError: as `read_records`, like the rest.
+        DataError: a record cannot be read.
+        BrokenFileError: nothing more can be read.
+        MissingExtraError: pyarrow is needed and not installed.
+    """
+    count(max_characters=max_characters)
     path = Path(source)
     kind = file_format(path, format)
     if kind is Format.TEXT and fields != Fields(text=fields.text):
@@ -104,45 +152,97 @@ def read_records(
     if kind is Format.PARQUET:
         load_pyarrow()
     _require_file(path)
-    return _file_records(path, kind, check, faults)
+    return _file_batches(path, kind, _Reading(str(path), Checks(fields, max_characters), on_error, on_skip, advice))
 
 
-@dataclass(frozen=True, slots=True)
-class _Faults:
-    """What to do with faults; see `read_records`."""
+def _records(batches: Generator[Batch, None, None]) -> Generator[Record, None, None]:
+    with contextlib.closing(batches):
+        for batch in batches:
+            yield from batch
 
+
+def _file_batches(path: Path, kind: Format, reading: _Reading) -> Generator[Batch, None, None]:
+    names = needed(reading.check.fields)
+    with contextlib.closing(file_chunks(path, kind, names, max_line=reading.check.max_line)) as chunks:
+        empty: Chunk = [Broken("the file holds no records")]
+        yield from reading.batches(itertools.chain([next(chunks, empty)], chunks))
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Turns rows into records, and faults into errors or skips.
+
+    Attributes:
+        name: of what is read, for messages.
+        check: what rows must be like.
+        on_error, on_skip, advice: as in `read_records`.
+        read: how many rows were looked at.
+        good: how many of them are records.
+        ids: their ids.
+    """
+
+    name: str
+    check: Checks
     on_error: OnError
     on_skip: Callable[[int, str], None] | None
     advice: str
+    read: int = 0
+    good: int = 0
+    ids: Ids = field(default_factory=Ids)
 
+    def batches(self, chunks: Iterable[Chunk]) -> Generator[Batch, None, None]:
+        """The records of the chunks, those before a fault in a batch of their own."""
+        fields, most = self.check.fields, self.check.max_characters
+        for chunk in chunks:
+            batch = batch_of(chunk, fields, first=self.good, max_characters=most)
+            if batch is not None and (fields.id is None or self.ids.add(batch.ids)):
+                self.read += len(batch)
+                self.good += len(batch)
+                yield batch
+            else:
+                yield from self._one_by_one(rows_of(chunk))
 
-def _file_records(path: Path, kind: Format, check: Checks, faults: _Faults) -> Generator[Record, None, None]:
-    with contextlib.closing(file_rows(path, kind, needed(check.fields), max_line=check.max_line)) as rows:
-        first = next(rows, Broken("the file holds no records"))
-        items = itertools.chain([first], rows)
-        yield from _checked(items, str(path), check, faults)
+    def records(self, rows: Iterable[object]) -> Generator[Record, None, None]:
+        """The records of rows that come one by one."""
+        for row in rows:
+            found = self._record(row)
+            if isinstance(found, Record):
+                yield found
+            else:
+                self._refuse(found)
 
+    def _one_by_one(self, rows: Iterable[Row]) -> Generator[Batch, None, None]:
+        good: list[Record] = []
+        for row in rows:
+            found = self._record(row)
+            if isinstance(found, Record):
+                good.append(found)
+                continue
+            if good:
+                yield Batch.of(good)
+                good = []
+            self._refuse(found)
+        if good:
+            yield Batch.of(good)
 
-def _checked(items: Iterator[object], name: str, check: Checks, faults: _Faults) -> Generator[Record, None, None]:
-    """Turn rows into records, and faults into errors or skips."""
-    good = 0
-    seen: set[bytes] = set()
-    for number, item in enumerate(items, start=1):
-        result = check.record(item, default_id=str(good))
-        if isinstance(result, Record) and check.fields.id is not None:
-            digest = hashlib.blake2b(result.id.encode(), digest_size=16).digest()
-            if digest in seen:
-                result = Bad("its id was used before")
-            seen.add(digest)
-        if isinstance(result, Record):
-            good += 1
-            yield result
-        elif isinstance(result, Broken):
-            raise BrokenFileError(f"{name}, record {number}: {result.reason}. Nothing from here on can be read.")
-        elif faults.on_error is OnError.STOP:
-            raise DataError(f"{name}, record {number}: {result.reason}. {faults.advice}")
-        elif faults.on_skip is not None:
-            faults.on_skip(number, result.reason)
+    def _record(self, row: object) -> Record | Bad | Broken:
+        self.read += 1
+        found = self.check.record(row, default_id=str(self.good))
+        if not isinstance(found, Record):
+            return found
+        if self.check.fields.id is not None and not self.ids.add([found.id]):
+            return Bad("its id was used before")
+        self.good += 1
+        return found
+
+    def _refuse(self, fault: Bad | Broken) -> None:
+        where = f"{self.name}, record {self.read}: {fault.reason}."
+        if isinstance(fault, Broken):
+            raise BrokenFileError(f"{where} Nothing from here on can be read.")
+        if self.on_error is OnError.STOP:
+            raise DataError(f"{where} {self.advice}")
+        if self.on_skip is not None:
+            self.on_skip(self.read, fault.reason)
 
 
 def _require_file(path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -97,22 +97,6 @@ class Fields:
             )
         if len(set(self.keep)) < len(self.keep):
             raise ConfigError(f"Expected keep={self.keep!r} to name each field once. Remove the repetition.")
-
-
-def batches(
-    items: Iterable[Item], length: Callable[[Item], int], *, size: int, characters: int
-) -> Iterator[list[Item]]:
-    """Batches of at most `size` items, each ended by the item that brings it to so many characters."""
-    batch: list[Item] = []
-    total = 0
-    for item in items:
-        batch.append(item)
-        total += length(item)
-        if len(batch) >= size or total >= characters:
-            yield batch
-            batch, total = [], 0
-    if batch:
-        yield batch
 
 
 def require_labels(records: Sequence[Record], labels: Sequence[str], name: str) -> None:

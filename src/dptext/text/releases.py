@@ -8,14 +8,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from dptext.text.batches import Kept, Releases
 from dptext.text.files import Target, writing
-from dptext.text.formats import Format, file_format, is_compressed
+from dptext.text.formats import Format, Scalar, file_format, is_compressed
+from dptext.text.groups import groups
 from dptext.text.parquet_rows import load_pyarrow
-from dptext.text.records import Release, batches
+from dptext.text.records import Release
 from dptext.text.writers import ReleaseWriter, open_writer
 
 _BLOCK_RELEASES: Final = 1024
@@ -23,7 +25,7 @@ _BLOCK_CHARACTERS: Final = 8_000_000
 _CHARACTERS_PER_NUMBER: Final = 32  # a float of a tuple takes as many bytes
 
 
-def blocks(releases: Iterable[Release[str]], size: int) -> Iterator[list[Release[str]]]:
+def blocks(parts: Iterable[Sequence[Release[str]]], size: int) -> Iterator[Sequence[Release[str]]]:
     """The releases in the blocks in which a file is written.
 
     Each block is a row group of Parquet or a member of gzip, and gets a mark in the state of the run. A block ends with
@@ -31,13 +33,36 @@ def blocks(releases: Iterable[Release[str]], size: int) -> Iterator[list[Release
     from its releases, and not from how long the private texts were. A run that goes on after a block cuts the same
     blocks as one that was never interrupted.
     """
-    return batches(releases, _length, size=size, characters=_BLOCK_CHARACTERS)
+    lists = (part if isinstance(part, Releases) else list(part) for part in parts)
+    return groups(lists, _lengths, _joined, size=size, characters=_BLOCK_CHARACTERS)
+
+
+def _lengths(releases: Sequence[Release[str]]) -> list[int]:
+    if not isinstance(releases, Releases) or not isinstance(releases.kept, Kept):
+        return [_length(release) for release in releases]
+    numbers = releases.shape[1] or 0
+    sizes = list(map(len, releases.outputs))
+    if numbers:
+        sizes = [size + _CHARACTERS_PER_NUMBER * numbers for size in sizes]
+    for column in releases.kept.columns.values():
+        sizes = [size + _characters(value) for size, value in zip(sizes, column, strict=True)]
+    return sizes
 
 
 def _length(release: Release[str]) -> int:
     numbers = 0 if release.vector is None else len(release.vector)
-    kept = sum(len(value) for value in release.kept.values() if isinstance(value, str))
-    return len(release.output) + kept + _CHARACTERS_PER_NUMBER * numbers
+    return len(release.output) + sum(map(_characters, release.kept.values())) + _CHARACTERS_PER_NUMBER * numbers
+
+
+def _characters(value: Scalar) -> int:
+    return len(value) if isinstance(value, str) else 0
+
+
+def _joined(parts: Sequence[Sequence[Release[str]]]) -> Sequence[Release[str]]:
+    columns = [part for part in parts if isinstance(part, Releases)]
+    if len(columns) == len(parts) and len({part.shape for part in columns}) == 1:
+        return Releases.joined(columns)
+    return list(itertools.chain.from_iterable(parts))
 
 
 def write_releases(
@@ -70,7 +95,8 @@ def write_releases(
 
 
 def _write_all(file: BinaryIO, target: Path, releases: Iterable[Release[str]], kind: Format) -> None:
-    every = blocks(releases, _BLOCK_RELEASES)
+    parts = [releases] if isinstance(releases, Releases) else ([release] for release in releases)
+    every = blocks(parts, _BLOCK_RELEASES)
     first = next(every, [])
     vector = bool(first) and first[0].vector is not None
     writer = open_writer(

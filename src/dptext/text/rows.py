@@ -1,24 +1,24 @@
-"""Rows of a file in any format, or their faults."""
+"""Rows of a file in any format, or their faults, many at a time."""
 
 from __future__ import annotations
 
 import gzip
 import io
-import itertools
 import json
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Final, assert_never
 
-from dptext.text.csv_rows import csv_rows
+from dptext.text.csv_rows import csv_chunks
 from dptext.text.formats import Format, is_compressed
 from dptext.text.inputs import open_input
-from dptext.text.lines import Bad, RawLine, Row, lines_of
-from dptext.text.parquet_rows import parquet_rows
+from dptext.text.json_columns import json_columns
+from dptext.text.lines import Bad, Chunk, RawLine, Row, blocks_of, lines_of
+from dptext.text.parquet_rows import parquet_chunks
 
 
-def file_rows(path: Path, kind: Format, names: Sequence[str], *, max_line: int) -> Generator[Row, None, None]:
-    """The rows of a file, or their faults; nothing follows a `Broken`.
+def file_chunks(path: Path, kind: Format, names: Sequence[str], *, max_line: int) -> Generator[Chunk, None, None]:
+    """The rows of a file, or their faults, in chunks of at least one; nothing follows a `Broken`.
 
     Args:
         path: the file.
@@ -28,28 +28,25 @@ def file_rows(path: Path, kind: Format, names: Sequence[str], *, max_line: int) 
     """
     with open_input(path) as raw:
         if kind is Format.PARQUET:
-            yield from parquet_rows(raw, names)
+            yield from parquet_chunks(raw, names)
             return
         # Not within a BufferedReader: it would lose what came out of a truncated file just before the fault.
         unzipped: io.BufferedIOBase = gzip.GzipFile(fileobj=raw) if is_compressed(path) else raw
-        lines = lines_of(unzipped, max_line)
+        blocks = blocks_of(unzipped, max_line)
         match kind:
             case Format.JSONL:
-                yield from _jsonl_rows(lines)
+                yield from _json_chunks(blocks, names)
             case Format.CSV:
-                yield from csv_rows(lines, names, max_line)
+                yield from csv_chunks(blocks, names, max_line)
             case Format.TEXT:
-                yield from _text_rows(lines, names[0])
+                yield from ([_text_row(line, names[0]) for line in lines_of([block])] for block in blocks)
             case _:
                 assert_never(kind)
 
 
-def _text_rows(lines: Iterator[RawLine], name: str) -> Iterator[Row]:
-    for line in lines:
-        yield _text_row(line, name) if isinstance(line, bytes) else line
-
-
-def _text_row(line: bytes, name: str) -> Row:
+def _text_row(line: RawLine, name: str) -> Row:
+    if not isinstance(line, bytes):
+        return line
     if line.endswith(b"\n"):
         line = line[:-1].removesuffix(b"\r")
     try:
@@ -58,15 +55,23 @@ def _text_row(line: bytes, name: str) -> Row:
         return Bad("the line is not UTF-8")
 
 
-def _jsonl_rows(lines: Iterator[RawLine]) -> Iterator[Row]:
+def _json_chunks(blocks: Iterator[RawLine], names: Sequence[str]) -> Iterator[Chunk]:
     blanks = 0
-    for line in lines:
-        if isinstance(line, bytes) and not line.strip():
-            blanks += 1
+    for block in blocks:
+        table = json_columns(block, names) if isinstance(block, bytes) and not blanks else None
+        if table is not None:
+            yield table
             continue
-        yield from itertools.repeat(Bad("the line is empty"), blanks)
-        blanks = 0
-        yield _json_row(line) if isinstance(line, bytes) else line
+        rows: list[Row] = []
+        for line in lines_of([block]):
+            if isinstance(line, bytes) and not line.strip():
+                blanks += 1
+                continue
+            rows += [Bad("the line is empty")] * blanks
+            blanks = 0
+            rows.append(_json_row(line))
+        if rows:
+            yield rows
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -84,7 +89,9 @@ def _no_constant(_: str) -> None:
 _JSON: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
-def _json_row(line: bytes) -> Row:
+def _json_row(line: RawLine) -> Row:
+    if not isinstance(line, bytes):
+        return line
     try:
         value: object = _JSON.decode(line.decode())
     except UnicodeDecodeError:

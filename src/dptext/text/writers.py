@@ -6,14 +6,14 @@ Batches of all formats but Parquet can be appended one by one, so that a file cu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final, Protocol, cast
 
 import numpy as np
 
 from dptext.errors import ConfigError
-from dptext.text.columns import VECTOR_FIELD, Columns
+from dptext.text.columns import VECTOR_FIELD, Columns, Values
 from dptext.text.encoding import encode_batch
-from dptext.text.formats import Format, Scalar, as_string
+from dptext.text.formats import Format, as_string
 from dptext.text.parquet_rows import load_pyarrow
 from dptext.text.records import Release
 from dptext.types import Singles
@@ -77,17 +77,19 @@ class _ParquetWriter:
         self._writer = parquet.ParquetWriter(file, self._schema)
 
     def write(self, releases: Sequence[Release[str]], /) -> None:
-        rows = self._columns.rows(releases)
+        values = map(_cells, self._columns.values(releases))
         self._columns = self._columns.after(releases)
-        columns = {name: [_cell(row[place]) for row in rows] for place, name in enumerate(self._names)}
-        self._writer.write_table(self._arrow.Table.from_pydict(columns, schema=self._schema))
+        columns = [self._arrow.array(column, kind) for column, kind in zip(values, self._schema.types, strict=True)]
+        self._writer.write_batch(self._arrow.record_batch(columns, self._schema))
 
     def close(self) -> None:
         self._writer.close()
 
 
-def _cell(value: Scalar | Singles) -> str | Singles | None:
-    return value if value is None or isinstance(value, np.ndarray) else as_string(value)
+def _cells(column: Values) -> Sequence[str | Singles | None]:
+    if set(map(type, column)) <= {str, type(None), np.ndarray}:
+        return cast("Sequence[str | Singles | None]", column)
+    return [value if value is None else as_string(value) for value in column]
 
 
 def require_csv(format: Format, *, safe_csv: bool) -> None:

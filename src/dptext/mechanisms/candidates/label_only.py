@@ -188,10 +188,10 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
             start += n
             labels[here] = self._response.choose(given[here], source)
             texts[here] = self._draw_texts(labels[here], source)
-        pairs = zip(labels.tolist(), texts.tolist(), strict=True)
+        drawn, names, public = labels.tolist(), self.spec.labels, self._texts
         return batch.released(
-            [self._texts[label][text] for label, text in pairs],
-            labels=[self.spec.labels[label] for label in labels.tolist()],
+            [public[label][text] for label, text in zip(drawn, texts.tolist(), strict=True)],
+            labels=[names[label] for label in drawn],
         )
 
     def _draw_texts(self, labels: Integers, source: Randomness) -> Integers:

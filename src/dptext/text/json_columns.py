@@ -1,0 +1,69 @@
+"""Columns of JSON Lines as pyarrow reads them, where it would see exactly what our own reader sees.
+
+pyarrow reads more than valid JSON Lines: NaN, several objects a line, an object on several lines, text that is not
+UTF-8. It skips empty lines, and tells no missing field from null. A block with anything of that kind is left to our own
+reader, which knows what is wrong with which line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Final
+
+from dptext.text.lines import Table
+from dptext.text.parquet_rows import as_list
+
+#: Smaller blocks are not worth loading pyarrow.
+_WORTH: Final = 2**17
+#: Types of other fields: the rest may hold NaN, integers of too many digits, or depth that our own reader refuses.
+_HARMLESS: Final = ("string", "bool", "int64", "null", "timestamp[s]", "timestamp[ns]")
+
+
+def json_columns(block: bytes, names: Sequence[str]) -> Table | None:
+    """The columns of these names, all of them text; None where pyarrow is absent, or our own reader has to look.
+
+    Args:
+        block: whole lines.
+        names: of the fields that are needed.
+    """
+    if len(block) < _WORTH or not _one_object_a_line(block):
+        return None
+    with contextlib.suppress(ImportError):
+        import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
+        from pyarrow import json  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
+
+        with contextlib.suppress(pa.ArrowException, ValueError):
+            block.decode()
+            return _whole(_parsed(pa, json, block, names), block, names)
+    return None
+
+
+def _whole(table: Any, block: bytes, names: Sequence[str]) -> Table | None:
+    """The columns, if they hold a text for each line and nothing beside them is doubtful."""
+    others = (str(field.type) for field in table.schema if field.name not in names)
+    nulls = sum(table.column(name).null_count for name in names)
+    if nulls or table.num_rows != block.count(b"}\n{") + 1 or not all(kind in _HARMLESS for kind in others):
+        return None
+    return {name: as_list(table.column(name)) for name in names}
+
+
+def _one_object_a_line(block: bytes) -> bool:
+    """Whether each line begins and ends with a brace.
+
+    Between a closing and an opening brace, JSON needs a comma within a value. So each line end is then one between
+    objects, and the lines hold one object each if there are as many objects as lines.
+    """
+    end = len(block) - block.endswith(b"\n")
+    inner = block.count(b"\n", 0, end)
+    return block.startswith(b"{") and block.endswith(b"}", 0, end) and block.count(b"}\n{") == inner
+
+
+def _parsed(pa: ModuleType, json: ModuleType, block: bytes, names: Sequence[str]) -> Any:
+    return json.read_json(
+        pa.BufferReader(block),
+        # Without threads: one that calls into a Python that is ending aborts the process.
+        read_options=json.ReadOptions(use_threads=False, block_size=len(block) + 1),
+        parse_options=json.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in names])),
+    )
