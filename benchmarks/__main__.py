@@ -50,6 +50,7 @@ PLANS: dict[str, Plan] = {
     "sentence_encoder": Plan(
         r"\d+ +(?P<what>\D.{22}) (?P<ratio>[\d.]+) +[\d.]+-", "times encode(batch_size=32)", "1", ("--threads", "1")
     ),
+    "static_encoder": Plan(r"\| (?P<what>[^|]+) \| (?P<ratio>\d+) \| \d+-\d+ \|", "times encode(batch_size=32)", "1"),
     "depth": Plan(r"\| (?P<what>[^|]+) \| [\d,]+ \| (?P<ratio>[\d.]+) \|", "times plain NumPy", "2"),
     "erae": Plan(r"\| (?P<what>.+ against .+?) \| (?P<ratio>[\d.]+) \|", "times", "1"),
 }
