@@ -26,6 +26,7 @@ LINES = {
     ),
     "adept": ("| + batch 512 | 566 | 3.41 |", "+ batch 512", "3.41"),
     "sentence_encoder": (f"{1:<8} {'ours, bfloat16':<23} {2.25:<6.2f} 1.94-2.50    99  .9", "ours, bfloat16", "2.25"),
+    "static_encoder": ("| snips | 370 | 265-447 | 115,271 | 25,922 | 16 | 0.870 | 0.650 | 0.672 |", "snips", "370"),
     "depth": ("| dptext.embeddings.depth | 6,677 | 76.9 |", "dptext.embeddings.depth", "76.9"),
     "erae": (
         "| hub: a batch against one text at a time | 6.1 | 5.9 | 6.4 |",

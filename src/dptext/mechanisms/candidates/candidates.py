@@ -80,8 +80,9 @@ class Candidates(OneEpsilon):
             which is public (but see `label_share`). A missing or unknown private label equals none.
         ranker: what compares texts.
             `sentence` compares means of sentence embeddings (extra `[sbert]`).
-            `distilled` compares what a linear model of words, fitted on the candidates, guesses of these means. It is
-            some hundred times as fast once it is fitted. Fitting needs the sentence encoder, loading does not.
+            `distilled` compares what a linear model of words, fitted on the candidates, guesses of these means. Once
+            fitted, it reads a text more than a hundred times as fast. Fitting needs the sentence encoder, loading does
+            not. A text without a known word has a direction, too.
             `tfidf` compares words.
             `adept` compares clipped latents of an auto-encoder. It reads no label, and as many words as the
             auto-encoder does; an empty text has a latent, too.

@@ -113,7 +113,7 @@ def distilled_ranker(
 
     The pupil is fitted on the candidates, and reads a text from its own words alone. It guesses what the encoder would
     say, and this is compared with what the encoder said of each candidate: that keeps more than comparing guesses with
-    guesses. A text of unknown words alone is read as a candidate of middling words.
+    guesses. A text without a known word is read as the intercept says.
 
     Args:
         texts: the candidates.
