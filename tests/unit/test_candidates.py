@@ -62,6 +62,11 @@ def encoder(monkeypatch):
     return found
 
 
+@pytest.fixture
+def few_common(monkeypatch):
+    monkeypatch.setattr("dptext.mechanisms.candidates.rankers.common_words", lambda: ["doctor", "jazz", "zebra"])
+
+
 def fitted(**changes) -> CandidatesMechanism:
     return Candidates(**{"epsilon": 2.0, "ranker": "tfidf", **changes}).fit(public=PUBLIC, seed=0)
 
@@ -91,6 +96,15 @@ def test_contract(spec):
     assert check_mechanism(mechanism, sample_records(10, seed=1), checks=QUICK) == tuple(QUICK)
 
 
+def test_contract_of_a_distilled_encoder(encoder, few_common):
+    spec = Candidates(epsilon=2.0, labels=LABELS, ranker="distilled", candidates=40, label_weight=1.0)
+    mechanism = spec.fit(public=PUBLIC, seed=0)
+    asked = len(encoder.calls)
+    assert check_mechanism(mechanism, sample_records(10, seed=1), checks=QUICK) == tuple(QUICK)
+    assert len(encoder.calls) == asked  # it reads no private text
+    assert largest_log_ratio(mechanism, texts(20)) == pytest.approx(2.0, rel=1e-9)
+
+
 @pytest.mark.slow
 def test_contract_of_a_sentence_encoder():
     pytest.importorskip("sentence_transformers")
@@ -117,6 +131,11 @@ def test_the_guarantee_protects_the_whole_document_and_reveals_nothing(spec):
             spec.guarantee(unit)
         with pytest.raises(IncomparableError, match="unit document"):
             spec.calibrate(1.0, unit=unit)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_distilled_encoder_is_assumed_to_be_public_and_nothing_else(device):
+    assert replace(TOP_K, ranker="distilled", device=device).assumptions == (PUBLIC_CANDIDATES,)
 
 
 def test_events():
@@ -636,14 +655,23 @@ def test_public_text_that_does_not_do_is_refused_without_being_shown():
         assert "elsewhere" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("ranker", "share"), [("tfidf", 0.0), ("tfidf", 0.3), ("sentence", 0.0)])
-def test_saved_models_give_the_same(encoder, tmp_path: Path, ranker, share):
+FILES = {
+    "tfidf": ["candidates.json"],
+    "sentence": ["candidates.json", "candidates.npy"],
+    "distilled": ["candidates.json", "candidates.npy", "distilled.json", "distilled.npy"],
+}
+
+
+@pytest.mark.parametrize(
+    ("ranker", "share"), [("tfidf", 0.0), ("tfidf", 0.3), ("sentence", 0.0), ("distilled", 0.0), ("distilled", 0.3)]
+)
+def test_saved_models_give_the_same(encoder, few_common, tmp_path: Path, ranker, share):
     mechanism = fitted(labels=LABELS, ranker=ranker, label_weight=0.5, label_share=share)
     before = sorted(settings(mechanism.spec))
     mechanism.privatize([Record("0", "zqcanary is private", "zqcanary")], secure())
     mechanism.save(tmp_path)
     files = sorted(path.name for path in tmp_path.iterdir())
-    assert files == (["candidates.json"] if ranker == "tfidf" else ["candidates.json", "candidates.npy"])
+    assert files == FILES[ranker]
     assert all(b"zqcanary" not in path.read_bytes() for path in tmp_path.iterdir())
     assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir())
     loaded = mechanism.spec.load(tmp_path)
@@ -705,6 +733,30 @@ def test_edited_models_are_refused(encoder, tmp_path: Path):
     (tmp_path / "candidates.npy").unlink()
     with pytest.raises(ConfigError, match="Cannot read"):
         spec.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", FILES["distilled"])
+def test_an_edited_pupil_is_refused(encoder, few_common, tmp_path: Path, name):
+    mechanism = fitted(ranker="distilled", candidates=20, k=3)
+    mechanism.save(tmp_path)
+    assert mechanism.spec.load(tmp_path).digests == mechanism.digests
+    path = tmp_path / name
+    whole = path.read_bytes()
+    for broken in (whole[:-3], b""):
+        path.write_bytes(broken)
+        with pytest.raises(ConfigError, match="cut short or edited"):
+            mechanism.spec.load(tmp_path)
+    path.unlink()
+    with pytest.raises(ConfigError, match="Cannot read"):
+        mechanism.spec.load(tmp_path)
+
+
+def test_a_saved_pupil_needs_its_teacher_no_more(encoder, few_common, monkeypatch, tmp_path: Path):
+    mechanism = fitted(ranker="distilled", labels=LABELS, label_weight=1.0)
+    mechanism.save(tmp_path)
+    monkeypatch.delattr("dptext.embeddings.sentence_encoder.load_sentence_encoder")
+    loaded = mechanism.spec.load(tmp_path)
+    assert (loaded.scores(texts()) == mechanism.scores(texts())).all()
 
 
 def test_candidates_of_another_encoder_are_refused(encoder, tmp_path: Path):

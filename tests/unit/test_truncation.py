@@ -50,6 +50,11 @@ def encoder(monkeypatch):
     return found
 
 
+@pytest.fixture
+def few_common(monkeypatch):
+    monkeypatch.setattr("dptext.mechanisms.sentences.truncation.common_words", lambda: ["doctor", "zebra"])
+
+
 def document(*numbers: int) -> Record:
     """A document with a sentence for each number."""
     text = " ".join(f"The {i}. of them likes {NOUNS[i % len(NOUNS)]} a lot." for i in numbers)
@@ -73,6 +78,11 @@ def test_contract_of_the_hashed_encoder():
     mechanism = fitted()
     assert isinstance(mechanism, HasLatent)
     assert check_mechanism(mechanism, PUBLIC[:5], checks=names) == tuple(names)
+
+
+def test_contract_of_a_distilled_encoder(few_common):
+    names = [name for name in CHECKS if name not in ("distribution", "guarantee")]
+    assert check_mechanism(fitted(encoder="distilled"), PUBLIC[:5], checks=names) == tuple(names)
 
 
 @pytest.mark.slow
@@ -101,6 +111,7 @@ def test_the_guarantee_is_of_a_sentence_and_reveals_their_number():
     assert found.assumptions == (PUBLIC_BOX,)
     assert len(replace(spec, device="cuda").guarantee().assumptions) == 2
     assert replace(spec, encoder="glove").guarantee().assumptions == (PUBLIC_BOX,)
+    assert replace(spec, encoder="distilled", device="cuda").guarantee().assumptions == (PUBLIC_BOX,)
     assert spec.released[0] == PureEvent(3.0)
     assert spec.events(Unit.SENTENCE) == spec.released
     assert spec.units == (Unit.SENTENCE,)
@@ -342,6 +353,21 @@ def test_too_little_public_text_or_epsilon_is_refused():
             Truncation(1.0).fit(public=public)
     with pytest.raises(ConfigError, match=r"epsilon=1e-06 >= 1\.14e-05 for 6 coordinates"):
         Truncation(1e-6).fit(public=PUBLIC)
+
+
+def test_a_distilled_encoder_is_saved_with_the_box(few_common, monkeypatch, tmp_path: Path):
+    mechanism = fitted(encoder="distilled")
+    mechanism.save(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["box.json", "distilled.json", "distilled.npy"]
+    monkeypatch.delattr("dptext.embeddings.sentence_encoder.load_sentence_encoder")
+    loaded = mechanism.spec.load(tmp_path)
+    assert loaded.digests == mechanism.digests
+    assert loaded.privatize(PUBLIC, seeded(1)) == mechanism.privatize(PUBLIC, seeded(1))
+    path = tmp_path / "distilled.npy"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(ConfigError, match="cut short or edited"):
+        mechanism.spec.load(tmp_path)
 
 
 def test_saved_models_give_the_same_and_edited_ones_are_refused(encoder, tmp_path: Path):

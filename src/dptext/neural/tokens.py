@@ -13,15 +13,11 @@ import numpy as np
 
 from dptext.text import tokens as text
 from dptext.text.records import Record
+from dptext.text.tokens import words_of
 from dptext.types import Integers
 
 PAD, UNKNOWN, BEGIN, END = range(4)
 _SPECIAL = 4
-
-
-def words_of(document: str, max_tokens: int) -> list[str]:
-    """The first `max_tokens` tokens over all lines, in lower case."""
-    return [word.casefold() for line in text.cut(text.tokenize(document), max_tokens) for word in line]
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,6 +199,26 @@ def cut(lines: Sequence[Sequence[str]], max_tokens: int) -> list[list[str]]:
     return kept
 
 
+def words_of(text: str, max_tokens: int) -> list[str]:
+    r"""The first `max_tokens` tokens over all lines, in lower case.
+
+    The words are those of `tokenize`. No token goes past a line end, so that one search finds those of all lines.
+
+    Args:
+        text: The text.
+        max_tokens: Public bound on the number of tokens, at least 1.
+
+    Raises:
+        ConfigError: If ``max_tokens`` is not an integer of at least 1.
+
+    >>> words_of("It DIDN'T go\nto Rome", 5)
+    ['it', 'did', "n't", 'go', 'to']
+    """
+    count(max_tokens=max_tokens)
+    found = _TOKEN.findall(_CLITIC.sub(r" \g<0>", text))[:max_tokens]
+    return " ".join(found).casefold().split()  # in one call: neither a token nor its lower case holds a space
+
+
 def _line_structure(text: str) -> tuple[int, ...]:
     return tuple(map(len, tokenize(text)))
 

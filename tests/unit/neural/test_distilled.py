@@ -13,12 +13,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-from dptext.embeddings import sentence_encoder  # noqa: E402
+from dptext.embeddings import distilled, sentence_encoder  # noqa: E402
+from dptext.embeddings.distilled import distil  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd  # noqa: E402
 from dptext.mechanisms.adept.sound import Adept  # noqa: E402
-from dptext.neural.adept import distilled, files, load_autoencoder  # noqa: E402
-from dptext.neural.adept.distilled import distil  # noqa: E402
+from dptext.neural.adept import files, load_autoencoder  # noqa: E402
 from dptext.neural.tokens import words_of  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402

@@ -59,6 +59,15 @@ def test_words_are_cut_over_all_lines_and_folded() -> None:
         words_of("a", 0)
 
 
+@given(
+    st.text("aBn'tTsS\N{RIGHT SINGLE QUOTATION MARK}.,:19_ \n\r\t\x1c\x85\u2028\u0130\u00df\u0149\ud800!") | st.text(),
+    st.integers(1, 9),
+)
+def test_words_are_those_of_the_lines_one_after_the_other(document: str, most: int) -> None:
+    cut = text.cut(text.tokenize(document), most)
+    assert words_of(document, most) == [word.casefold() for line in cut for word in line]
+
+
 # ------------------------------------------------------------------ what is written
 
 

@@ -1,4 +1,5 @@
-"""What ranks public candidates by their likeness to whole texts: words, sentence embeddings, latents of ADePT.
+"""What ranks public candidates by their likeness to whole texts: words, sentence embeddings (also distilled ones),
+latents of ADePT.
 
 A cosine is a whole number of steps of 2^-12: no float decides a rank. All that ranks is made from public text.
 
@@ -17,8 +18,9 @@ from typing import TypeAlias
 import numpy as np
 from scipy import sparse
 
+from dptext.embeddings.distilled import common_words, distil_with_words, load_distilled
 from dptext.embeddings.embedder import HIDDEN
-from dptext.embeddings.encoders import load_encoder
+from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
 from dptext.errors import ConfigError, needing
 from dptext.mechanisms.candidates.tfidf import TfIdf
@@ -97,15 +99,43 @@ def sentences_ranker(
     encoder = load_encoder("sentence", device=device)
 
     def means(found: Sequence[str]) -> Floats:
-        vectors = np.zeros((len(found), encoder.dim))
-        for start in range(0, len(found), _DOCUMENTS_AT_ONCE):  # bounds the memory of the sentences
-            parts = [sentences(text)[:max_sentences] for text in found[start : start + _DOCUMENTS_AT_ONCE]]
-            embeddings = encoder.embed([part for document in parts for part in document])
-            vectors[start : start + len(parts)] = mean_by_document(embeddings, [len(document) for document in parts])
-        return vectors
+        return _means(encoder, found, max_sentences)
 
-    read, points, centre = _centred(means, texts, saved, dim=encoder.dim, name=encoder.name)
+    own = means(texts) if saved is None else None
+    read, points, centre = _centred(means, own, saved, dim=encoder.dim, name=encoder.name)
     return Ranker(read, points, {"encoder": encoder.digest}, centre)
+
+
+def distilled_ranker(
+    texts: Sequence[str], folder: Path, *, max_sentences: int, device: str = "cpu", saved: Saved | None = None
+) -> Ranker:
+    """Means of sentence embeddings as a pupil of the sentence encoder guesses them; the candidates' are the encoder's.
+
+    The pupil is fitted on the candidates, and reads a text from its own words alone. It guesses what the encoder would
+    say, and this is compared with what the encoder said of each candidate: that keeps more than comparing guesses with
+    guesses. A text without a known word is read as the intercept says.
+
+    Args:
+        texts: the candidates.
+        folder: where the pupil was saved, if it was.
+        max_sentences: sentences of a candidate that the encoder reads at most.
+        device: where the encoder computes.
+        saved: points and centre of these candidates, where they were computed before.
+
+    Raises:
+        ConfigError: what was saved is cut short, edited, or of another pupil.
+        MissingExtraError: the sentence encoder is not installed; only fitting needs it.
+    """
+    own = None
+    if saved is None:
+        encoder = load_encoder("sentence", device=device)
+        own = _means(encoder, texts, max_sentences)
+        own /= np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12)
+        pupil = distil_with_words(encoder, texts, own, common=common_words())
+    else:
+        pupil = load_distilled(folder)
+    read, points, centre = _centred(pupil.embed, own, saved, dim=pupil.dim, name=pupil.name)
+    return Ranker(read, points, {"encoder": pupil.digest}, centre, pupil.save)
 
 
 def latents_ranker(texts: Sequence[str], folder: Path, *, device: str = "cpu", saved: Saved | None = None) -> Ranker:
@@ -132,16 +162,30 @@ def latents_ranker(texts: Sequence[str], folder: Path, *, device: str = "cpu", s
         vectors: Floats = model.latents([Record("", text) for text in found])
         return vectors
 
-    read, points, centre = _centred(latents, texts, saved, dim=model.dim, name="of ADePT")
+    own = latents(texts) if saved is None else None
+    read, points, centre = _centred(latents, own, saved, dim=model.dim, name="of ADePT")
     digests = {f"auto-encoder: {name}": digest for name, digest in model.digests.items()}
     return Ranker(read, points, digests, centre, model.save)
 
 
+def _means(encoder: Encoder, texts: Sequence[str], max_sentences: int) -> Floats:
+    """Means of the embeddings of each text's first sentences `(n_texts, dim)`."""
+    vectors = np.zeros((len(texts), encoder.dim))
+    for start in range(0, len(texts), _DOCUMENTS_AT_ONCE):  # bounds the memory of the sentences
+        parts = [sentences(text)[:max_sentences] for text in texts[start : start + _DOCUMENTS_AT_ONCE]]
+        embeddings = encoder.embed([part for document in parts for part in document])
+        vectors[start : start + len(parts)] = mean_by_document(embeddings, [len(document) for document in parts])
+    return vectors
+
+
 def _centred(
-    embed: Callable[[Sequence[str]], Floats], texts: Sequence[str], saved: Saved | None, *, dim: int, name: str
+    embed: Callable[[Sequence[str]], Floats], own: Floats | None, saved: Saved | None, *, dim: int, name: str
 ) -> tuple[Callable[[Sequence[str]], Singles], Singles, Floats]:
-    """What reads texts as directions from the candidates' mean, the candidates so read, and that mean."""
-    own = embed(texts) if saved is None else np.empty((0, dim))
+    """What reads texts as directions from the candidates' mean, the candidates' directions, and that mean.
+
+    Either the candidates' `own` vectors are given, or their points and centre as they were `saved`.
+    """
+    own = np.empty((0, dim)) if own is None else own
     centre = own.mean(axis=0) if saved is None else saved[1]
     if centre.shape != (dim,):
         raise ConfigError(f"Expected candidates of the encoder {name}. {SAVE_AGAIN}")

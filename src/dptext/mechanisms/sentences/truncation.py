@@ -19,7 +19,8 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.embedder import read_alone
+from dptext.embeddings.distilled import DistilledEncoder, common_words, distil_with_words, load_distilled
+from dptext.embeddings.embedder import Embedder, read_alone
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document, sums_by_document
 from dptext.errors import ConfigError
@@ -67,8 +68,9 @@ class Truncation(OneEpsilon):
     Attributes:
         epsilon: the privacy loss of one sentence.
         central: in each coordinate the box holds this share of the means of public documents.
-        encoder: what embeds sentences: `sentence` is all-MiniLM-L6-v2 (extra `[sbert]`), `glove` the mean of GloVe word
-            vectors (extra `[glove]`).
+        encoder: what embeds sentences: `sentence` is all-MiniLM-L6-v2 (extra `[sbert]`), `distilled` a linear model of
+            words that guesses what it says, fitted on the public sentences and saved with the box, `glove` the mean of
+            GloVe word vectors (extra `[glove]`).
         output: what is released.
         device: where the sentence encoder computes.
     """
@@ -78,7 +80,7 @@ class Truncation(OneEpsilon):
 
     epsilon: float
     central: float = 0.75
-    encoder: Literal["sentence", "glove"] = "sentence"
+    encoder: Literal["sentence", "distilled", "glove"] = "sentence"
     output: Literal["embedding"] = "embedding"
     device: str = "cpu"
     kind: Literal["truncation"] = field(default="truncation", init=False)
@@ -105,7 +107,8 @@ class Truncation(OneEpsilon):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The box and the encoder are public."""
-        return (PUBLIC_BOX, *read_alone(self.encoder, self.device))
+        # A distilled encoder reads each sentence from its own words.
+        return (PUBLIC_BOX,) if self.encoder == "distilled" else (PUBLIC_BOX, *read_alone(self.encoder, self.device))
 
     @property
     def reveals(self) -> tuple[str, ...]:
@@ -131,7 +134,7 @@ class Truncation(OneEpsilon):
             MissingExtraError: the encoder is not installed.
         """
         records = list(public)
-        encoder = load_encoder(self.encoder, device=self.device)
+        encoder = self._fitted_encoder(records)
         parts = []
         for start in range(0, len(records), _DOCUMENTS_AT_ONCE):
             embeddings, sizes = _embedded(encoder, records[start : start + _DOCUMENTS_AT_ONCE])
@@ -143,6 +146,13 @@ class Truncation(OneEpsilon):
         low, high = np.quantile(means, [rest, 1 - rest], axis=0)
         return TruncationMechanism(self, Box(low, high), encoder, records_digest(records))
 
+    def _fitted_encoder(self, public: Sequence[Record]) -> Encoder | DistilledEncoder:
+        if self.encoder != "distilled":
+            return load_encoder(self.encoder, device=self.device)
+        teacher = load_encoder("sentence", device=self.device)
+        texts = list(dict.fromkeys(part for record in public for part in sentences(record.text)))
+        return distil_with_words(teacher, texts, common=common_words())
+
     def load(self, folder: Path) -> TruncationMechanism:
         """The mechanism that was saved into the folder under this spec.
 
@@ -150,7 +160,11 @@ class Truncation(OneEpsilon):
             ConfigError: the file is absent, truncated, edited or of another encoder; epsilon is too small.
             MissingExtraError: the encoder is not installed.
         """
-        encoder = load_encoder(self.encoder, device=self.device)
+        encoder: Encoder | DistilledEncoder
+        if self.encoder == "distilled":
+            encoder = load_distilled(folder)
+        else:
+            encoder = load_encoder(self.encoder, device=self.device)
         path = folder / _FILE
         with reading_saved(f"the box {path}"):
             described = json.loads(path.read_bytes())
@@ -210,7 +224,7 @@ class Box:
         return np.asarray(self.low + width / 2 + width * (sums / (steps * counts[:, None])))
 
 
-def _embedded(encoder: Encoder, records: Sequence[Record]) -> tuple[Floats, list[int]]:
+def _embedded(encoder: Embedder, records: Sequence[Record]) -> tuple[Floats, list[int]]:
     """Embeddings of the sentences, document after document, and how many each document has."""
     documents = [sentences(record.text) for record in records]
     embeddings = encoder.embed([sentence for document in documents for sentence in document])
@@ -225,7 +239,7 @@ class TruncationMechanism(FittedMechanism[Truncation]):
 
     __slots__ = ("_encoder", "_steps", "_trained_on", "box")
 
-    def __init__(self, spec: Truncation, box: Box, encoder: Encoder, trained_on: str) -> None:
+    def __init__(self, spec: Truncation, box: Box, encoder: Encoder | DistilledEncoder, trained_on: str) -> None:
         super().__init__(spec)
         self.box = box
         self._encoder = encoder
@@ -239,7 +253,7 @@ class TruncationMechanism(FittedMechanism[Truncation]):
         return {"box": found.hexdigest(), "public": self._trained_on, "encoder": self._encoder.digest}
 
     def save(self, folder: Path) -> None:
-        """Write the box into an existing folder.
+        """Write the box into an existing folder, and the distilled encoder beside it where there is one.
 
         Raises:
             ConfigError: a file of a model is there already, or cannot be written.
@@ -252,6 +266,8 @@ class TruncationMechanism(FittedMechanism[Truncation]):
         }
         with create_private(folder / _FILE) as file:
             file.write(json.dumps(described).encode())
+        if isinstance(self._encoder, DistilledEncoder):
+            self._encoder.save(folder)
 
     def _sums(self, records: Sequence[Record]) -> tuple[Floats, Integers]:
         """The latents, and the numbers of sentences, at least 1."""

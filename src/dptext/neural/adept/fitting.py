@@ -6,10 +6,10 @@ import secrets
 from collections.abc import Callable, Sequence
 
 from dptext.embeddings.devices import require_device, seeded_torch
+from dptext.embeddings.distilled import distil
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.torch_network import TorchPrecision
 from dptext.errors import ConfigError
-from dptext.neural.adept.distilled import distil
 from dptext.neural.adept.model import PUBLIC, AnnotatedModel, Reader, network_inputs
 from dptext.neural.adept.network import AutoEncoder
 from dptext.neural.adept.settings import NetworkSettings

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from dptext.embeddings.devices import require_device
+from dptext.embeddings.distilled import DistilledEncoder
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.torch_network import TorchPrecision
 from dptext.errors import ConfigError
-from dptext.neural.adept.distilled import DistilledEncoder
 from dptext.neural.adept.files import read_files
 from dptext.neural.adept.model import PUBLIC, PUPIL, PUPIL_PARTS, AnnotatedModel, Reader, described_tokens
 from dptext.neural.adept.network import Architecture, AutoEncoder

@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import save
 
+from dptext.embeddings.distilled import DistilledEncoder
 from dptext.embeddings.encoders import Encoder
 from dptext.embeddings.torch_network import TorchPrecision
 from dptext.frozen import Frozen
 from dptext.neural.adept.decoding import Decoder, Decoding
-from dptext.neural.adept.distilled import DistilledEncoder
 from dptext.neural.adept.files import write_files
 from dptext.neural.adept.network import AutoEncoder, encode
 from dptext.neural.adept.training import reconstruction_losses, writing_losses

@@ -1,0 +1,262 @@
+"""A sentence encoder distilled into one vector a word, which reads a text as a bag of words. It needs no torch.
+
+The pupil is linear in the tf-idf of a text's words (distillation: Hinton, Vinyals and Dean 2015). It needs no training
+loop, and does not see the order of words. There are two ways to its vectors:
+
+* `distil` solves one ridge regression, from tf-idf to what the teacher says of public texts.
+* `distil_with_words` also asks the teacher about each word alone (static vectors, as Model2Vec has: Tulkens
+  and van Dongen 2024). One regression maps the mean of these vectors to the teacher's of the
+  text; another corrects frequent words. So the pupil knows words that no public text has.
+
+Teacher and pupil learn from public text only. A row is computed from its own words alone, by sums in the order of the
+vocabulary. So the other texts of a batch do not change it, not even in the last bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.resources
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.encoder_files import PACKAGE
+from dptext.embeddings.npy import read_array
+from dptext.errors import ConfigError, needing
+from dptext.text.files import create_private
+from dptext.text.inputs import parse_json
+from dptext.text.saved import reading_saved
+from dptext.text.tokens import words_of
+from dptext.types import Floats, Singles
+
+#: The most words whose weights are learnt one by one: the regression solves a system of so many equations.
+MAX_WORDS = 5_000
+_MAX_TOKENS = 4_096
+_RIDGE = 1.0
+_GRID = 2.0**-10
+_WORDS_FILE, _WEIGHTS_FILE = "distilled.json", "distilled.npy"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DistilledEncoder:
+    """Texts to unit vectors `(n_texts, dim)`; an `Embedder`.
+
+    Attributes:
+        words: that it knows. A text without any of them has the direction of `offset`.
+        rarity: inverse document frequency of each word, `(len(words),)`.
+        weights: coefficients of the regression, a row for each word, `(len(words), dim)`, float32.
+        offset: the intercept of the regression, `(dim,)`, float32.
+        max_tokens: words of a text that are read at most.
+        teacher: name of the sentence encoder.
+    """
+
+    words: tuple[str, ...]
+    rarity: Singles
+    weights: Singles
+    offset: Singles
+    max_tokens: int
+    teacher: str
+    _index: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_index", {word: i for i, word in enumerate(self.words)})
+
+    def __repr__(self) -> str:
+        return f"DistilledEncoder({self.name})"
+
+    @property
+    def name(self) -> str:
+        """What identifies the embedder in reports."""
+        return f"{self.teacher}, distilled into {len(self.words)} words"
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates."""
+        return len(self.offset)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of words and weights."""
+        found = hashlib.sha256(json.dumps([self.words, self.max_tokens, self.teacher]).encode())
+        for values in (self.rarity, self.weights, self.offset):
+            found.update(values.tobytes())
+        return found.hexdigest()
+
+    def embed(self, texts: Sequence[str], *, on_progress: Callable[[int], None] | None = None) -> Floats:
+        """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; zero if no word is known and the offset is zero.
+
+        Args:
+            texts: any texts; of each the first `max_tokens` words are read.
+            on_progress: called once, with the number of texts.
+        """
+        read = _bags(texts, self._index, self.rarity, self.max_tokens) @ self.weights + self.offset
+        found = np.asarray(read, np.float64)
+        found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+        if on_progress is not None:
+            on_progress(len(texts))
+        return np.rint(found / _GRID) * _GRID
+
+    def save(self, folder: Path) -> None:
+        """Write words and weights into an existing folder, in files that only their owner can read.
+
+        Raises:
+            ConfigError: a file is there already, or cannot be written.
+        """
+        half = self.weights.astype(np.float16)
+        described = {
+            "words": self.words,
+            "rarity": self.rarity.tolist(),
+            "offset": self.offset.tolist(),
+            "max_tokens": self.max_tokens,
+            "teacher": self.teacher,
+            "digest": self.digest,
+        }
+        with create_private(folder / _WORDS_FILE) as file:
+            file.write(json.dumps(described).encode())
+        with create_private(folder / _WEIGHTS_FILE) as file:
+            np.save(file, half if (half == self.weights).all() else self.weights, allow_pickle=False)
+
+
+def load_distilled(folder: Path) -> DistilledEncoder:
+    """The encoder that `DistilledEncoder.save` wrote; neither teacher nor public text is needed.
+
+    Raises:
+        ConfigError: a file is absent, cut short or edited.
+    """
+    with reading_saved(f"the distilled encoder in {folder}"):
+        described = parse_json((folder / _WORDS_FILE).read_bytes())
+        with (folder / _WEIGHTS_FILE).open("rb") as file:
+            weights = read_array(file).astype(np.float32)
+        rarity, offset = (np.asarray(described[name], np.float32) for name in ("rarity", "offset"))
+        words, max_tokens = tuple(described["words"]), described["max_tokens"]
+        if rarity.shape != (len(words),) or weights.shape != (len(words), *offset.shape):
+            raise ValueError
+        found = DistilledEncoder(words, rarity, weights, offset, max_tokens, described["teacher"])
+        if found.digest != described["digest"]:
+            raise ValueError
+    return found
+
+
+def distil(teacher: Embedder, texts: Sequence[str], *, max_tokens: int, min_count: int) -> DistilledEncoder:
+    """The pupil of the teacher on these public texts.
+
+    Args:
+        teacher: embeds each of them.
+        texts: public.
+        max_tokens: words of a text that are read.
+        min_count: a word is known if it stands in at least so many texts.
+
+    Raises:
+        ConfigError: there are no texts.
+    """
+    counts = _texts_with(texts, max_tokens)
+    words = tuple(word for word in _ranked(counts)[:MAX_WORDS] if counts[word] >= min_count)
+    rarity = _rarity(words, counts, len(texts))
+    weights, offset = _ridge(_bags(texts, _positions(words), rarity, max_tokens), np.asarray(teacher.embed(texts)))
+    return DistilledEncoder(words, rarity, _single(weights), _single(offset), max_tokens, teacher.name)
+
+
+def distil_with_words(
+    teacher: Embedder, texts: Sequence[str], wanted: Floats | None = None, *, common: Iterable[str] = ()
+) -> DistilledEncoder:
+    """The pupil of the teacher on these public texts, on each word of theirs alone, and on common words.
+
+    What the teacher says of words, weighed by their rarity, is mapped to `wanted` by a regression. The `MAX_WORDS` most
+    frequent words are then corrected by what that leaves. The weights are rounded to float16, as they are saved.
+
+    Args:
+        teacher: embeds texts and words.
+        texts: public.
+        wanted: unit vectors of the texts `(n_texts, dim)`; by default the teacher's.
+        common: words that are known although no text may have them.
+
+    Raises:
+        ConfigError: there are no texts.
+    """
+    counts = _texts_with(texts, _MAX_TOKENS)
+    words = tuple(dict.fromkeys([*_ranked(counts), *common]))
+    rarity = _rarity(words, counts, len(texts))
+    bags = _bags(texts, _positions(words), rarity, _MAX_TOKENS)
+    wanted = np.asarray(teacher.embed(texts), np.float64) if wanted is None else wanted
+    alone = np.asarray(teacher.embed(words), np.float64)
+    means = bags @ alone
+    mapped, middle = _ridge(means, wanted)
+    weights = alone @ mapped
+    frequent, shift = _ridge(bags[:, :MAX_WORDS], wanted - means @ mapped - middle)
+    weights[: len(frequent)] += frequent
+    offset = _single(middle + shift)
+    return DistilledEncoder(words, rarity, _single(weights.astype(np.float16)), offset, _MAX_TOKENS, teacher.name)
+
+
+def common_words() -> list[str]:
+    """The whole words in the vocabulary of all-MiniLM-L6-v2, in its order: some 20,000, most of them English.
+
+    Raises:
+        MissingExtraError: the package with the encoder is not installed.
+    """
+    with needing("A distilled encoder", "sbert"):
+        file = importlib.resources.files(PACKAGE) / "model" / "tokenizer.json"
+    pieces: Mapping[str, int] = json.loads(file.read_bytes())["model"]["vocab"]
+    return [piece for piece in sorted(pieces, key=pieces.__getitem__) if words_of(piece, 2) == [piece]]
+
+
+def _texts_with(texts: Sequence[str], max_tokens: int) -> Counter[str]:
+    """How many texts have each word."""
+    if not texts:
+        raise ConfigError("Expected public texts to distil the sentence encoder on: there are none.")
+    return Counter(word for text in texts for word in set(words_of(text, max_tokens)))
+
+
+def _ranked(counts: Mapping[str, int]) -> list[str]:
+    """Words by the number of their texts, the largest first."""
+    return sorted(counts, key=lambda word: (-counts[word], word))
+
+
+def _rarity(words: Sequence[str], counts: Mapping[str, int], n_texts: int) -> Singles:
+    having = np.asarray([counts.get(word, 0) for word in words], np.float64)
+    return _single(np.log((1 + n_texts) / (1 + having)) + 1)
+
+
+def _positions(words: Sequence[str]) -> dict[str, int]:
+    return {word: i for i, word in enumerate(words)}
+
+
+def _single(values: NDArray[Any]) -> Singles:
+    return values.astype(np.float32)
+
+
+def _ridge(rows: Floats | sparse.csr_array, wanted: Floats) -> tuple[Floats, Floats]:
+    """Coefficients and intercept of a ridge regression, centred without a dense matrix of all rows."""
+    rows = rows.astype(np.float64)
+    middle, mean = np.asarray(rows.mean(axis=0)).ravel(), wanted.mean(axis=0)
+    products: Any = rows.T @ rows
+    square = products.toarray() if sparse.issparse(products) else products
+    square -= np.outer(rows.shape[0] * middle, middle)
+    square[np.diag_indices_from(square)] += _RIDGE
+    weights = np.linalg.solve(square, rows.T @ wanted - rows.shape[0] * np.outer(middle, mean))
+    return weights, mean - middle @ weights
+
+
+def _bags(texts: Sequence[str], index: Mapping[str, int], rarity: Singles, max_tokens: int) -> sparse.csr_array:
+    """Tf-idf rows of length 1, `(n_texts, n_words)`; zero where no word is known."""
+    read = [words_of(text, max_tokens) for text in texts]
+    columns = np.fromiter(map(index.get, chain.from_iterable(read), repeat(-1)), np.int64)
+    rows = np.repeat(np.arange(len(texts)), [len(words) for words in read])
+    known = columns >= 0
+    shape = (len(texts), len(index))
+    counts = sparse.coo_array((np.ones(known.sum()), (rows[known], columns[known])), shape=shape).tocsr()
+    counts.sum_duplicates()  # it sorts the columns of a row, too
+    weighed = counts.data * rarity[counts.indices]
+    rows = np.repeat(np.arange(len(texts)), np.diff(counts.indptr))
+    norms = np.sqrt(np.bincount(rows, weighed**2, len(texts)))  # sums in the order of the columns
+    values = (weighed / np.maximum(norms, 1e-12)[rows]).astype(np.float32)
+    return sparse.csr_array((values, counts.indices, counts.indptr), shape=shape)
