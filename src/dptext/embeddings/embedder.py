@@ -21,10 +21,10 @@ def read_alone(encoder: str, device: str) -> tuple[str, ...]:
     """What is assumed of an encoder that reads private text: nothing where each text is computed by itself.
 
     Args:
-        encoder: its name, as `load_encoder` takes it.
+        encoder: its name, as settings say it: a model of words (glove, distilled) reads each text from its own words.
         device: where it computes.
     """
-    alone = encoder == "glove" or (device == "cpu" and encoder in {"sentence", *MINILM_NAMES})
+    alone = encoder in {"glove", "distilled"} or (device == "cpu" and encoder in {"sentence", *MINILM_NAMES})
     return () if alone else (ALONE,)
 
 

@@ -107,8 +107,7 @@ class Truncation(OneEpsilon):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The box and the encoder are public."""
-        # A distilled encoder reads each sentence from its own words.
-        return (PUBLIC_BOX,) if self.encoder == "distilled" else (PUBLIC_BOX, *read_alone(self.encoder, self.device))
+        return (PUBLIC_BOX, *read_alone(self.encoder, self.device))
 
     @property
     def reveals(self) -> tuple[str, ...]:
