@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch")
 
 from dptext.errors import ConfigError, IncomparableError  # noqa: E402
 from dptext.mechanisms.erae.erae import ErAe, ErAeMechanism  # noqa: E402
-from dptext.neural.erae import training  # noqa: E402
+from dptext.neural.erae import losses  # noqa: E402
+from dptext.neural.erae.losses import Reward  # noqa: E402
 from dptext.neural.erae.model import ErAeModel  # noqa: E402
 from dptext.neural.erae.network import ErAeNetwork, Sizes  # noqa: E402
 from dptext.privacy.guarantee import Basis, Unit  # noqa: E402
@@ -190,38 +191,84 @@ def test_training_learns_to_repeat_a_text(latent: str) -> None:
     assert released == [record.text for record in texts[:3]]
 
 
-def test_the_reward_looks_at_the_right_words() -> None:
-    """Against the formula, position by position: the authors' code gathers others (MATHS 1.6)."""
+def rewarded(vectors: torch.Tensor, drawn: torch.Tensor, read: torch.Tensor | None = None) -> Reward:
+    return Reward(vectors, 10.0, drawn, torch.ones(len(drawn), dtype=torch.bool) if read is None else read)
+
+
+def costs_of(p: torch.Tensor, wanted: int, drawn: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+    """The reward of one position, as its formula says, with a gradient."""
+    total = torch.zeros((), dtype=p.dtype)
+    for words in (p.argsort(descending=True)[: len(drawn)], drawn):
+        for v in words:
+            near = min(max(float(vectors[v] @ vectors[wanted]), 1e-5), 0.85)
+            total = total - torch.log(p[v].clamp(1e-5, 0.85)) * near / len(drawn)
+    return total
+
+
+@pytest.mark.parametrize("n", [7, 300])
+def test_losses_and_their_gradients_are_those_of_the_formulas(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Position by position, over several blocks: the authors' code rewards other words (MATHS 1.6)."""
+    monkeypatch.setattr(losses, "_ROWS", 64)
     source = np.random.default_rng(0)
-    logits = torch.from_numpy(source.normal(size=(7, 12)) * 3)
-    wanted = torch.from_numpy(source.integers(0, 12, 7))
     raw = source.normal(size=(12, 4))
     vectors = torch.from_numpy(raw / np.linalg.norm(raw, axis=1, keepdims=True))
-    found = training.reward_loss(logits, wanted, vectors, n_words=3, source=torch.Generator().manual_seed(3))
-    drawn = torch.randint(0, 12, (7, 3), generator=torch.Generator().manual_seed(3))
-    for i in range(7):
-        p = torch.softmax(logits[i], dim=0)
-        expected = 0.0
-        for words in (p.argsort(descending=True)[:3], drawn[i]):
-            terms = [
-                math.log(min(max(float(p[v]), 1e-5), 0.85))
-                * min(max(float(vectors[v] @ vectors[wanted[i]]), 1e-5), 0.85)
-                for v in words
-            ]
-            expected -= sum(terms) / 3
-        assert float(found[i]) == pytest.approx(expected, rel=1e-5)
+    choose = torch.nn.Linear(5, 12).double()
+    hidden = torch.from_numpy(source.normal(size=(n, 5)) * 6).requires_grad_()
+    wanted = torch.from_numpy(source.integers(0, 12, n))
+    drawn = torch.from_numpy(source.integers(0, 12, (n, 3)))
+    read = torch.from_numpy(source.random(n) < 0.7)
+    parameters = [hidden, choose.weight, choose.bias]
+    for reward in (None, rewarded(vectors, drawn, read)):
+        found = losses.losses_of(choose, hidden, wanted, reward)
+        chances = torch.softmax(choose(hidden), dim=1)
+        reconstruction = -chances[torch.arange(n), wanted].log().mean()
+        rows = torch.stack([costs_of(chances[i], int(wanted[i]), drawn[i], vectors) for i in range(n) if read[i]])
+        total = reconstruction + 10 * rows.mean() if reward else reconstruction
+        assert found.reconstruction == pytest.approx(float(reconstruction.detach()))
+        assert found.reward == pytest.approx(float(rows.mean().detach()) if reward else 0.0)
+        assert float(found.total.detach()) == pytest.approx(float(total.detach()))
+        slopes, expected = torch.autograd.grad(2 * found.total, parameters), torch.autograd.grad(2 * total, parameters)
+        assert all(torch.allclose(*pair) for pair in zip(slopes, expected, strict=True))
+
+
+def test_where_no_position_is_rewarded_the_reconstruction_is_left() -> None:
+    choose, hidden, wanted = torch.nn.Linear(5, 12), torch.ones(2, 5), torch.tensor([3, 4])
+    nobody = rewarded(torch.eye(12), torch.zeros((2, 3), dtype=torch.int64), torch.zeros(2, dtype=torch.bool))
+    found = losses.losses_of(choose, hidden, wanted, nobody)
+    assert found.reward == 0
+    assert torch.equal(found.total, losses.losses_of(choose, hidden, wanted).total)
 
 
 def test_the_reward_spreads_probability_over_words_of_like_meaning() -> None:
     vectors = torch.tensor([[1.0, 0.0], [0.9, 0.436], [0.0, 1.0], [-1.0, 0.0]])
-    logits = torch.zeros((1, 4), requires_grad=True)
+    choose, wanted = torch.nn.Linear(1, 4), torch.tensor([0])
     source = torch.Generator().manual_seed(0)
+    torch.nn.init.zeros_(choose.weight)
+    torch.nn.init.zeros_(choose.bias)
     for _ in range(200):
-        loss = training.reward_loss(logits, torch.tensor([0]), vectors, n_words=2, source=source).mean()
-        [slope] = torch.autograd.grad(loss, logits)
-        logits = (logits - 0.5 * slope).detach().requires_grad_()
-    chances = torch.softmax(logits, dim=1)[0].tolist()
+        drawn = torch.randint(0, 4, (1, 2), generator=source)
+        reward = Reward(vectors, 1e3, drawn, torch.ones(1, dtype=torch.bool))  # so heavy that it is all there is
+        [slope] = torch.autograd.grad(losses.losses_of(choose, torch.zeros(1, 1), wanted, reward).total, [choose.bias])
+        with torch.no_grad():
+            choose.bias -= 0.5e-3 * slope
+    chances = torch.softmax(choose.bias.detach(), dim=0).tolist()
     assert min(chances[:2]) > 10 * max(chances[2:])
+
+
+@pytest.mark.parametrize("latent", ["text", "positions"])
+def test_training_sees_what_the_writer_sees(latent: str) -> None:
+    """The hidden vectors of texts of several lengths, against those of whole texts read on."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = ErAeNetwork(Sizes(14, 6, 8, 8, 4, latent))
+    ids = torch.tensor([[4, 5, 6, 3, 3, 3], [7, 3, 3, 3, 3, 3], [4, 9, 8, 7, 6, 5], [1, 1, 1, 1, 1, 1]])
+    counted = torch.tensor([[1, 0, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0], [1, 1, 1, 1, 0, 1], [0] * 6]) > 0
+    with torch.no_grad():
+        latents = network.latents(ids)
+        state = network.begin(latents)
+        expected, _ = network.read_on(ids, latents, state)
+        found = network.choose(network.before_logits(ids, latents, state, counted))
+    assert torch.allclose(found, expected[counted], atol=1e-6)
 
 
 def test_the_vocabulary_has_the_promised_size() -> None:

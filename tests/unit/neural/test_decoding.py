@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from dptext.neural.adept.decoding import Decoder, Decoding  # noqa: E402
+from dptext.neural.adept.decoding import Decoder, Decoding, _product, drawn  # noqa: E402
 from dptext.neural.adept.network import Architecture, AutoEncoder  # noqa: E402
 from dptext.neural.adept.training import Schedule, train  # noqa: E402
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
@@ -254,6 +254,26 @@ def test_drawn_tokens_have_the_probabilities_of_the_network() -> None:
     assert distance(0.5) < 50  # chi-square of 15 degrees of freedom: p = 1e-5
     assert distance(0.5 * 3 / 2) > 50
     assert distance(0.5 * 2 / 3) > 50
+
+
+def test_a_token_of_any_block_is_drawn_with_its_probability_and_none_of_probability_zero() -> None:
+    n, size = 40_000, 150  # two blocks, and a third that is not full
+    chances = torch.rand(size, generator=torch.Generator().manual_seed(0))
+    chances[[0, 5, 63, 64, 100, 149]] = 0.0
+    chances[128:140] = 0.0
+    chances[80] = 40.0
+    wanted = (chances / chances.sum()).double().numpy() * n
+    found = drawn(chances.expand(n, -1), torch.Generator().manual_seed(1)).numpy()
+    counts = np.bincount(found, minlength=size)
+    assert (counts[wanted == 0] == 0).all()
+    assert float((np.square(counts - wanted)[wanted > 0] / wanted[wanted > 0]).sum()) < 220  # 131 degrees: p = 1e-6
+
+
+@pytest.mark.parametrize("n", [1, 37, 512])
+def test_a_product_is_that_of_torch(n: int) -> None:
+    source = torch.Generator().manual_seed(0)
+    rows, weight = (torch.randn((size, 24), generator=source) for size in (n, 90))
+    assert torch.allclose(_product(rows, weight), rows @ weight.T, atol=1e-5)
 
 
 def test_bfloat16_changes_few_tokens() -> None:

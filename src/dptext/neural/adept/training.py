@@ -159,11 +159,14 @@ def writing_losses(
 ) -> Floats:
     """Mean cross-entropy per token of writing each text from the latent in the same row, `(n,)`."""
     found = np.empty(len(targets))
+    lengths = (targets != PAD).sum(axis=1)
+    order = np.argsort(lengths, kind="stable")  # a block ends with its longest text
     with torch.inference_mode():
         for start in range(0, len(targets), rows):
-            read = torch.from_numpy(latents[start : start + rows].astype(np.float32)).to(device)
-            wanted = torch.from_numpy(np.ascontiguousarray(targets[start : start + rows])).to(device)
-            found[start : start + rows] = model.losses(read, wanted).double().cpu().numpy()
+            block = order[start : start + rows]
+            read = torch.from_numpy(latents[block].astype(np.float32)).to(device)
+            wanted = torch.from_numpy(targets[block, : max(1, lengths[block[-1]])]).to(device)
+            found[block] = model.losses(read, wanted).double().cpu().numpy()
     return found
 
 

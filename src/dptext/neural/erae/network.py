@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dptext.neural.tokens import END, PAD, Tokens
 from dptext.text.records import Record
@@ -93,12 +94,30 @@ class ErAeNetwork(nn.Module):
 
     def read_on(self, previous: Tensor, latents: Tensor, state: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
         """Logits of the options `(n, steps, options)` after the previous words, and the next state."""
-        steps = previous.shape[1]
-        places = self.places(torch.arange(first, first + steps, device=previous.device))[None]
-        seen = torch.cat([self.words(previous) + places, latents], dim=2)
-        states, state = self.writer(seen, state)
-        logits = self.choose(torch.nn.functional.elu(self.narrow(torch.cat([states, latents], dim=2))))
-        return logits, state
+        states, state = self.writer(self._seen(previous, latents, first), state)
+        return self.choose(self._narrowed(states, latents)), state
+
+    def before_logits(self, previous: Tensor, latents: Tensor, state: Tensor, counted: Tensor) -> Tensor:
+        """What the output layer sees at the counted positions of whole texts, `(counted, embedding)`.
+
+        Args:
+            previous: the words before each position, `(n, length)`.
+            latents: as `latents` gives them.
+            state: as `begin` gives it.
+            counted: positions `(n, length)`. The writer stops at the last one of each text.
+        """
+        places = torch.arange(1, counted.shape[1] + 1, device=counted.device)
+        lengths = (counted * places).amax(dim=1).clamp(min=1).cpu()
+        packed = pack_padded_sequence(self._seen(previous, latents), lengths, batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.writer(packed, state)[0], batch_first=True, total_length=counted.shape[1])
+        return self._narrowed(states[counted], latents[counted])
+
+    def _seen(self, previous: Tensor, latents: Tensor, first: int = 0) -> Tensor:
+        places = self.places(torch.arange(first, first + previous.shape[1], device=previous.device))[None]
+        return torch.cat([self.words(previous) + places, latents], dim=2)
+
+    def _narrowed(self, states: Tensor, latents: Tensor) -> Tensor:
+        return nn.functional.elu(self.narrow(torch.cat([states, latents], dim=-1)))
 
 
 def targets_of(tokens: Tokens, records: Sequence[Record]) -> Integers:

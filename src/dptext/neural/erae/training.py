@@ -14,11 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from dptext.errors import ConfigError
+from dptext.neural.erae.losses import Reward, losses_of
 from dptext.neural.erae.network import FIRST_OPTION, ErAeNetwork
 from dptext.neural.tokens import BEGIN, END, PAD
 from dptext.types import Integers, Singles
-
-_LOWEST, _HIGHEST = 1e-5, 0.85  # of rewards and of rewarded probabilities, as in the authors' code
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +62,6 @@ class StepProgress:
     steps: int
     loss: float
     reward_loss: float
-
-
-def reward_loss(logits: Tensor, wanted: Tensor, vectors: Tensor, *, n_words: int, source: torch.Generator) -> Tensor:
-    """The embedding reward of each position `(n,)`, as a loss: words near the wanted one gain probability.
-
-    A word v costs -log p(v) * cosine(wanted, v), with p and the cosine cut to [1e-5, .85], so that a word above .85
-    gains nothing more. The loss is the mean over the most probable words plus the mean over as many random ones.
-
-    Args:
-        logits: one an option, `(n, options)`.
-        wanted: the options of the text, `(n,)`.
-        vectors: unit vectors of the options, `(options, dim)`, zero where there is none.
-        n_words: how many words of each kind are rewarded.
-        source: what draws the random words.
-    """
-    logs = torch.log_softmax(logits, dim=1)
-    top = logs.detach().topk(n_words, dim=1).indices
-    drawn = torch.randint(0, logits.shape[1], top.shape, generator=source, device=logits.device)
-    total = torch.zeros(len(logits), device=logits.device)
-    for chosen in (top, drawn):
-        near = (vectors[chosen] * vectors[wanted][:, None, :]).sum(dim=2).clamp(_LOWEST, _HIGHEST)
-        kept = logs.gather(1, chosen).clamp(math.log(_LOWEST), math.log(_HIGHEST))
-        total = total - (kept * near).mean(dim=1)
-    return total
 
 
 def train(
@@ -135,22 +110,19 @@ def train(
         latents = torch.where(unread[:, None, None], torch.zeros_like(latents), latents)
         before = torch.cat([torch.full_like(wanted[:, :1], BEGIN), wanted[:, :-1]], dim=1)
         before = _disturbed(before, network.sizes.n_tokens, schedule, source)
-        logits, _ = network.read_on(before, latents, network.begin(latents))
         # Unknown words are not learnt from, and the end is learnt from once.
         counted = (wanted >= FIRST_OPTION) & ((wanted != END) | (before != END))
-        flat, options = logits[counted], wanted[counted] - FIRST_OPTION
-        loss = reconstruction = nn.functional.cross_entropy(flat, options)
+        reward = None
         if schedule.reward and step > schedule.reward_from * steps:
-            read = (~unread[:, None]).expand_as(counted)[counted]
-            reward = reward_loss(flat[read], options[read], known, n_words=schedule.reward_words, source=drawn).mean()
-            loss = loss + schedule.reward * reward
-            sums[1] += float(reward.detach())
+            reward = _reward((~unread[:, None]).expand_as(counted)[counted], known, schedule, drawn)
+        hidden = network.before_logits(before, latents, network.begin(latents), counted)
+        losses = losses_of(network.choose, hidden, wanted[counted] - FIRST_OPTION, reward)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        losses.total.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(network.parameters(), 5.0)
         optimizer.step()
         slower.step()
-        sums[0] += float(reconstruction.detach())
+        sums += losses.reconstruction, losses.reward
         since += 1
         if not math.isfinite(sums[0]):
             raise ConfigError("Expected a loss that is a number: the training diverged. Lower learning_rate.")
@@ -158,6 +130,13 @@ def train(
             on_progress(StepProgress(step, steps, float(sums[0]) / since, float(sums[1]) / since))
             sums, since = np.zeros(2), 0
     network.eval()
+
+
+def _reward(read: Tensor, vectors: Tensor, schedule: ErAeSchedule, source: torch.Generator) -> Reward:
+    drawn = torch.zeros((len(read), schedule.reward_words), dtype=torch.int64, device=read.device)
+    shape = (int(read.sum()), schedule.reward_words)
+    drawn[read] = torch.randint(0, len(vectors), shape, generator=source, device=read.device)
+    return Reward(vectors, schedule.reward, drawn, read)
 
 
 def _disturbed(before: Tensor, n_tokens: int, schedule: ErAeSchedule, source: np.random.Generator) -> Tensor:
