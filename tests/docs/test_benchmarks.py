@@ -24,7 +24,7 @@ LINES = {
         "9.87",
     ),
     "startup": (
-        "dptext --help takes 1.21 times as long as python -c 'import typer, rich' (medians of 40; ...)",
+        "dptext --help takes 1.21 times as long as python -c 'import typer, rich' (median of 40; ...)",
         "dptext --help",
         "1.21",
     ),
