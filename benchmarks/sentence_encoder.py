@@ -20,7 +20,6 @@ import importlib.resources
 import json
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +27,7 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
+from _timing import seconds
 from dptext import sample_records
 from dptext.embeddings.bert import network
 from dptext.embeddings.encoder_files import PACKAGE
@@ -67,18 +67,6 @@ def changed(encoder: SentenceEncoder, texts: list[str]) -> int:
     return sum(int((found != known).any(axis=1).sum()) for found, known in pairs)
 
 
-def seconds(methods: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """What each takes in each round, in turn; the first round warms up."""
-    times: dict[str, list[float]] = {name: [] for name in methods}
-    for round_ in range(rounds + 1):
-        for name, method in methods.items():
-            began = time.perf_counter()
-            method()
-            if round_:
-                times[name].append(time.perf_counter() - began)
-    return times
-
-
 def products(precision: str) -> Callable[[], None]:
     """The products of one layer's widest matrix, again and again, with nothing between them."""
     rng = np.random.default_rng(0)
@@ -94,9 +82,7 @@ def products(precision: str) -> Callable[[], None]:
             if precision == "int8":
                 loops.int_products(rows, n, layer.panels, layer.units, bias, scales, totals, tile, out)
             else:
-                {"float32": loops.float_products, "bfloat16": loops.bfloat_products}[precision](
-                    rows, n, layer.panels, bias, tile, out
-                )
+                loops.products(rows, n, layer.panels, bias, tile, out)
 
     return run
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import time
-from collections.abc import Callable
 
 import numpy as np
 
+from _timing import seconds
 from dptext.embeddings.vector_files import load_glove
 from dptext.mechanisms.words.vocabulary import WordPoints
 from dptext.mechanisms.words.word_draws import WordDraws
@@ -44,18 +43,6 @@ def weigh_near(words: WordPoints, choice: TruncatedExponential, indices: np.ndar
     return found
 
 
-def alternate(methods: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median seconds of each method, run in turn after a warm-up."""
-    times: dict[str, list[float]] = {name: [] for name in methods}
-    for round_ in range(rounds + 1):
-        for name, method in methods.items():
-            began = time.perf_counter()
-            method()
-            if round_:
-                times[name].append(time.perf_counter() - began)
-    return {name: statistics.median(values) for name, values in times.items()}
-
-
 def main() -> int:
     """Measure at three epsilons."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -74,14 +61,14 @@ def main() -> int:
     for epsilon, least in MIN_SPEEDUP.items():
         threshold = TruncatedExponential.threshold_for(epsilon, options.words, 0.001)
         draws = WordDraws(words, TruncatedExponential(epsilon, threshold, options.words))
-        times = alternate(
+        taken = seconds(
             {
                 "ours": lambda draws=draws: draws.draw(tokens, source),
                 "near": lambda draws=draws: weigh_near(words, draws.choice, tokens[:FEW], source),
             },
             options.rounds,
         )
-        ours, near = times["ours"] / options.tokens * 1e6, times["near"] / FEW * 1e6
+        ours, near = (statistics.median(taken[name]) * 1e6 / n for name, n in (("ours", options.tokens), ("near", FEW)))
         what = f"{options.words} words, epsilon {epsilon:g}"
         print(f"| {what} | {threshold:.2f} | {ours:.1f} | {near:.0f} | {near / ours:.3g} |", flush=True)
         if near / ours < least:

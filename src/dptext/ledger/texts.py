@@ -52,15 +52,22 @@ def entries(text: str) -> tuple[str, ...]:
 
 
 def with_events(text: str, events: Iterable[Event]) -> str:
-    """The text of `events_to_text` after more events. The run lengths that do not change are not read."""
+    """The text of `events_to_text` after more events. The run lengths that do not change are not read.
+
+    Raises:
+        LedgerError: the text is damaged.
+    """
     listed = list(entries(text))
     for event in accounting.compose(events):
         settings = event_to_text(replace(event, count=1)).removeprefix(_COUNT + "1")
         count, found = event.count, text.find(settings)
         if found >= 0:
             before = text[text.rindex("{", 0, found) : found]
-            listed.remove(before + settings)
-            count += int(before.removeprefix(_COUNT))
+            try:
+                listed.remove(before + settings)
+                count += int(before.removeprefix(_COUNT))
+            except ValueError:
+                raise LedgerError(DAMAGED) from None
         insort(listed, event_to_text(replace(event, count=count)))
     return f"[{','.join(listed)}]"
 

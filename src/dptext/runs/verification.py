@@ -135,9 +135,10 @@ def _recompute(certificate: Certificate) -> Spec:
         derived = tuple(_as_in_schema_3(each, certificate.settings) for each in derived)
     if certificate.schema < SCHEMA_OF_EVENTS:
         derived = tuple(map(_as_in_schema_2, derived))
+    placed = _in_one_order if certificate.schema < SCHEMA else _as_it_is
     follows = len(derived) == len(certificate.guarantees) and all(
         stated.basis is ours.basis
-        and _in_any_order(replace(stated, epsilon=ours.epsilon, delta=ours.delta)) == _in_any_order(ours)
+        and placed(replace(stated, epsilon=ours.epsilon, delta=ours.delta)) == placed(ours)
         and stated.epsilon >= ours.epsilon * _share(certificate, spec, stated)  # an older version may have stated more
         and stated.delta >= ours.delta
         for stated, ours in zip(certificate.guarantees, derived, strict=True)
@@ -186,8 +187,12 @@ def _happened(spec: Spec, certificate: Certificate) -> bool:
     return smallest.epsilon * (1 - 1e-9) <= stated <= certificate.guarantees[0].epsilon * (1 + 1e-9)
 
 
-def _in_any_order(guarantee: Guarantee) -> Guarantee:
+def _in_one_order(guarantee: Guarantee) -> Guarantee:
     return replace(guarantee, assumptions=tuple(sorted(guarantee.assumptions)))
+
+
+def _as_it_is(guarantee: Guarantee) -> Guarantee:
+    return guarantee
 
 
 def _as_in_schema_3(guarantee: Guarantee, settings: Mapping[str, Json]) -> Guarantee:

@@ -58,8 +58,9 @@ def read_records(
 ) -> Generator[Record, None, None]:
     """Stream the records of a file or of any iterable of rows, in order.
 
-    Files are read strictly as UTF-8; a byte order mark at the start is dropped. About a megabyte of records is in
-    memory at a time (one batch of rows of Parquet), and no line longer than ``max_characters`` calls for is read whole.
+    Files are read strictly as UTF-8; a byte order mark at the start is dropped. At most 256 KiB of lines are in memory
+    at a time (1,024 rows of Parquet), more where one line is longer. A line longer than ``max_characters`` calls for is
+    not read whole.
 
     - JSON Lines: one object a line, each key once, no NaN or infinity. Empty lines are allowed at the end only.
     - CSV: comma, double quotes, a header; every row has the columns of the header. Empty lines as in JSON Lines. There

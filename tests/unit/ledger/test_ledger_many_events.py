@@ -51,6 +51,13 @@ def test_a_text_that_is_none_is_refused(text: str) -> None:
         events_from_text(text)
 
 
+@pytest.mark.parametrize("edited", ['{"count":1.5,', '{"count":"1",', '{"count":,', '{"":1,', '{"count":1,"count":1,'])
+def test_an_edited_count_is_a_named_error(edited: str) -> None:
+    text = events_to_text([PureEvent(1.0), PureEvent(2.0)])
+    with pytest.raises(LedgerError, match="damaged"):
+        with_events(text.replace('{"count":1,', edited), [PureEvent(1.0)])
+
+
 @given(
     st.lists(EVENTS, max_size=6),
     st.lists(st.lists(EVENTS, max_size=3), min_size=1, max_size=3),

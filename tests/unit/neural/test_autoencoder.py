@@ -8,7 +8,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dptext.neural.adept.model import AnnotatedModel  # noqa: E402
-from dptext.neural.adept.network import LATENT_GRID, Architecture, AutoEncoder, encode, shifted  # noqa: E402
+from dptext.neural.adept.network import (  # noqa: E402
+    LATENT_GRID,
+    Architecture,
+    AutoEncoder,
+    _projected,
+    encode,
+    shifted,
+)
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
@@ -107,6 +114,34 @@ def test_no_latent_depends_on_the_lengths_of_its_neighbours(model: AutoEncoder) 
     for others in ([short] * 70, [long] * 70, [short, long, record]):
         among = wrapped.latents([*others, Record("0", "Send money")])
         assert among[-1].tolist() == alone[0].tolist()
+
+
+def _of_features(n: int) -> tuple[AutoEncoder, np.ndarray]:
+    """A network of sentence features, and `n` rows on their grid."""
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(n, 384))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    labels = np.eye(4)[rng.integers(4, size=n)]
+    features = np.concatenate([np.rint(vectors * 1024) / 1024, labels], axis=1)
+    return network(features=388, latent_dim=64, scale=1.0), features
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 63, 64, 65, 1000])
+def test_a_latent_of_features_is_the_same_alone_and_among_others(size: int) -> None:
+    model, features = _of_features(1000)
+    alone = [_projected(model, features[i : i + 1])[0].tolist() for i in range(0, 1000, 97)]
+    for start in range(0, 1001 - size, 97):
+        among = _projected(model, features[start : start + size])
+        for i in range(start, start + size):
+            assert i % 97 or among[i - start].tolist() == alone[i // 97]
+
+
+def test_sums_that_are_not_exact_would_be_noticed() -> None:
+    """The planted fault: weights as they were trained. Some order of summation then shows in some latent."""
+    model, features = _of_features(1000)
+    weights = model.project.weight.detach().double().numpy() / 3
+    alone = np.concatenate([features[i : i + 1] @ weights.T for i in range(1000)])
+    assert (alone != features @ weights.T).any()
 
 
 def test_padding_to_the_longest_neighbour_would_be_noticed(model: AutoEncoder) -> None:

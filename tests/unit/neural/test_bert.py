@@ -104,6 +104,13 @@ def test_what_knows_its_company_is_refused(bert: Bert, monkeypatch: pytest.Monke
         bert.require_alone(texts(1, [5, 9]))
 
 
+def test_what_the_tables_do_not_hold_is_refused(bert: Bert) -> None:
+    """Compiled code looks at no bound: a piece or a place beyond would be read from foreign memory."""
+    for wrong in ([CONFIG["vocab_size"]], [-1], [1] * (CONFIG["max_position_embeddings"] + 1)):
+        with pytest.raises(ConfigError, match="at most 300 of 200 word pieces"):
+            bert.vectors([[1, 2], wrong])
+
+
 def test_progress_and_nothing_to_do(bert: Bert) -> None:
     done: list[int] = []
     bert.vectors(texts(1, [200, 200, 3, 4]), on_done=done.append)
@@ -137,9 +144,9 @@ def test_products_are_those_of_numpy(exactness: str) -> None:
         assert np.array_equal(
             rows[:n], torch.tensor(x[:n]).to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
         )
-        loops.bfloat_products(rows, n, layer.panels, bias, tile, out)
+        loops.products(rows, n, layer.panels, bias, tile, out)
     else:
-        loops.float_products(x, n, layer.panels, bias, tile, out)
+        loops.products(x, n, layer.panels, bias, tile, out)
     error = {"float32": 1e-6, "bfloat16": 4e-3, "int8": 1.5e-2}[exactness]
     assert np.abs(out[:n] - bias - exact).max() < error * np.abs(exact).max()
 

@@ -17,12 +17,10 @@ from dptext.embeddings.bert.tiles import (
     COLUMNS,
     LANES,
     ROWS,
-    bfloat_tile,
-    float_tile,
     head_tile,
-    int_tile,
     largest,
     largest_product,
+    row_tile,
     to_bfloat,
 )
 
@@ -79,28 +77,13 @@ def quantize_rows(x: Array, n: int, smoothing: Array, rows: Array, scales: Array
 
 
 @_compiled
-def float_products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: Array) -> None:
-    """The rows times the panels, plus the bias."""
-    stride = rows.shape[1] * 4
-    steps = panels.shape[1]
+def products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: Array) -> None:
+    """The rows times the panels, plus the bias; of float32 or bfloat16."""
+    stride, steps = rows.shape[1] * rows.itemsize, panels.shape[1]
     for p in range(panels.shape[0]):
         panel = panels.ctypes.data + p * steps * COLUMNS * 4
         for i in range(0, n, ROWS):
-            float_tile(rows.ctypes.data + i * stride, stride, panel, tile.ctypes.data, steps)
-            for r in range(ROWS):
-                for j in range(COLUMNS):
-                    out[i + r, p * COLUMNS + j] = tile[r, j] + bias[p * COLUMNS + j]
-
-
-@_compiled
-def bfloat_products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: Array) -> None:
-    """The same of bfloat16."""
-    stride = rows.shape[1] * 2
-    steps = panels.shape[1]
-    for p in range(panels.shape[0]):
-        panel = panels.ctypes.data + p * steps * COLUMNS * 4
-        for i in range(0, n, ROWS):
-            bfloat_tile(rows.ctypes.data + i * stride, stride, panel, tile.ctypes.data, steps)
+            row_tile(rows, rows.ctypes.data + i * stride, stride, panel, tile.ctypes.data, steps)
             for r in range(ROWS):
                 for j in range(COLUMNS):
                     out[i + r, p * COLUMNS + j] = tile[r, j] + bias[p * COLUMNS + j]
@@ -116,7 +99,7 @@ def int_products(
     for p in range(panels.shape[0]):
         panel = panels.ctypes.data + p * steps * COLUMNS * 4
         for i in range(0, n, ROWS):
-            int_tile(rows.ctypes.data + i * stride, stride, panel, tile.ctypes.data, steps)
+            row_tile(rows, rows.ctypes.data + i * stride, stride, panel, tile.ctypes.data, steps)
             for r in range(ROWS):
                 for j in range(COLUMNS):
                     unit = scales[i + r] * units[p * COLUMNS + j]
@@ -218,7 +201,7 @@ def attend(
             for i in range(0, length, ROWS):
                 queries = projected.ctypes.data + (start + i) * stride + first * 4
                 for j in range(0, length, _SCORES):
-                    head_tile(queries, stride, keys.ctypes.data + j * dim * 4, tile.ctypes.data, dim)
+                    head_tile(projected, queries, stride, keys.ctypes.data + j * dim * 4, tile.ctypes.data, dim)
                     for r in range(ROWS):
                         for c in range(_SCORES):
                             shares[r, j + c] = tile[r, c]
@@ -227,7 +210,7 @@ def attend(
                     _softmax(shares, r, length, padded)
                 for part in range(dim // _SCORES):
                     panel = values.ctypes.data + part * values.shape[1] * _SCORES * 4
-                    head_tile(shares.ctypes.data, shares.shape[1] * 4, panel, tile.ctypes.data, length)
+                    head_tile(shares, shares.ctypes.data, shares.shape[1] * 4, panel, tile.ctypes.data, length)
                     for r in range(n_rows):
                         for c in range(_SCORES):
                             out[start + i + r, first + part * _SCORES + c] = tile[r, c]

@@ -164,9 +164,15 @@ class Bert:
             pieces: the word pieces of each text, at least one each.
             threads: that share the texts; no vector depends on it.
             on_done: called with the number of texts done.
+
+        Raises:
+            ConfigError: the network has no vector for a piece, or for a place of a text.
         """
         found = np.empty((len(pieces), self.dim), np.float32)
         lengths = np.array([len(own) for own in pieces], np.intp)
+        words, places = map(len, self.tables)
+        if lengths.max(initial=0) > places or not all(0 <= piece < words for own in pieces for piece in own):
+            raise ConfigError(f"Expected texts of at most {places} of {words} word pieces. Take another tokenizer.")
         batches = list(_batches(lengths))
         room = max((int(lengths[batch].sum()) for batch in batches), default=0)
         spaces = [_Workspace(self, room) for _ in range(max(1, min(threads, len(batches))))]
@@ -225,9 +231,9 @@ class Bert:
             loops.int_products(rows, n, layer.panels, *scales, space.tile, out)
         elif self.exactness == "bfloat16":
             loops.round_rows(x, n, rows)
-            loops.bfloat_products(rows, n, layer.panels, layer.bias, space.tile, out)
+            loops.products(rows, n, layer.panels, layer.bias, space.tile, out)
         else:
-            loops.float_products(x, n, layer.panels, layer.bias, space.tile, out)
+            loops.products(x, n, layer.panels, layer.bias, space.tile, out)
 
     def at(self, exactness: Exactness, public: Pieces) -> Bert:
         """The same network in another precision; `public` texts say what range the inputs of int8 layers have."""

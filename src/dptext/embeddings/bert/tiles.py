@@ -85,20 +85,29 @@ def _int_step(builder: Value, total: Value, weights: Value, row: Value) -> Value
     return builder.call(builder.module.declare_intrinsic(name, (), kind), [total, weights, row])
 
 
-def _tile(step: Callable[..., Value], *, lanes: Value, sums: Value, vectors: int) -> Callable[..., None]:
+#: By the dtype of the rows: a step of the sum, what it reads of panel and row, and what it sums up.
+_KINDS = {
+    types.float32: (_float_step, _REALS, _REALS),
+    types.uint16: (_bfloat_step, _INTS, _REALS),
+    types.int8: (_int_step, _INTS, _INTS),
+}
+
+
+def _tile(vectors: int) -> Callable[..., None]:
     """A function for compiled code that computes one tile.
 
-    It takes the address of the first of `ROWS` rows, the bytes from a row to the next, the address of a panel (aligned
-    to 64 bytes; 16 `vectors` numbers of 4 bytes for each step), the address where the sums go (aligned, row by row),
-    and the number of steps, at least 1. A step reads 4 bytes of each row.
+    It takes the array of the rows (for its dtype), the address of the first of `ROWS` rows, the bytes from a row to the
+    next, the address of a panel (aligned to 64 bytes; 16 `vectors` numbers of 4 bytes for each step), the address where
+    the sums go (aligned, row by row), and the number of steps, at least 1. A step reads 4 bytes of each row.
     """
 
     @_intrinsic
-    def tile(_: Value, row: Value, stride: Value, panel: Value, out: Value, steps: Value) -> Value:
-        signature = types.void(types.uintp, types.intp, types.uintp, types.uintp, types.intp)
+    def tile(_: Value, rows: Value, row: Value, stride: Value, panel: Value, out: Value, steps: Value) -> Value:
+        signature = types.void(rows, types.uintp, types.intp, types.uintp, types.uintp, types.intp)
+        step, lanes, sums = _KINDS[rows.dtype]
 
         def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
-            row, stride, panel, out, steps = arguments
+            _, row, stride, panel, out, steps = arguments
             before = builder.block
             loop, after = builder.append_basic_block("step"), builder.append_basic_block("done")
             builder.branch(loop)
@@ -146,11 +155,9 @@ def _spread(builder: Value, number: Value, lanes: Value) -> Value:
     return builder.shuffle_vector(first, ir.Constant(lanes, _UNDEFINED), ir.Constant(_INTS, [0] * LANES))
 
 
-float_tile = _tile(_float_step, lanes=_REALS, sums=_REALS, vectors=VECTORS)
-bfloat_tile = _tile(_bfloat_step, lanes=_INTS, sums=_REALS, vectors=VECTORS)
-int_tile = _tile(_int_step, lanes=_INTS, sums=_INTS, vectors=VECTORS)
+row_tile = _tile(VECTORS)
 #: For attention: 32 columns, the coordinates of a head.
-head_tile = _tile(_float_step, lanes=_REALS, sums=_REALS, vectors=2)
+head_tile = _tile(2)
 
 
 @_intrinsic

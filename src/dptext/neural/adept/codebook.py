@@ -52,9 +52,10 @@ def scores(codebook: TextCodebook, meanings: Floats, labels: Sequence[str | None
     A weight above 3 counts as 3: it already ranks all equal labels first.
     """
     known = {label: i for i, label in enumerate(dict.fromkeys(codebook.labels)) if label is not None}
-    left = np.concatenate([meanings, min(label_weight, _FIRST) * _indicator(labels, known)], axis=1) * _GRID
-    right = np.concatenate([codebook.points, _indicator(codebook.labels, known)], axis=1).T
-    likeness = left @ right
+    # Both products are exact where a sentence encoder's grid holds the meanings. The weight, which may be any float, is
+    # added once for each score. So no score depends on the other rows.
+    likeness = meanings * _GRID @ codebook.points.T
+    likeness += min(label_weight, _FIRST) * _GRID * (_indicator(labels, known) @ _indicator(codebook.labels, known).T)
     return np.asarray(np.rint(likeness, out=likeness).astype(np.int16))
 
 
