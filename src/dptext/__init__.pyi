@@ -34,14 +34,17 @@ from .privacy.guarantee import Relation as Relation
 from .privacy.guarantee import Trust as Trust
 from .privacy.guarantee import Unit as Unit
 from .runs.certificate import Certificate as Certificate
+from .runs.explaining import explain as explain
 from .runs.files import privatize_file as privatize_file
+from .runs.fitting import fit as fit
 from .runs.models import load_model as load_model
 from .runs.models import save_model as save_model
 from .runs.payment import Payment as Payment
 from .runs.plan import Plan as Plan
+from .runs.results import Privatized as Privatized
+from .runs.results import privatize as privatize
 from .runs.specs import read_spec as read_spec
 from .runs.specs import spec_from_settings as spec_from_settings
-from .runs.streaming import privatize as privatize
 from .runs.verification import Verified as Verified
 from .runs.verification import verify as verify
 from .sampling import noise as noise
@@ -53,5 +56,5 @@ from .text.reading import read_records as read_records
 from .text.records import Fields as Fields
 from .text.records import Record as Record
 from .text.records import Release as Release
-from .text.releases import write_releases as write_releases
 from .text.samples import sample_records as sample_records
+from .version import __version__ as __version__

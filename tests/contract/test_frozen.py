@@ -64,7 +64,7 @@ def pickled(found):
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickled])
-@pytest.mark.parametrize("kind", ["word_metric", "label_only", "smart_redaction", "truncation"])
+@pytest.mark.parametrize("kind", ["word_metric", "label_only", "smart_redaction", "truncation", "candidates"])
 def test_a_copy_is_another_object_and_frozen(kind: str, again) -> None:
     mechanism = fitted(kind)
     found = again(mechanism)

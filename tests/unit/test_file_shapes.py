@@ -20,8 +20,8 @@ from dptext.runs import streaming as pipeline
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
+from dptext.runs.results import privatize
 from dptext.runs.resume import State, draft_path, state_path
-from dptext.runs.streaming import privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.text import releases
 from dptext.text.formats import Format

@@ -27,7 +27,7 @@ from dptext.runs.certificate import Certificate, Charged, certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.payment import ONE_RECORD, Payment, request_for
 from dptext.runs.plan import Plan
-from dptext.runs.streaming import privatize
+from dptext.runs.results import privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.reading import OnError
 from dptext.text.records import Fields, Record
@@ -531,7 +531,7 @@ def test_a_stream_is_paid_before_it_begins(mechanism, ledger: Ledger) -> None:
 def test_a_stream_with_a_key_runs_once(mechanism, ledger: Ledger) -> None:
     payment = Payment(ledger, "texts", "nightly 7")
     privatize([], mechanism, payment=payment)
-    with pytest.raises(PrivacyError, match="another release"):
+    with pytest.raises(PrivacyError, match="a release already"):
         privatize([], mechanism, payment=payment)
     assert ledger.balance("texts").charges == 1
 

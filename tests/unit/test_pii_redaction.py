@@ -15,7 +15,7 @@ from dptext.mechanisms.redaction.pii import PiiRedaction, PiiRedactionMechanism,
 from dptext.privacy.events import NoEvent
 from dptext.privacy.guarantee import Basis, Unit
 from dptext.runs.models import load_model, save_model
-from dptext.runs.streaming import privatize
+from dptext.runs.results import privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record

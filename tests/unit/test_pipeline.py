@@ -18,7 +18,8 @@ from dptext.runs import streaming as pipeline
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
-from dptext.runs.streaming import guarantees, privatize
+from dptext.runs.results import privatize
+from dptext.runs.streaming import guarantees
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.records import Fields, Record, Release
@@ -32,6 +33,12 @@ RECORDS = [Record(str(i), text, author=f"w{i % 3}") for i, text in enumerate(sen
 @pytest.fixture
 def mechanism(vectors: Path):
     return WordMetric(epsilon=3.0, vectors=str(vectors), n_words=300).fit()
+
+
+@pytest.fixture
+def documents(vectors: Path):
+    """A mechanism with a guarantee per document, which a maximum for each author needs."""
+    return WordMetric(epsilon=3.0, vectors=str(vectors), n_words=300, noise="tem", max_tokens=4, diameter=12.0).fit()
 
 
 @pytest.fixture
@@ -49,7 +56,7 @@ def test_releases_stream_in_order(mechanism) -> None:
             pulled.append(i)
             yield Record(str(i), WORDS[i % 300])
 
-    stream = privatize(endless(), mechanism, batch_size=10)
+    stream = iter(privatize(endless(), mechanism, batch_size=10))
     assert [next(stream).id for _ in range(25)] == [str(i) for i in range(25)]
     assert len(pulled) <= 30
 
@@ -73,28 +80,28 @@ def test_no_guarantee_is_refused_before_anything_is_read(vectors: Path) -> None:
     assert len(list(privatize(RECORDS, phrases, without_guarantee=True))) == len(RECORDS)
 
 
-def test_authors_beyond_the_maximum_are_refused(mechanism) -> None:
-    assert len(list(privatize(RECORDS, mechanism, max_per_author=10))) == 30
+def test_authors_beyond_the_maximum_are_refused(documents) -> None:
+    assert len(list(privatize(RECORDS, documents, max_per_author=10))) == 30
     with pytest.raises(DataError, match=r"Record 28 .* more than max_per_author=9"):
-        list(privatize(RECORDS, mechanism, max_per_author=9))
+        list(privatize(RECORDS, documents, max_per_author=9))
     with pytest.raises(DataError, match="no author"):
-        list(privatize([Record("0", "x")], mechanism, max_per_author=9))
+        list(privatize([Record("0", "x")], documents, max_per_author=9))
 
 
 @pytest.mark.parametrize(
     "spellings", [("anna", "Anna", "anna ", "ANNA"), ("Mar\u00eda", "Mari\u0301a"), ("\uff34est", "test"), ("ß", "SS")]
 )
-def test_one_author_in_several_spellings_is_one(mechanism, spellings: tuple[str, ...]) -> None:
+def test_one_author_in_several_spellings_is_one(documents, spellings: tuple[str, ...]) -> None:
     records = [Record(str(i), "x", author=author) for i, author in enumerate(spellings)]
-    assert len(list(privatize(records, mechanism, max_per_author=len(records)))) == len(records)
+    assert len(list(privatize(records, documents, max_per_author=len(records)))) == len(records)
     with pytest.raises(DataError, match=f"Record {len(records)} .* more than max_per_author={len(records) - 1}"):
-        list(privatize(records, mechanism, max_per_author=len(records) - 1))
+        list(privatize(records, documents, max_per_author=len(records) - 1))
 
 
 @pytest.mark.parametrize("author", ["", " ", "\u2003\n"])
-def test_white_space_names_no_author(mechanism, author: str) -> None:
+def test_white_space_names_no_author(documents, author: str) -> None:
     with pytest.raises(DataError, match="Record 1 has no author"):
-        list(privatize([Record("0", "x", author=author)], mechanism, max_per_author=9))
+        list(privatize([Record("0", "x", author=author)], documents, max_per_author=9))
 
 
 @pytest.mark.parametrize("fault", ["drop", "swap", "invent"])
@@ -107,7 +114,7 @@ def test_a_mechanism_that_does_not_answer_each_record_releases_nothing(mechanism
             return {"drop": released[1:], "swap": released[::-1], "invent": [*released, released[0]]}[fault]
 
     with pytest.raises(PrivacyError, match="nothing is released"):
-        next(privatize(RECORDS, Broken()))
+        next(iter(privatize(RECORDS, Broken())))
 
 
 def test_what_is_stated_for_each_unit(vectors: Path) -> None:

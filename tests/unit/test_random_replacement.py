@@ -9,7 +9,7 @@ from dptext.errors import ConfigError, NoGuaranteeError
 from dptext.mechanisms.words.random_replacement import RandomReplacement
 from dptext.privacy.events import NoEvent
 from dptext.privacy.guarantee import Basis, Unit
-from dptext.runs.streaming import privatize
+from dptext.runs.results import privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize

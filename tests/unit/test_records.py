@@ -365,7 +365,7 @@ BAD_JSON = {
     "missing label": (json_without("stars"), "the field 'stars' is missing"),
     "missing author": (json_without("by"), "the field 'by' is missing"),
     "missing kept field": (json_without("year"), "the field 'year' is missing"),
-    "null text": (json_line(text=None), "the field 'text' is not a string"),
+    "null text": (json_line(text=None), "the field 'text' is null"),
     "number as text": (json_line(text=4711), "the field 'text' is not a string"),
     "list as text": (json_line(text=[CANARY]), "the field 'text' is not a string"),
     "object as text": (json_line(text={"a": CANARY}), "the field 'text' is not a string"),
@@ -467,8 +467,8 @@ def test_a_bad_record_stops_or_is_skipped(tmp_path: Path, case: str, suffix: str
 
 
 BAD_ROWS = {
-    "no mapping": ([CANARY], "neither a mapping nor a Record"),
-    "string": (CANARY, "neither a mapping nor a Record"),
+    "no mapping": ([CANARY], "of type list, expected a text, a mapping or a Record"),
+    "null": (None, "is null"),
     "missing": ({CANARY: CANARY}, "'text' is missing"),
     "bytes": ({"text": RAW}, "'text' is not a string"),
     "NUL in a record": (Record("0", CANARY + "\x00"), "'text' holds a NUL"),
@@ -639,7 +639,7 @@ def test_bad_values_of_parquet(tmp_path: Path) -> None:
         pa.string(), 3, [*pa.array(["good", "ab", "good"]).buffers()[:2], pa.py_buffer(b"good\xff\xfegood")]
     )
     for name, values, why in [
-        ("null", ["good", None, "good"], "'text' is not a string"),
+        ("null", ["good", None, "good"], "'text' is null"),
         ("NUL", ["good", CANARY + "\x00", "good"], "'text' holds a NUL"),
         ("not UTF-8", not_utf8, "not UTF-8"),
     ]:

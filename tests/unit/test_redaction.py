@@ -24,7 +24,7 @@ from dptext.mechanisms.redaction.random import (
 from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, NoEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
-from dptext.runs.streaming import privatize
+from dptext.runs.results import privatize
 from dptext.sampling.randomness import Randomness, secure, seeded
 from dptext.text.records import Record
 from dptext.text.tokens import tokenize

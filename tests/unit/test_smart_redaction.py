@@ -11,7 +11,7 @@ from dptext.errors import ConfigError, MissingExtraError, NoGuaranteeError
 from dptext.mechanisms.redaction.smart import SmartRedaction
 from dptext.privacy.events import NoEvent
 from dptext.privacy.guarantee import Basis, Unit
-from dptext.runs.streaming import privatize
+from dptext.runs.results import privatize
 from dptext.sampling.randomness import secure, seeded
 from dptext.text.records import Record
 from dptext.text.samples import sample_records

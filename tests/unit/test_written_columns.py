@@ -19,7 +19,8 @@ from dptext.mechanism import output_fault
 from dptext.mechanisms.candidates.label_only import LabelOnly
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
-from dptext.runs.streaming import limited, privatize, release
+from dptext.runs.results import privatize
+from dptext.runs.streaming import limited, release
 from dptext.sampling.randomness import seeded
 from dptext.text.batches import Batch, Kept, Releases
 from dptext.text.columns import Columns

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dptext.cli.progress import counted
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits
 from dptext.mechanisms.registry import SPECS
+from dptext.runs.fitting import fit
 from dptext.runs.models import load_model, model_spec
 from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
 from dptext.text.records import Record
@@ -113,33 +115,16 @@ def fitted_on(
         ConfigError: the spec cannot be fitted on these records, or its `fit` does not take what its traits say.
         MissingExtraError: torch or the sentence encoder is not installed.
     """
-    arguments: dict[str, object] = {"public": public, "seed": seed}
-    if private:
-        arguments["private"] = private
-    if pool is not None:
-        arguments["pool"] = pool
+    fitting = partial(fit, spec, public or None, private=private or None, pool=pool, seed=seed)
     if not spec.traits.trains:
-        return _fit(spec, arguments)
+        return fitting()
     with counted(title, every=0.0) as tell:
 
         def told(at: FitProgress) -> None:
             if at.done == at.total or at.done % max(1, at.total // _SHOWN_STEPS) == 0:
                 tell(at.done, at.total, f"{at.unit}{at.note and f', {at.note}'}")
 
-        return _fit(spec, {**arguments, "on_progress": told})
-
-
-def _fit(spec: Spec, arguments: Mapping[str, object]) -> Mechanism[str]:
-    fit: Callable[..., Mechanism[str]] = spec.fit
-    try:
-        return fit(**arguments)
-    except TypeError as error:
-        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
-            raise  # from within the fit
-    raise ConfigError(
-        f"Expected the fit of {spec.kind} to take {', '.join(arguments)}, as its traits say: it does not. Tell the "
-        "authors of its package; dptext.testing.check_mechanism finds such faults."
-    )
+        return fitting(on_progress=told)
 
 
 def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copied: Sequence[str | None] = ()) -> None:

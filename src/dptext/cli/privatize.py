@@ -30,8 +30,7 @@ from dptext.cli.options import (
 )
 from dptext.cli.progress import Tell, counted, say
 from dptext.cli.stopping import advising
-from dptext.errors import ConfigError, LedgerError
-from dptext.privacy.guarantee import format_epsilon
+from dptext.errors import ConfigError
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
@@ -165,7 +164,7 @@ def privatize(
         return
     print(certificate.explain())
     if payment is not None:
-        print(f"\n{_left(payment)}")
+        print(f"\n{payment.left()}")
     print(f"\nWritten: {target} and {certificate_path(target)}")
 
 
@@ -205,20 +204,6 @@ def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
     if file_format(target, plan.output_format) not in APPENDABLE:
         return f"The unfinished run beside {target} cannot be gone on with in this format: --force begins anew.{charge}"
     return f"What is done lies unpublished beside {target}: --resume goes on, --force begins anew.{charge}"
-
-
-def _left(payment: Payment) -> str:
-    """What is left in the account. The release is written already: an unreadable ledger is no failure now."""
-    from dptext.ledger.spending import format_left
-
-    try:
-        balance = payment.ledger.balance(payment.account)
-    except LedgerError as error:
-        return f"The run is paid for; what is left is not known: {error}"
-    return (
-        f"Account {payment.account!r}: spent {format_epsilon(balance.spent.epsilon)} of "
-        f"{format_epsilon(balance.account.limit.epsilon)}, left {format_left(balance.left)}."
-    )
 
 
 def _with_rate(tell: Tell, total: int | None) -> Callable[[int], None]:

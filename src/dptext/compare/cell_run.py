@@ -23,8 +23,9 @@ from dptext.compare.released import Measurement, Released
 from dptext.compare.stored import REFUTED
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Unit
+from dptext.runs.results import privatize
 from dptext.runs.specs import spec_from_settings
-from dptext.runs.streaming import SEEDED, privatize
+from dptext.runs.streaming import SEEDED
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.records import Record, Release
 from dptext.utility.tables import ORIGINAL, baselines

@@ -13,8 +13,9 @@ No mechanism has to use them; what it has to offer is said in `dptext.mechanism`
 
 from __future__ import annotations
 
+import tempfile
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -25,7 +26,7 @@ from dptext.embeddings.saved_vectors import save_word_vectors
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
-from dptext.mechanism import Traits
+from dptext.mechanism import Mechanism, Spec, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
@@ -199,6 +200,15 @@ def settings_for(kind: type[Settings], spec: object) -> Settings:
     return kind(**{each.name: getattr(spec, each.name) for each in fields(kind)})  # type: ignore[arg-type]
 
 
+def _from_files(spec: Spec, files: Mapping[Path, bytes]) -> Mechanism[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in files.items():
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        return spec.load(Path(folder))
+
+
 class FittedMechanism(Frozen, Generic[Spec_co]):
     """A fitted mechanism: frozen, so that what it holds is what was fitted.
 
@@ -226,6 +236,13 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
         Raises:
             ConfigError: a file of a model is there already, or cannot be written.
         """
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Pickled as what `save` writes: encoders and compiled code are loaded again."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.save(Path(folder))
+            files = {path.relative_to(folder): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
+        return _from_files, (self.spec, files)
 
 
 class OnWords(FittedMechanism[Spec_co]):

@@ -19,6 +19,7 @@ from fractions import Fraction
 
 from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError
+from dptext.notebook import html_text
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, is_name
 from dptext.types import Json
 
@@ -188,6 +189,13 @@ class Guarantee:
         """The guarantee in plain words."""
         return _explain(self)
 
+    def sentence(self) -> str:
+        """The guarantee in one plain sentence."""
+        return _sentence(self)
+
+    def _repr_html_(self) -> str:
+        return html_text(f"{self.sentence()}\n\n{self.explain()}")
+
 
 def _texts(value: Json) -> tuple[str, ...]:
     if not isinstance(value, list):
@@ -246,6 +254,25 @@ def _factor(epsilon: float) -> str:
         return f"e^{format_epsilon(epsilon)}, which is astronomically large: in the worst case the output identifies it"
     factor = math.exp(epsilon)
     return f"{math.ceil(factor * 100) / 100:.2f}" if factor < 10 else f"{math.ceil(factor):,}"
+
+
+def _sentence(guarantee: Guarantee) -> str:
+    if guarantee.basis is Basis.NONE:
+        return f"Nothing is guaranteed: {guarantee.reason}."
+    if guarantee.delta > MAX_MEANINGFUL_DELTA:
+        return f"Nothing is protected: with probability {format_delta(guarantee.delta)} anything may leak."
+    epsilon = f"epsilon {format_epsilon(guarantee.epsilon)}"
+    if guarantee.metric:
+        return (
+            f"Of each {guarantee.unit}, what is near is hard to tell apart and what is far may be easy ({epsilon} for "
+            f"each unit of {guarantee.metric})."
+        )
+    but = f", but for a chance of {format_delta(guarantee.delta)}" if guarantee.delta else ""
+    factor = _factor(guarantee.epsilon).split(",", 1)[0] if guarantee.epsilon > 15 else _factor(guarantee.epsilon)
+    return (
+        f"Whatever one {guarantee.unit} says, the release changes the odds of any guess about it by a factor of at "
+        f"most {factor} ({epsilon}){but}."
+    )
 
 
 def _explain(guarantee: Guarantee) -> str:

@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
 from dptext import _validate
 from dptext.errors import ConfigError, DataError
+from dptext.notebook import html_text
 from dptext.privacy.events import Event, event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.text.files import sha256_of
 from dptext.types import Json
+from dptext.version import __version__
 
 SCHEMA = 4
 #: The first had no charge; the second named one event, and assumed without a word that no text stands in two records;
@@ -36,6 +37,11 @@ def certificate_path(output: Path) -> Path:
     return output.with_name(output.name + ".guarantee.json")
 
 
+def stream_mark(stream: str) -> str:
+    """What the books say that a charge paid for, where its releases left as a stream."""
+    return f"stream {stream}"
+
+
 @dataclass(frozen=True, slots=True)
 class Charged:
     """The charge that paid for a release: where the books say so.
@@ -46,6 +52,7 @@ class Charged:
         unit: of the account.
         number: of the charge in the ledger.
         by_subject: whether it fell on each subject of the run alone, or on everyone in the account.
+        stream: the mark of the stream that it paid for, where releases were not written by the run itself.
     """
 
     account: str
@@ -53,6 +60,11 @@ class Charged:
     unit: Unit
     number: int
     by_subject: bool
+    stream: str | None = None
+
+    def to_dict(self) -> dict[str, Json]:
+        """The charge as JSON-able data; no `stream` where there is none."""
+        return {name: value for name, value in asdict(self).items() if name != "stream" or value is not None}
 
     def explain(self) -> str:
         """The charge in plain words."""
@@ -128,8 +140,8 @@ class Certificate:
             "delta": self.delta,
             "max_per_author": self.max_per_author,
             "also_reveals": list(self.also_reveals),
-            "version": self.version or version("dptext"),
-            "charged": None if self.charged is None else asdict(self.charged),
+            "version": self.version or __version__,
+            "charged": None if self.charged is None else self.charged.to_dict(),
             "repetition": self.repetition,
         }
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -165,6 +177,9 @@ class Certificate:
             raise DataError(f"Expected {path}, the file of this certificate, beside it: nothing is verified.")
         if sha256_of(path) != self.sha256:
             raise DataError(f"{path} is not the file that this certificate was written for: its sha256 differs.")
+
+    def _repr_html_(self) -> str:
+        return html_text(f"{self.guarantees[-1].sentence()}\n\n{self.explain()}")
 
     def explain(self) -> str:
         """The certificate in plain words."""
@@ -209,6 +224,7 @@ def _read(data: Mapping[str, Json]) -> Certificate:
             unit=Unit(_typed(paid["unit"], str)),
             number=_typed(paid["number"], int),
             by_subject=_typed(paid["by_subject"], bool),
+            stream=None if paid.get("stream") is None else _digest(paid["stream"]),
         )
     output = _typed(data["output"], str)
     if Path(output).name != output or not 0 < len(output.encode()) <= _LONGEST_NAME or "\0" in output:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 from dptext.errors import ConfigError, DPTextError
@@ -20,6 +19,7 @@ from dptext.text.files import create_private, new_folder, sha256_of
 from dptext.text.inputs import parse_json
 from dptext.text.saved import SAVE_AGAIN
 from dptext.types import Json
+from dptext.version import __version__
 
 MODEL_FILE = "model.json"
 MODEL_SCHEMA = 1
@@ -41,7 +41,7 @@ def save_model(mechanism: Mechanism[str], folder: Path) -> None:
             "settings": settings(mechanism.spec),
             "digests": dict(mechanism.digests),
             "files": {name: sha256_of(partial / name) for name in _files(partial)},
-            "version": version("dptext"),
+            "version": __version__,
         }
         with create_private(partial / MODEL_FILE) as file:
             file.write((json.dumps({**model, "sha256": _seal(model)}, indent=2, allow_nan=False) + "\n").encode())

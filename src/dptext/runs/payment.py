@@ -17,9 +17,19 @@ from dptext.errors import ConfigError, IncomparableError, LedgerError, NoGuarant
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Account, Charge
 from dptext.ledger.requests import Request, Terms
+from dptext.ledger.spending import format_left
 from dptext.mechanism import Spec, settings
 from dptext.privacy import accounting
-from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Trust, Unit
+from dptext.privacy.guarantee import (
+    ONE_RECORD,
+    ONE_SPELLING,
+    RECORD_COUNT,
+    Basis,
+    Guarantee,
+    Trust,
+    Unit,
+    format_epsilon,
+)
 from dptext.privacy.names import COMPARED
 from dptext.runs.certificate import Charged
 from dptext.sampling.source import Randomness
@@ -63,6 +73,17 @@ class Payment:
     def charge(self, request: Request, key: str, subjects: Iterable[str] | None = None) -> Charge:
         """Charge the account; see `Ledger.charge`."""
         return self.ledger.charge(self.account, request, key=key, subjects=subjects)
+
+    def left(self) -> str:
+        """What is left in the account, in words. After a release an unreadable ledger is no failure."""
+        try:
+            balance = self.ledger.balance(self.account)
+        except LedgerError as error:
+            return f"The run is paid for; what is left is not known: {error}"
+        return (
+            f"Account {self.account!r}: spent {format_epsilon(balance.spent.epsilon)} of "
+            f"{format_epsilon(balance.account.limit.epsilon)}, left {format_left(balance.left)}."
+        )
 
 
 def request_for(

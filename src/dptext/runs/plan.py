@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, settings
+from dptext.privacy.guarantee import RECORD_COUNT
 from dptext.runs.streaming import BATCH_SIZE
 from dptext.sampling.source import Randomness
 from dptext.text.formats import Format
@@ -62,12 +63,14 @@ class Plan:
     @property
     def reveals(self) -> tuple[str, ...]:
         """What leaves besides the text."""
-        names = [f"the field {name!r}" for name in self.fields.keep]
-        if self.fields.id is not None:
-            names.insert(0, f"the ids (field {self.fields.id!r})")
-        if self.on_error is OnError.SKIP:
-            names.append("the number of skipped records")
-        return ("the number of records", *names)
+        skipped = ("the number of skipped records",) if self.on_error is OnError.SKIP else ()
+        return (*reveals_of(self.fields), *skipped)
+
+
+def reveals_of(fields: Fields) -> tuple[str, ...]:
+    """What leaves of rows with these fields besides the text."""
+    ids = () if fields.id is None else (f"the ids (field {fields.id!r})",)
+    return (RECORD_COUNT, *ids, *(f"the field {name!r}" for name in fields.keep))
 
 
 def run_digest(

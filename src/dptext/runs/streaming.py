@@ -1,30 +1,27 @@
 """The one use case: read private records, release privatized ones, say what was guaranteed.
 
-`privatize` streams from records to releases; `dptext.runs.files` goes from file to file.
+`dptext.runs.results` does it in memory, `dptext.runs.files` from file to file.
 """
 
 from __future__ import annotations
 
-import itertools
-import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from dptext import _validate
 from dptext.errors import DataError, IncomparableError, NoGuaranteeError, PrivacyError
 from dptext.mechanism import Mechanism, Spec, output_fault
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.privacy.names import normal_form
-from dptext.sampling.source import Randomness, secure
+from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.groups import groups
 from dptext.text.records import Record, Release
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
-    from dptext.runs.payment import Payment
+    pass
 
 Output = TypeVar("Output")
 
@@ -135,51 +132,6 @@ def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: R
 
 def _ids(released: Sequence[Release[Output]]) -> list[str]:
     return list(released.ids) if isinstance(released, Releases) else [release.id for release in released]
-
-
-def privatize(
-    records: Iterable[Record],
-    mechanism: Mechanism[Output],
-    *,
-    randomness: Randomness | None = None,
-    batch_size: int = BATCH_SIZE,
-    max_per_author: int | None = None,
-    without_guarantee: bool = False,
-    payment: Payment | None = None,
-) -> Iterator[Release[Output]]:
-    """Stream releases, one a record, in order; memory does not grow with the number of records.
-
-    Args:
-        records: private records.
-        mechanism: a fitted mechanism.
-        randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
-        batch_size: records a batch; changes speed only.
-        max_per_author: refuse (DataError) the first record beyond this many of one author.
-        without_guarantee: say that a mechanism of basis NONE is meant.
-        payment: the account that is charged, before this returns, for everyone in it: records that pass by once
-            cannot be counted first. `privatize_file` can charge named subjects.
-
-    Raises:
-        NoGuaranteeError: the mechanism guarantees nothing and `without_guarantee` is not set, or a payment is.
-        BudgetExceededError: the account cannot pay.
-        DataError: a record cannot be read, or an author has too many.
-    """
-    _validate.count(batch_size=batch_size)
-    batches: Iterable[Batch] = (Batch.of([record]) for record in records)
-    if max_per_author is not None:
-        _validate.count(max_per_author=max_per_author)
-        batches = limited(batches, max_per_author)
-    require_guarantee(mechanism.spec, without_guarantee)
-    randomness = randomness or secure()
-    if payment is not None:
-        reveals = ("the number of records",)
-        _, request = payment.request(
-            mechanism.spec, randomness=randomness, max_per_author=max_per_author, reveals=reveals
-        )
-        key = payment.key or secrets.token_hex(16)
-        payment.charge(request, key)
-        payment.ledger.settle(payment.account, key, f"stream {secrets.token_hex(16)}")  # it pays for this one alone
-    return itertools.chain.from_iterable(released(batches, mechanism, randomness, batch_size=batch_size))
 
 
 def released(

@@ -19,7 +19,7 @@ from dptext.privacy.composition import is_numerical
 from dptext.privacy.events import MetricEvent
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee
 from dptext.privacy.names import COMPARED
-from dptext.runs.certificate import SCHEMA, SCHEMA_OF_EVENTS, Certificate
+from dptext.runs.certificate import SCHEMA, SCHEMA_OF_EVENTS, Certificate, stream_mark
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.source import secure, seeded
@@ -92,11 +92,13 @@ def _look_up(certificate: Certificate, books: Ledger) -> None:
         raise DataError("Expected a certificate that names a charge, to look it up: this release was not paid for.")
     account = books.account(certificate.charged.account)
     found = books.find(certificate.charged.number)
-    said = (account.name, account.dataset, account.limit.unit, found.number, found.subjects is not None)
+    charged = certificate.charged
+    said = (account.name, account.dataset, account.limit.unit, found.number, found.subjects is not None, charged.stream)
+    paid_for = certificate.sha256 if charged.stream is None else stream_mark(charged.stream)
     if (
-        astuple(certificate.charged) != said
+        astuple(charged) != said
         or found.account != account.name
-        or found.release != certificate.sha256
+        or found.release != paid_for
         or dict(found.request.settings) != dict(certificate.settings)
     ):
         raise DataError(

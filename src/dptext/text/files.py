@@ -224,9 +224,8 @@ def create_private(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def _create(path: str | os.PathLike[str], mode: int) -> BinaryIO:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)  # EXCL: no link is followed
-    with writing(path):
-        return os.fdopen(os.open(path, flags, mode), "wb")
+    with writing(path):  # x: no link is followed
+        return open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))
 
 
 def open_private(path: str | os.PathLike[str]) -> BinaryIO:

@@ -6,6 +6,8 @@ import json
 import math
 import os
 from collections.abc import Sequence
+from datetime import date, time
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeGuard, cast
@@ -80,6 +82,13 @@ def is_scalar(value: object) -> TypeGuard[Scalar]:
         # Python refuses to write integers of thousands of digits.
         return value.bit_length() <= _MAX_INTEGER_BITS
     return value is None or isinstance(value, str)
+
+
+def as_scalar(value: object) -> object:
+    """A date, time, decimal or number of numpy as the scalar that files hold: ISO 8601, digits; others as they are."""
+    if isinstance(value, date | time | Decimal):
+        return value.isoformat() if isinstance(value, date | time) else str(value)
+    return value.item() if type(value).__module__ == "numpy" else value  # type: ignore[attr-defined]  # a scalar
 
 
 def as_string(value: object) -> str:

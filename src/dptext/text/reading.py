@@ -14,7 +14,7 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -32,8 +32,10 @@ from dptext.text.parquet_rows import load_pyarrow
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks, needed
 from dptext.text.rows import file_chunks
+from dptext.text.tables import EXPECTED, Texts, table_rows
 
 MAX_CHARACTERS: Final = 5_000_000
+_LONGEST: Final = 4096  # characters of a path
 
 
 class OnError(StrEnum):
@@ -47,16 +49,17 @@ _ALL_FIELDS: Final = Fields()
 
 
 def read_records(
-    source: str | os.PathLike[str] | Iterable[Record | Mapping[str, object]],
+    source: Texts,
     fields: Fields = _ALL_FIELDS,
     *,
     format: Format | None = None,
     on_error: OnError = OnError.STOP,
     on_skip: Callable[[int, str], None] | None = None,
     max_characters: int = MAX_CHARACTERS,
+    empty_nulls: bool = False,
     advice: str = "Repair it or take it out.",
 ) -> Generator[Record, None, None]:
-    """Stream the records of a file or of any iterable of rows, in order.
+    """Stream the records of a file, a data frame, a Dataset, or any iterable of rows or texts, in order.
 
     Files are read strictly as UTF-8; a byte order mark at the start is dropped. At most 256 KiB of lines are in memory
     at a time (1,024 rows of Parquet), more where one line is longer. A line longer than ``max_characters`` calls for is
@@ -72,14 +75,16 @@ def read_records(
     must be unique; to check that, every id or its 16-byte hash is kept (about 100 bytes of memory a record).
 
     Args:
-        source: Path of a file; or rows, as mappings or as ready records. Ready records pass through with their own
-            ids, after the same checks of their text.
+        source: Path of a file; a data frame or series (pandas, polars, pyarrow); a Dataset of Hugging Face; or texts,
+            rows as mappings, or ready records. Ready records pass through with their own ids, after the same checks of
+            their text.
         fields: Names of the fields. Plain text has none, so that only the default will do there.
         format: Format of the file, where its extension does not tell. Compression always goes by ``.gz``.
         on_error: Whether a record that cannot be read ends the reading or is skipped.
         on_skip: Called with number and reason of a skipped record. The numbers count from 1 over all records (rows
             of CSV after the header, lines of the others). They depend on private data: do not publish them.
         max_characters: Public bound on the length of a text; a longer one is an error.
+        empty_nulls: Whether a null text is read as an empty one. Otherwise it is an error.
         advice: What to do about a record that ends the reading, as the message says it: only the caller knows what
             its users can set.
 
@@ -96,7 +101,8 @@ def read_records(
     """
     if not isinstance(source, str | os.PathLike):
         count(max_characters=max_characters)
-        return _Reading("the rows", Checks(fields, max_characters), on_error, on_skip, advice).records(source)
+        checks = Checks(fields, max_characters, empty_nulls)
+        return _Reading("the rows", checks, on_error, on_skip, advice).records(table_rows(source, needed(fields)))
     return _records(
         read_batches(
             source,
@@ -105,9 +111,15 @@ def read_records(
             on_error=on_error,
             on_skip=on_skip,
             max_characters=max_characters,
+            empty_nulls=empty_nulls,
             advice=advice,
         )
     )
+
+
+def as_records(texts: Texts) -> list[Record]:
+    """What `read_records` reads, by the default names, as a list."""
+    return list(read_records(texts))
 
 
 def read_batches(
@@ -118,6 +130,7 @@ def read_batches(
     on_error: OnError = OnError.STOP,
     on_skip: Callable[[int, str], None] | None = None,
     max_characters: int = MAX_CHARACTERS,
+    empty_nulls: bool = False,
     advice: str = "Repair it or take it out.",
 ) -> Generator[Batch, None, None]:
     """Stream the records of a file as columns, in batches of at least one: `read_records` without an object a record.
@@ -132,6 +145,7 @@ def read_batches(
         on_error: whether to go on.
         on_skip: called where a record is skipped.
         max_characters: of a text.
+        empty_nulls: whether null texts are empty ones.
         advice: ends the message.
 
     Yields:
@@ -144,7 +158,7 @@ def read_batches(
         MissingExtraError: pyarrow is needed and not installed.
     """
     count(max_characters=max_characters)
-    path = Path(source)
+    path = _path(source)
     kind = file_format(path, format)
     if kind is Format.TEXT and fields != Fields(text=fields.text):
         raise ConfigError(
@@ -153,7 +167,9 @@ def read_batches(
     if kind is Format.PARQUET:
         load_pyarrow()
     _require_file(path)
-    return _file_batches(path, kind, _Reading(str(path), Checks(fields, max_characters), on_error, on_skip, advice))
+    return _file_batches(
+        path, kind, _Reading(str(path), Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
+    )
 
 
 def _records(batches: Generator[Batch, None, None]) -> Generator[Record, None, None]:
@@ -244,6 +260,14 @@ class _Reading:
             raise DataError(f"{where} {self.advice}")
         if self.on_skip is not None:
             self.on_skip(self.read, fault.reason)
+
+
+def _path(source: str | os.PathLike[str]) -> Path:
+    """The path; a string that may be a text is refused, and not shown."""
+    path = Path(source)
+    if isinstance(source, str) and (len(source) > _LONGEST or (len(source.split()) > 1 and not path.exists())):
+        raise ConfigError(f"Expected {EXPECTED}, found one string that is no path. Make a list of it: [text].")
+    return path
 
 
 def _require_file(path: Path) -> None:

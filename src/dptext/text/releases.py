@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from dptext.text.batches import Kept, Releases
+from dptext.text.columns import Columns
 from dptext.text.files import Target, writing
 from dptext.text.formats import Format, Scalar, file_format, is_compressed
 from dptext.text.groups import groups
@@ -91,23 +92,41 @@ def write_releases(
         load_pyarrow()
     # Opened before the first release is drawn: a folder that cannot be written to must not cost privacy.
     with target.opened() as file:
-        _write_all(file, target.path, releases, kind)
+        parts = [releases] if isinstance(releases, Releases) else ([release] for release in releases)
+        write_all(file, target.path, parts, kind, _columns)
 
 
-def _write_all(file: BinaryIO, target: Path, releases: Iterable[Release[str]], kind: Format) -> None:
-    parts = [releases] if isinstance(releases, Releases) else ([release] for release in releases)
-    every = blocks(parts, _BLOCK_RELEASES)
-    first = next(every, [])
+def _columns(first: Sequence[Release[str]]) -> Columns:
+    """The columns that releases need, by the first of them."""
     vector = bool(first) and first[0].vector is not None
-    writer = open_writer(
-        file,
-        kind,
-        compressed=is_compressed(target),
-        # The whole batch is looked at, because a single text may be empty by chance.
+    return Columns(
+        # The whole block is looked at, because a single text may be empty by chance.
         text=not vector or any(release.output != "" for release in first),
         vector=vector,
         label=bool(first) and first[0].label is not None,
         keep=tuple(first[0].kept) if first else (),
+    )
+
+
+def write_all(
+    file: BinaryIO,
+    target: Path,
+    parts: Iterable[Sequence[Release[str]]],
+    kind: Format,
+    columns: Callable[[Sequence[Release[str]]], Columns],
+) -> None:
+    """Write releases into an open file that is to appear at `target`; `columns` follow from the first block."""
+    every = blocks(parts, _BLOCK_RELEASES)
+    first = next(every, [])
+    wanted = columns(first)
+    writer = open_writer(
+        file,
+        kind,
+        compressed=is_compressed(target),
+        text=wanted.text,
+        vector=wanted.vector,
+        label=wanted.label,
+        keep=wanted.keep,
     )
     with contextlib.ExitStack() as failing:
         # Where the writing fails, an open pyarrow writer would later try to complete a file that is closed.

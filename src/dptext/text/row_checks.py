@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dptext.text.formats import Scalar, as_string, is_scalar, string_fault
+from dptext.text.formats import Scalar, as_scalar, as_string, is_scalar, string_fault
 from dptext.text.lines import Bad, Broken
 from dptext.text.records import Fields, Record
 
 # A character takes at most 12 bytes of a line (two JSON escapes, "\ud83d\ude00"); the rest is for the other fields.
 _BYTES_PER_CHARACTER: Final = 12
 _BYTES_FOR_OTHER_FIELDS: Final = 2**20
+_NULL: Final = (
+    "the field {!r} is null (take such rows out, or read them as empty texts: empty_nulls=True, --empty-nulls)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,7 @@ class Checks:
 
     fields: Fields
     max_characters: int
+    empty_nulls: bool = False
 
     @property
     def max_line(self) -> int:
@@ -37,8 +41,12 @@ class Checks:
                 return self._strings(item, ("id", "text", "label", "author", "subject"))
             case Mapping():
                 return self._row(item, default_id)
+            case str():
+                return self._strings(Record(default_id, item), ("id", "text", "label", "author", "subject"))
+            case None:
+                return Bad(_NULL.format("text"))
             case _:
-                return Bad("the row is neither a mapping nor a Record")
+                return Bad(f"the row is of type {type(item).__name__}, expected a text, a mapping or a Record")
 
     def _row(self, row: Mapping[str, object], default_id: str) -> Record | Bad:
         fields = self.fields
@@ -46,8 +54,12 @@ class Checks:
             if name not in row:
                 return Bad(f"the field {name!r} is missing (name another if no record has it)")
         text = row[fields.text]
+        if text is None:
+            if not self.empty_nulls:
+                return Bad(_NULL.format(fields.text))
+            text = ""
         if not isinstance(text, str):
-            return Bad(f"the field {fields.text!r} is not a string")
+            return Bad(f"the field {fields.text!r} is not a string but of type {type(text).__name__}")
         name_of_id, name_of_author = fields.id, fields.author
         id_ = default_id if name_of_id is None else _identifier(row[name_of_id])
         if id_ is None:
@@ -58,14 +70,14 @@ class Checks:
         subject = None if fields.subject is None else _identifier(row[fields.subject])
         if fields.subject is not None and subject is None:
             return Bad(f"the field {fields.subject!r} is not a string or integer that can name a subject")
-        label = None if fields.label is None else row[fields.label]
+        label = None if fields.label is None else as_scalar(row[fields.label])
         if not is_scalar(label):
             return Bad(f"the field {fields.label!r} is not a string, a finite number, a boolean or null")
         kept: dict[str, Scalar] = {}
         for name in fields.keep:
-            value = row[name]
+            value = as_scalar(row[name])
             if not is_scalar(value):
-                return Bad(f"the field {name!r} is not a string, a finite number, a boolean or null")
+                return Bad(f"the field {name!r} is not a string, a finite number, a date, a boolean or null")
             kept[name] = value
         record = Record(id_, text, None if label is None else as_string(label), author, kept, subject=subject)
         defaults = (fields.label or "label", fields.author or "author", fields.subject or "subject")

@@ -29,6 +29,7 @@ from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.source import Randomness, secure, seeded
+from dptext.text.reading import as_records
 from dptext.text.records import Record, require_labels
 from dptext.types import Floats
 
@@ -244,7 +245,7 @@ class AdeptDpSgd(OneUnit):
             MissingExtraError: torch, opacus or the sentence encoder is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
-        known, texts = list(public), list(private)
+        known, texts = as_records(public), as_records(private)
         require_labels(known, self.labels, "public")
         noise, public_bits, private_bits = self.vector_noise, seeded(seed), secure()
 

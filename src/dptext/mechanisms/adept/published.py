@@ -25,6 +25,7 @@ from dptext.mechanisms.adept.latent import Rewriter
 from dptext.mechanisms.bases import NoGuarantee
 from dptext.privacy.guarantee import Trust, Unit
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
+from dptext.text.reading import as_records
 from dptext.text.records import Record
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
@@ -140,7 +141,7 @@ class PublishedAdept(NoGuarantee):
             ConfigError: fewer than two records, or both kinds of records.
             MissingExtraError: torch is not installed.
         """
-        texts, others = list(private), list(public)
+        texts, others = as_records(private), as_records(public)
         if texts and others:
             raise ConfigError("Expected private=... or public=..., not both: the paper trains on what it rewrites.")
         model = latent.rewriting().fit_model(

@@ -38,6 +38,7 @@ from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.source import Randomness, seeded
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Releases
+from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, require_labels
 from dptext.text.saved import reading_saved
 from dptext.types import Floats, Int16s
@@ -200,7 +201,7 @@ class Adept(OneUnit):
             MissingExtraError: torch or the sentence encoder is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
-        texts = list(public)
+        texts = as_records(public)
         require_labels(texts, self.labels, "public")
         neural = latent.rewriting()
         model = neural.fit_model(
@@ -220,7 +221,7 @@ class Adept(OneUnit):
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> AdeptNoise | AdeptCodebook:
         """As `dptext.mechanism.Refits`: network and codebook are taken over, and k is chosen for this epsilon."""
         if isinstance(fitted, AdeptCodebook) and self.noise == "codebook":
-            return self._choosing(fitted.model, fitted.codebook, list(public), seed)
+            return self._choosing(fitted.model, fitted.codebook, as_records(public), seed)
         return self.fit(public=public, seed=seed)
 
     def _choosing(

@@ -45,6 +45,7 @@ from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
 from dptext.text.formats import string_fault
+from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest, require_labels
 from dptext.text.saved import reading_saved
 from dptext.types import Int16s
@@ -198,7 +199,7 @@ class Candidates(OneEpsilon):
             MissingExtraError: what the ranker needs is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
-        known, given = list(public), None if pool is None else list(pool)
+        known, given = as_records(public), None if pool is None else as_records(pool)
         asked = self._checked(known, "public")
         offered = asked if given is None else self._checked(given, "pool")
         distinct = list({(record.label, record.text): record for record in offered if record.text.strip()}.values())

@@ -35,6 +35,7 @@ from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
 from dptext.text.formats import string_fault
+from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest
 from dptext.text.saved import reading_saved
 from dptext.types import Floats, Integers
@@ -102,7 +103,7 @@ class LabelOnly(OneEpsilon):
             MissingExtraError: `embedder="sentence"` and the sentence encoder is absent.
         """
         texts: dict[str, list[str]] = {label: [] for label in self.labels}
-        for number, record in enumerate(public, start=1):
+        for number, record in enumerate(as_records(public), start=1):
             if record.label in texts:
                 if fault := string_fault(record.text):
                     raise ConfigError(f"Expected public record {number} to hold text: its text {fault}.")

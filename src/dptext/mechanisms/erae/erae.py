@@ -37,6 +37,7 @@ from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.sampling.two_set import TwoSet
 from dptext.text.batches import Batch, Releases
+from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
@@ -252,7 +253,7 @@ class ErAe(OneUnit):
             if on_progress is not None:
                 on_progress(FitProgress(at.step, at.steps, "steps", f"loss {at.loss:.3g}"))
 
-        return ErAeMechanism(self, _neural().fit_erae(self._settings, list(public), seed=seed, on_progress=told))
+        return ErAeMechanism(self, _neural().fit_erae(self._settings, as_records(public), seed=seed, on_progress=told))
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> ErAeMechanism:
         """As `dptext.mechanism.Refits`: the network is taken over."""

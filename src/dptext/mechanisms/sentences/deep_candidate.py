@@ -30,6 +30,7 @@ from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relati
 from dptext.sampling.exponential import Exponential, PermuteAndFlip
 from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
+from dptext.text.reading import as_records
 from dptext.text.records import Record
 from dptext.text.tokens import SENTENCE_COUNT, sentences
 from dptext.types import Floats
@@ -241,8 +242,8 @@ class DeepCandidate:
             MissingExtraError: torch, numba or the sentence encoder is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
-        offered = None if pool is None else list(pool)
-        fitted = _neural().fit_candidates(self._settings, list(public), offered, seed=seed)
+        offered = None if pool is None else as_records(pool)
+        fitted = _neural().fit_candidates(self._settings, as_records(public), offered, seed=seed)
         return DeepCandidateMechanism(self, fitted)
 
     @property

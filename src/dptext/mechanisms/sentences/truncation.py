@@ -35,6 +35,7 @@ from dptext.sampling.noise import paired
 from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
+from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.text.saved import reading_saved
 from dptext.text.tokens import SENTENCE_COUNT, sentences
@@ -132,7 +133,7 @@ class Truncation(OneEpsilon):
             ConfigError: fewer than two public documents have a sentence, or epsilon is too small.
             MissingExtraError: the encoder is not installed.
         """
-        records = list(public)
+        records = as_records(public)
         encoder = self._fitted_encoder(records)
         parts = []
         for start in range(0, len(records), _DOCUMENTS_AT_ONCE):

@@ -1,0 +1,47 @@
+"""Anything that carries a guarantee, in plain words: `dptext.explain`."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dptext.errors import ConfigError
+from dptext.mechanism import HasRemarks, Spec
+from dptext.privacy.guarantee import Guarantee
+from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.results import Privatized
+
+if TYPE_CHECKING:
+    from dptext.mechanism import Mechanism
+
+
+def explain(
+    what: str | PathLike[str] | Guarantee | Certificate | Spec | Mechanism[str] | Privatized, *, delta: float = 0.0
+) -> str:
+    """What something guarantees, in plain words.
+
+    Args:
+        what: a guarantee; a certificate; settings of a mechanism, or a fitted one; the result of `privatize`; or the
+            path of a released file or its certificate, which are verified.
+        delta: at which the guarantees of settings are stated.
+
+    Raises:
+        ConfigError: it carries no guarantee.
+        DataError: a certificate does not hold.
+    """
+    if isinstance(what, Guarantee | Certificate):
+        return what.explain()
+    if isinstance(what, Privatized):
+        return "\n\n".join(each.explain() for each in what.guarantees)
+    if isinstance(what, str | PathLike):
+        from dptext.runs.verification import verify  # noqa: PLC0415 (loads all mechanisms)
+
+        path = Path(what)
+        beside = certificate_path(path)
+        return verify(beside if beside.is_file() else path).certificate.explain()
+    spec = what if isinstance(what, Spec) else getattr(what, "spec", None)
+    if not isinstance(spec, Spec):
+        raise ConfigError(f"Expected something that carries a guarantee, found {type(what).__name__}.")
+    said = [spec.guarantee(unit, delta).explain() for unit in spec.units]
+    return "\n\n".join([*said, *([spec.remarks().text] if isinstance(spec, HasRemarks) else [])])

@@ -1,0 +1,367 @@
+"""Private texts in memory in, releases and their certificate out: `dptext.privatize`."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dptext import _validate
+from dptext.errors import ConfigError, PrivacyError, needing
+from dptext.mechanism import Mechanism, Spec, settings
+from dptext.notebook import html_table
+from dptext.privacy.guarantee import Guarantee
+from dptext.runs.certificate import Certificate, Charged, certificate_path, stream_mark
+from dptext.runs.plan import reveals_of
+from dptext.runs.streaming import BATCH_SIZE, guarantees, limited, released, require_guarantee
+from dptext.sampling.source import Randomness, secure
+from dptext.text.batches import Batch
+from dptext.text.columns import VECTOR_FIELD, Columns
+from dptext.text.encoding import encode_batch
+from dptext.text.files import Target, sha256_of
+from dptext.text.formats import Format, file_format
+from dptext.text.reading import read_records
+from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, Record, Release
+from dptext.text.releases import write_all
+from dptext.text.tables import Texts, index_of
+
+if TYPE_CHECKING:  # the ledger is loaded by those who use one
+    from dptext.runs.payment import Payment
+
+#: The name in the certificate of releases that were not written to a file: their bytes as JSON Lines.
+IN_MEMORY: Final = "releases.jsonl"
+_READY: Final = "the ids and kept fields of ready records"
+_SHOWN: Final = 5  # rows in a notebook
+_ADVICE: Final = "Repair it or take it out. Nothing after it was released."
+
+
+class Privatized(Iterable[Release[str]]):
+    """Releases, one a record, in order, with the certificate that says what they guarantee.
+
+    Nothing is drawn twice. Of data in memory (a list, a frame, a Dataset) the releases are kept as they are drawn, so
+    that they can be iterated again. Of a stream (an iterator, a file) they are drawn once and not kept: iterate, or
+    call `to_records` or `write` first.
+
+    Attributes:
+        guarantees: what each release guarantees, smallest unit first. They are known before anything is drawn.
+        spec: of the mechanism.
+        left: what the account has left in words, where one paid.
+    """
+
+    def __init__(
+        self,
+        parts: Iterator[Sequence[Release[str]]],
+        mechanism: Mechanism[str],
+        *,
+        promised: tuple[Guarantee, ...],
+        fields: Fields,
+        terms: Mapping[str, Any],
+        charged: Charged | None,
+        left: str,
+        kept: bool,
+        index: object,
+    ) -> None:
+        self.guarantees = promised
+        self.spec = mechanism.spec
+        self.left = left
+        self._digests = dict(mechanism.digests)
+        self._parts = parts
+        self._fields = fields
+        self._terms = terms
+        self._charged = charged
+        self._index = index
+        self._kept: list[Release[str]] | None = [] if kept else None
+        self._n = 0
+        self._sha256 = hashlib.sha256()
+        self._state: str = "new"  # then "drawing", then "complete" or "broken"
+
+    def __iter__(self) -> Iterator[Release[str]]:
+        """The releases.
+
+        Raises:
+            ConfigError: they were drawn already and not kept.
+            DataError: a record cannot be read, or an author has too many.
+        """
+        if self._kept is None:
+            self._require_new()
+            while part := self._draw():
+                yield from part
+            return
+        done = 0
+        while done < len(self._kept) or self._draw():
+            yield self._kept[done]
+            done += 1
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is guaranteed, complete as all releases are drawn; those of data in memory are drawn now.
+
+        It speaks of the releases as JSON Lines. `write` gives the one of a file.
+
+        Raises:
+            ConfigError: releases of a stream are still to be drawn.
+        """
+        if self._kept is not None:
+            self._finish()
+        if self._state != "complete":
+            raise ConfigError(
+                f"{self._n:,} releases are drawn so far. The certificate is complete when the stream is: iterate to "
+                "its end, or call to_records() or write(path)."
+            )
+        return self._certificate(IN_MEMORY, self._sha256.hexdigest())
+
+    def to_records(self) -> list[Release[str]]:
+        """All releases; from now on they are kept.
+
+        Raises:
+            ConfigError: they were drawn already and not kept.
+        """
+        if self._kept is None:
+            self._require_new()
+            self._kept = []
+        self._finish()
+        return list(self._kept)
+
+    def to_pandas(self) -> Any:
+        """A pandas data frame under the user's names of the columns, with the index of the frame that was privatized.
+
+        Raises:
+            ConfigError: as `to_records`.
+            MissingExtraError: pandas is not installed.
+        """
+        with needing("A data frame", "frames"):
+            import pandas as pd  # noqa: PLC0415 (an extra)
+        return pd.DataFrame(self._columns(), index=self._index)
+
+    def to_dataset(self) -> Any:
+        """A `datasets.Dataset` of Hugging Face under the user's names of the columns.
+
+        Raises:
+            ConfigError: as `to_records`.
+            MissingExtraError: datasets is not installed.
+        """
+        with needing("A Dataset", "frames"):
+            import datasets  # noqa: PLC0415 (an extra)
+        return datasets.Dataset.from_dict(self._columns())
+
+    def write(self, path: str | Path, *, format: Format | None = None, force: bool = False) -> Certificate:
+        """Write the releases to a file, and its certificate beside it.
+
+        Args:
+            path: of the file; gzipped if it ends in `.gz`.
+            format: where the extension does not tell.
+            force: whether files that are there are replaced.
+
+        Raises:
+            ConfigError: a path cannot be used, or the releases were drawn already and not kept.
+        """
+        target, beside = Target(Path(path), force=force), Target(certificate_path(Path(path)), force=force)
+        kind = file_format(target.path, format)
+        for each in (target, beside):
+            each.check()  # before a draw costs privacy
+        if self._kept is None:
+            self._require_new()
+        parts = iter(self._draw, []) if self._kept is None else iter([self.to_records()])
+        with target.opened() as file:
+            write_all(file, target.path, parts, kind, self._layout)
+            file.flush()
+            found = self._certificate(target.path.name, sha256_of(Path(file.name)))
+            beside.write(found.to_json().encode())  # first: no text without its certificate
+        return found
+
+    def __repr__(self) -> str:
+        return f"Privatized({self.spec.kind}, {self._n:,} releases drawn)"
+
+    def _repr_html_(self) -> str:
+        """The guarantee in a sentence, the first rows, and what is left of the budget."""
+        said = [self.guarantees[-1].sentence(), self.left]
+        head = "".join(f"<p>{escape(each)}</p>" for each in said if each)
+        if self._kept is None:
+            return f"{head}<p>A stream, of which {self._n:,} releases are drawn. to_records() keeps them.</p>"
+        while len(self._kept) < _SHOWN and self._draw():
+            pass
+        columns = self._columns(self._kept[:_SHOWN])
+        rows = zip(*columns.values(), strict=True)
+        return head + html_table(list(columns), rows, f"The first of {self._plural()}.")
+
+    def _plural(self) -> str:
+        return f"{self._n:,} releases" if self._state == "complete" else "the releases"
+
+    # ------------------------------------------------------------------ drawing
+
+    def _require_new(self) -> None:
+        if self._state != "new":
+            raise ConfigError(
+                "The releases of this stream were drawn already, and not kept. Call to_records() before iterating, or "
+                "give the data as a list. To draw again is another release and costs again."
+            )
+
+    def _draw(self) -> Sequence[Release[str]]:
+        """The next releases; none at the end."""
+        if self._state == "complete":
+            return []
+        if self._state == "broken":
+            raise PrivacyError("The drawing stopped with an error: there is no certificate, and nothing more is drawn.")
+        self._state = "broken"  # until this part is whole
+        part = next(self._parts, [])
+        self._sha256.update(_json_lines(part, self.spec))
+        self._n += len(part)
+        if self._kept is not None:
+            self._kept.extend(part)
+        self._state = "drawing" if part else "complete"
+        return part
+
+    def _finish(self) -> None:
+        while self._draw():
+            pass
+
+    def _certificate(self, name: str, sha256: str) -> Certificate:
+        return Certificate(
+            settings=settings(self.spec),
+            events=self.spec.events(self.spec.units[0]),
+            guarantees=self.guarantees,
+            records=self._n,
+            output=name,
+            sha256=sha256,
+            digests=self._digests,
+            charged=self._charged,
+            **self._terms,
+        )
+
+    def _layout(self, first: Sequence[Release[str]]) -> Columns:
+        return _layout(self.spec, first[0].kept if first else self._fields.keep)
+
+    def _columns(self, releases: Sequence[Release[str]] | None = None) -> dict[str, list[Any]]:
+        releases = self.to_records() if releases is None else releases
+        fields, traits = self._fields, self.spec.traits
+        found: dict[str, list[Any]] = {fields.id or ID_FIELD: [each.id for each in releases]}
+        if traits.releases_text:
+            found[fields.text] = [each.output for each in releases]
+        if traits.releases_vectors:
+            found[VECTOR_FIELD] = [list(each.vector or ()) for each in releases]
+        if traits.releases_labels:
+            found[fields.label or "label"] = [each.label for each in releases]
+        for name in dict.fromkeys(name for each in releases for name in each.kept):
+            found[name] = [each.kept.get(name) for each in releases]
+        return found
+
+
+def privatize(
+    private: Texts,
+    mechanism: Mechanism[str],
+    *,
+    text: str = TEXT_FIELD,
+    label: str | None = None,
+    id: str | None = None,
+    author: str | None = None,
+    keep: Iterable[str] = (),
+    empty_nulls: bool = False,
+    randomness: Randomness | None = None,
+    delta: float = 0.0,
+    batch_size: int = BATCH_SIZE,
+    max_per_author: int | None = None,
+    without_guarantee: bool = False,
+    payment: Payment | None = None,
+) -> Privatized:
+    """Privatize texts; nothing is drawn before the result is used.
+
+    Args:
+        private: texts; rows as mappings; records; a frame or series of pandas, polars or pyarrow; a Dataset; the path
+            of a file; or an iterator of rows, which is read as releases are drawn, in constant memory.
+        mechanism: a fitted mechanism.
+        text: column of the texts.
+        label: column of the labels, where the mechanism privatizes them.
+        id: column of the ids, which leave as they are; rows are numbered where it is None.
+        author: column of the authors, for `max_per_author`.
+        keep: names of columns that are public and leave as they are.
+        empty_nulls: whether a null text is read as an empty one. Otherwise it is an error.
+        randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
+        delta: at which the guarantee is stated.
+        batch_size: records that are computed together; changes speed only.
+        max_per_author: refuse (DataError) the first record beyond this many of one author.
+        without_guarantee: say that a mechanism of basis NONE is meant.
+        payment: the account that is charged, before this returns, for everyone in it: records that pass by once
+            cannot be counted first. `privatize_file` can charge named subjects.
+
+    Raises:
+        NoGuaranteeError: the mechanism guarantees nothing and `without_guarantee` is not set, or a payment is.
+        BudgetExceededError: the account cannot pay.
+        ConfigError: a setting is wrong, or these are no texts.
+        DataError: while drawing: a record cannot be read, or an author has too many.
+    """
+    _validate.count(batch_size=batch_size)
+    require_guarantee(mechanism.spec, without_guarantee)
+    randomness = randomness or secure()
+    fields = Fields(text=text, id=id, label=label, author=author, keep=tuple(keep))
+    batches: Iterable[Batch] = (
+        Batch.of([record]) for record in read_records(private, fields, empty_nulls=empty_nulls, advice=_ADVICE)
+    )
+    if max_per_author is not None:
+        _validate.count(max_per_author=max_per_author)
+        batches = limited(batches, max_per_author)
+    reveals = (*reveals_of(fields), *([_READY] if _may_be_ready(private) else []))
+    terms: dict[str, Any] = {"delta": delta, "max_per_author": max_per_author}
+    promised = guarantees(mechanism.spec, randomness=randomness, reveals=reveals, **terms)
+    charged, left = None, ""
+    if payment is not None:
+        charged = _charged(payment, mechanism, randomness, max_per_author, reveals)
+        left = payment.left()
+    secured = "secure" if randomness.is_secure else "seeded"
+    return Privatized(
+        released(batches, mechanism, randomness, batch_size=batch_size),
+        mechanism,
+        promised=promised,
+        fields=fields,
+        terms={**terms, "randomness": secured, "also_reveals": reveals},
+        charged=charged,
+        left=left,
+        kept=isinstance(private, Sized) and not isinstance(private, str),
+        index=index_of(private),
+    )
+
+
+def _may_be_ready(private: Texts) -> bool:
+    """Whether ready records may be among the rows, which carry ids and kept fields of their own."""
+    if isinstance(private, list | tuple):
+        return any(isinstance(row, Record) for row in private)
+    return isinstance(private, Batch | Iterator)
+
+
+def _charged(
+    payment: Payment,
+    mechanism: Mechanism[str],
+    randomness: Randomness,
+    max_per_author: int | None,
+    reveals: Sequence[str],
+) -> Charged:
+    from dptext.runs.payment import Due  # noqa: PLC0415 (loads the ledger, as whoever made the payment did)
+
+    due = Due(
+        payment,
+        *payment.request(mechanism.spec, randomness=randomness, max_per_author=max_per_author, reveals=reveals),
+    )
+    key = payment.key or secrets.token_hex(16)
+    charge = due.charge(key, None)
+    stream = secrets.token_hex(32)
+    due.settle(key, stream_mark(stream))  # it pays for this one alone
+    return replace(due.charged(charge), stream=stream)
+
+
+def _layout(spec: Spec, keep: Iterable[str]) -> Columns:
+    traits = spec.traits
+    return Columns(
+        text=traits.releases_text, vector=traits.releases_vectors, label=traits.releases_labels, keep=tuple(keep)
+    )
+
+
+def _json_lines(part: Sequence[Release[str]], spec: Spec) -> bytes:
+    """The releases as `write` puts them into a file of JSON Lines."""
+    if not part:
+        return b""
+    if len({tuple(release.kept) for release in part}) > 1:
+        return b"".join(_json_lines([release], spec) for release in part)
+    return encode_batch(part, Format.JSONL, _layout(spec, part[0].kept))
