@@ -186,7 +186,7 @@ def test_what_pyarrow_would_pass_is_told_as_without_it(line: bytes, tmp_path: Pa
 def test_pyarrow_reads_plain_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     block = b"".join(ROW[:-1] % number + b',"more":"2026-01-01"}\n' for number in range(50))
     found = json_columns.json_columns(block, ["text", "id"])
-    assert found == {"text": ["a"] * 50, "id": [str(number) for number in range(50)]}
+    assert found == {"text": ("a",) * 50, "id": tuple(str(number) for number in range(50))}
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert json_columns.json_columns(block, ["text", "id"]) is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 import threading
@@ -76,6 +77,7 @@ def _tell(kind: type[BaseException], trace: TracebackType | None) -> None:
 
 def main() -> None:
     """Run the command line; every deliberate error becomes one line on stderr and an exit code."""
+    gc.freeze()  # what is imported by now lives as long as the process; no collection looks at it, the last one neither
     sys.excepthook = _withhold
     sys.unraisablehook = _withhold_unraisable
     threading.excepthook = lambda found: _tell(found.exc_type, found.exc_traceback)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from dptext.text.batches import Batch, Kept
-from dptext.text.formats import Scalar, as_string, plain_scalars, plain_texts
+from dptext.text.formats import Scalar, as_string, kinds, plain_scalars, plain_texts
 from dptext.text.lines import Chunk, Row, Table
 from dptext.text.records import Fields
 from dptext.text.row_checks import needed
@@ -59,14 +59,14 @@ def _table(rows: list[Row], names: list[str]) -> Table | None:
 
 def _names(column: Sequence[object]) -> Sequence[str] | None:
     """What names a record, an author or a subject; None where a value may name nobody."""
-    if not set(map(type, column)) <= {str, int} or not plain_scalars(column):
+    if not kinds(column) <= {str, int} or not plain_scalars(column):
         return None
-    names = column if set(map(type, column)) <= {str} else list(map(str, column))
+    names = column if kinds(column) <= {str} else list(map(str, column))
     return None if "" in names else cast("Sequence[str]", names)
 
 
 def _written(labels: Sequence[Scalar]) -> Sequence[str | None]:
     """Labels as text: the others as JSON writes them, null stays."""
-    if set(map(type, labels)) <= {str, type(None)}:
+    if kinds(labels) <= {str, type(None)}:
         return cast("Sequence[str | None]", labels)
     return [None if label is None else as_string(label) for label in labels]

@@ -117,19 +117,32 @@ def string_fault(value: str) -> str | None:
     return None
 
 
+class PlainTexts(tuple[str, ...]):
+    """Strings that every format can hold. They cannot be changed, so they are looked at once, where they are read."""
+
+    __slots__ = ()
+
+
+def kinds(column: Sequence[object]) -> set[type]:
+    """The types of the values."""
+    return {str} if isinstance(column, PlainTexts) else set(map(type, column))
+
+
 def plain_texts(column: Sequence[object]) -> TypeGuard[Sequence[str]]:
     """Whether all values are strings that every format can hold."""
+    if isinstance(column, PlainTexts):
+        return True
     # A fault of one string is one of all together: what a string begins, no other completes.
     return set(map(type, column)) <= {str} and string_fault("".join(cast("Sequence[str]", column))) is None
 
 
 def plain_scalars(column: Sequence[object]) -> TypeGuard[Sequence[Scalar]]:
     """Whether every format can hold all values. A value of a type that is derived of these is doubtful."""
-    kinds = set(map(type, column))
-    if kinds == {str}:
+    found = kinds(column)
+    if found == {str}:
         return plain_texts(column)
     return (
-        kinds <= _SCALARS
-        and (kinds <= {str, bool, type(None)} or all(map(is_scalar, column)))
+        found <= _SCALARS
+        and (found <= {str, bool, type(None)} or all(map(is_scalar, column)))
         and plain_texts([value for value in column if isinstance(value, str)])
     )

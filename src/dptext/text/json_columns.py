@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from dptext.text.lines import Table
-from dptext.text.parquet_rows import as_list
+from dptext.text.parquet_rows import values_of
 
 #: Smaller blocks are not worth loading pyarrow.
 _WORTH: Final = 2**17
@@ -28,7 +28,8 @@ def json_columns(block: bytes, names: Sequence[str]) -> Table | None:
         block: whole lines.
         names: of the fields that are needed.
     """
-    if len(block) < _WORTH or not _one_object_a_line(block):
+    n_lines = _objects(block) if len(block) >= _WORTH else 0
+    if not n_lines:
         return None
     with contextlib.suppress(ImportError):
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
@@ -36,28 +37,29 @@ def json_columns(block: bytes, names: Sequence[str]) -> Table | None:
 
         with contextlib.suppress(pa.ArrowException, ValueError):
             block.decode()
-            return _whole(_parsed(pa, json, block, names), block, names)
+            return _whole(_parsed(pa, json, block, names), n_lines, names)
     return None
 
 
-def _whole(table: Any, block: bytes, names: Sequence[str]) -> Table | None:
+def _whole(table: Any, n_lines: int, names: Sequence[str]) -> Table | None:
     """The columns, if they hold a text for each line and nothing beside them is doubtful."""
     others = (str(field.type) for field in table.schema if field.name not in names)
     nulls = sum(table.column(name).null_count for name in names)
-    if nulls or table.num_rows != block.count(b"}\n{") + 1 or not all(kind in _HARMLESS for kind in others):
+    if nulls or table.num_rows != n_lines or not all(kind in _HARMLESS for kind in others):
         return None
-    return {name: as_list(table.column(name)) for name in names}
+    return {name: values_of(table.column(name)) for name in names}
 
 
-def _one_object_a_line(block: bytes) -> bool:
-    """Whether each line begins and ends with a brace.
+def _objects(block: bytes) -> int:
+    """The number of lines, if each begins and ends with a brace; else 0.
 
     Between a closing and an opening brace, JSON needs a comma within a value. So each line end is then one between
     objects, and the lines hold one object each if there are as many objects as lines.
     """
     end = len(block) - block.endswith(b"\n")
     inner = block.count(b"\n", 0, end)
-    return block.startswith(b"{") and block.endswith(b"}", 0, end) and block.count(b"}\n{") == inner
+    braced = block.startswith(b"{") and block.endswith(b"}", 0, end) and block.count(b"}\n{") == inner
+    return inner + 1 if braced else 0
 
 
 def _parsed(pa: ModuleType, json: ModuleType, block: bytes, names: Sequence[str]) -> Any:
