@@ -2,33 +2,47 @@
 
 from typing import Final
 
-#: By name: MODULE:FUNCTION in this package, or the package of a group; and the help.
+#: By name: MODULE:FUNCTION in this package, or the package of a group; the help; and an example.
 COMMANDS: Final = {
-    "mechanisms": ("mechanisms:mechanisms", "List the mechanisms, their settings and what they can guarantee."),
+    "mechanisms": (
+        "mechanisms:mechanisms",
+        "List the mechanisms, or explain one with its settings.",
+        "dptext mechanisms candidates",
+    ),
     "explain": (
         "explain:explain",
-        "Say in plain words what a certificate, a model, or a mechanism with these settings guarantees.",
+        "Say in plain words what a release, a model, or a mechanism with these settings guarantees.",
+        "dptext explain reviews.private.csv",
     ),
     "fit": (
         "fit:fit",
         "Make a model for `privatize --model`, from public records or, where a mechanism says so, from private ones.",
+        "dptext fit --mechanism candidates --set epsilon=10 --public public.csv --out reviews.model",
     ),
-    "privatize": ("privatize:privatize", "Privatize the records of IN into OUT, with a certificate beside it."),
+    "privatize": (
+        "privatize:privatize",
+        "Privatize the records of IN into OUT, with a certificate beside it.",
+        "dptext privatize reviews.csv reviews.private.csv --model reviews.model",
+    ),
     "compare": (
         "compare:compare",
         "Run a grid of mechanisms over corpora into one table. Exit code 1: a claim was refuted; 5: cells failed.",
+        "dptext compare experiment.toml --out results",
     ),
     "recommend": (
         "recommend:recommend",
-        'Name the mechanism that measured best under a guarantee, with the rows behind it; or say "none".',
+        'Name the mechanism that measured best under a guarantee; or say "none".',
+        "dptext recommend --unit document --epsilon 10 --task classification",
     ),
     "report": (
         "report:report",
         "Write what `dptext compare` measured as one HTML page, which needs no network and no JavaScript.",
+        "dptext report results --out report.html",
     ),
     "demo": (
         "demo:demo",
         "Fit ADePT on built-in sample texts, privatize others, and show what was guaranteed, kept and leaked.",
+        "dptext demo",
     ),
     "audit": (
         "audit",
@@ -39,4 +53,12 @@ COMMANDS: Final = {
         "utility",
         "What released texts are still good for, beside rows that keep nothing. The numbers are not private.",
     ),
+}
+
+#: How the help lists them.
+SECTIONS: Final = {
+    "Release": ("fit", "privatize", "explain"),
+    "Choose": ("mechanisms", "recommend", "demo"),
+    "Measure": ("utility", "audit", "compare", "report"),
+    "Account": ("budget",),
 }

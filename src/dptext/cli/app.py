@@ -9,12 +9,12 @@ import sys
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import typer
 import typer.main
 
-from dptext.cli.lazy import LazyGroup
+from dptext.cli.lazy import HELP_NAMES, LazyGroup
 from dptext.cli.stopping import Stopped, listen
 from dptext.cli.terminal import open_streams
 from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError
@@ -33,12 +33,36 @@ app = typer.Typer(
     cls=LazyGroup,
     name="dptext",
     help="Rewrite text under differential privacy, and say exactly what was guaranteed.",
+    epilog="The flow: init, fit, privatize, explain. COMMAND --help has an example of each.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,  # the plain help is three times as fast to start
     pretty_exceptions_enable=False,
+    context_settings=HELP_NAMES,
 )
-app.callback()(lambda: None)  # a group without commands of its own has to have one
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from dptext.version import __version__
+
+        print(f"dptext {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    config: Annotated[
+        Path | None, typer.Option("--config", parser=Path, help="Read this file in the place of dptext.toml.")
+    ] = None,
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Read the options that come before the command."""
+    if config is not None:
+        from dptext.cli.config import use
+
+        use(config)
 
 
 def exit_code(error: DPTextError) -> int:

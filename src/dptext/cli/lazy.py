@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
+
+HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
 
 
 class LazyGroup(TyperGroup):
@@ -22,13 +24,27 @@ class LazyGroup(TyperGroup):
     def __init__(self, *, package: str = "dptext.cli", **settings: Any) -> None:
         super().__init__(**settings)
         self.package = package
-        table = import_module(package).COMMANDS
-        self.commands = {name: TyperCommand(name, help=told) for name, (_, told) in table.items()}
+        module = import_module(package)
+        self.sections: dict[str, tuple[str, ...]] = getattr(module, "SECTIONS", {"Commands": tuple(module.COMMANDS)})
+        self.commands = {name: TyperCommand(name, help=told) for name, (_, told, *_) in module.COMMANDS.items()}
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The commands by their sections, each with its first sentence."""
+        for title, names in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(64)) for name in names])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The name and the command that the first argument means, and the other arguments."""
         name, stand_in, others = super().resolve_command(ctx, args)
-        return name, None if name is None or stand_in is None else self.load(name), others
+        if name is None or stand_in is None:
+            return name, None, others
+        command = self.load(name)
+        if not isinstance(command, LazyGroup) and not ctx.resilient_parsing:
+            from dptext.cli.config import defaults
+
+            ctx.default_map = {name: defaults([(str(each.name), each.opts) for each in command.params])}
+        return name, command, others
 
     def load(self, name: str) -> TyperCommand | TyperGroup:
         """Import a command, or a group."""
@@ -37,14 +53,21 @@ class LazyGroup(TyperGroup):
 
 @functools.cache
 def _load(package: str, name: str) -> TyperCommand | TyperGroup:
-    place, told = import_module(package).COMMANDS[name]
+    place, told, *example = import_module(package).COMMANDS[name]
     module, _, function = place.partition(":")
     if not function:
         return LazyGroup(
-            package=f"{package}.{module}", name=name, help=told, no_args_is_help=True, rich_markup_mode=None
+            package=f"{package}.{module}",
+            name=name,
+            help=told,
+            no_args_is_help=True,
+            rich_markup_mode=None,
+            context_settings=HELP_NAMES,
         )
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    alone.command(name, help=told)(_ending(getattr(import_module(f"{package}.{module}"), function)))
+    epilog = f"Example:\n\n{example[0]}" if example else None
+    command = _ending(getattr(import_module(f"{package}.{module}"), function))
+    alone.command(name, help=told, epilog=epilog, context_settings=HELP_NAMES)(command)
     return typer.main.get_command(alone)  # type: ignore[return-value]  # one of the two
 
 
