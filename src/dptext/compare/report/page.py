@@ -26,7 +26,7 @@ from dptext.compare.report.sections import (
     pictures,
     trial_count,
 )
-from dptext.compare.report.summary import listed, names, row_names, without_folders
+from dptext.compare.report.summary import listed, meaning_of, names, row_names, without_folders
 from dptext.compare.report.verdict import verdict
 from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, Sample
 from dptext.errors import needing
@@ -111,7 +111,7 @@ def load_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update({"shown": without_folders, "listed": listed})
+    found.filters.update({"shown": without_folders, "listed": listed, "meaning": meaning_of})
     return found
 
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dptext.compare.report.figures import marker_svg, panel_svg
-from dptext.compare.report.frontier import Panel, frontiers
+from dptext.compare.report.frontier import Frontier, frontiers
 from dptext.compare.report.results import Results
 from dptext.compare.report.summary import (
     document_epsilon,
     first_rows,
     listed,
-    meaning_of,
     measured,
     names,
     privacy,
@@ -35,19 +34,8 @@ SAMPLE_CHARACTERS: Final = 400
 FEW: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRow:
-    """A row with its mechanism, its settings and its guarantees."""
-
-    row: str
-    kind: str
-    settings: str
-    privacy: tuple[str, ...]
-    document: tuple[str, ...]
-
-
-def compared_rows(rows: Sequence[TableRow]) -> list[ComparedRow]:
-    """Every row of the table, with its settings and its guarantee on each corpus."""
+def compared_rows(rows: Sequence[TableRow]) -> list[tuple[str, str, str, str, str]]:
+    """Every row of the table: name, kind, guarantees on each corpus, those of a document, settings."""
     lines = first_rows(rows)
     found = []
     for name in row_names(rows):
@@ -57,15 +45,8 @@ def compared_rows(rows: Sequence[TableRow]) -> list[ComparedRow]:
             for key, value in own[0].chosen.items()
             if key != "kind"
         ]
-        found.append(
-            ComparedRow(
-                name,
-                own[0].kind,
-                without_folders(listed(settings)),
-                tuple(names(privacy(line) for line in own)),
-                tuple(names(document_epsilon(line) for line in own)),
-            )
-        )
+        stated, lifted = listed(names(map(privacy, own))), listed(names(map(document_epsilon, own)))
+        found.append((name, own[0].kind, stated, lifted, listed(settings)))
     return found
 
 
@@ -79,33 +60,22 @@ class Picture:
     """One metric under one meaning of epsilon: a figure a corpus, by name and SVG, with what tells its series apart."""
 
     metric: str
-    meaning: str
-    title: str
+    frontier: Frontier
     legend: tuple[tuple[str, str], ...]
     figures: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-    panels: tuple[Panel, ...]
 
 
 def pictures(rows: Sequence[TableRow]) -> list[Picture]:
     """All pictures. First the one to read: of the first meaning of epsilon, and of the metric `FIRST`."""
     found: list[Picture] = []
-    for number, frontier in enumerate(frontiers(rows), start=1):
-        for metric, panels in frontier.panels.items():
+    for number, frontier in enumerate(frontiers(rows)):
+        for metric in sorted(frontier.panels, key=lambda metric: number == 0 and metric != FIRST):
+            panels, figure = frontier.panels[metric], f"figure-{len(found) + 1}"
             there = {series.name for panel in panels for series in panel.series}
-            drawn = [f"figure-{number}-{metric.replace('.', '-')}-{i}" for i in range(len(panels))]
-            found.append(
-                Picture(
-                    metric,
-                    meaning_of(metric),
-                    frontier.title,
-                    tuple((name, marker_svg(style)) for name, style in frontier.legend if style >= 0 and name in there),
-                    tuple((name, panel_svg(panel, frontier, name)) for name, panel in zip(drawn, panels, strict=True)),
-                    frontier.notes,
-                    panels,
-                )
-            )
-    return sorted(found, key=lambda picture: (picture.title != found[0].title, picture.metric != FIRST))
+            legend = ((name, marker_svg(style)) for name, style in frontier.legend if style >= 0 and name in there)
+            drawn = ((f"{figure}-{i}", panel_svg(panel, frontier, f"{figure}-{i}")) for i, panel in enumerate(panels))
+            found.append(Picture(metric, frontier, tuple(legend), tuple(drawn)))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +83,6 @@ class MetricTable:
     """One metric: a line a row, a column a corpus."""
 
     metric: str
-    meaning: str
     corpora: tuple[str, ...]
     lines: tuple[tuple[str, str, tuple[str, ...]], ...]
 
@@ -145,7 +114,7 @@ def metric_tables(rows: Sequence[TableRow]) -> list[MetricTable]:
                 stated = listed(names(privacy(line) for (_, row), line in lines.items() if row == name))
                 body.append((name, stated, tuple(cells)))
         if corpora:
-            found.append(MetricTable(metric, meaning_of(metric), tuple(corpora), tuple(body)))
+            found.append(MetricTable(metric, tuple(corpora), tuple(body)))
     return found
 
 
@@ -176,7 +145,7 @@ def grouped_samples(results: Results, samples: Mapping[str, Sequence[Sample]]) -
 def few(picture: Picture, groups: Sequence[SampleGroup]) -> list[SampleGroup]:
     """The first sample of the first corpora, by one row a series of the picture: the one nearest to epsilon 10."""
     found = []
-    for panel in picture.panels:
+    for panel in picture.frontier.panels[picture.metric]:
         chosen = {PUBLIC_ONLY}
         for series in panel.series:
             finite = [(abs(math.log(point.epsilon / 10)), point.row) for point in series.points if point.epsilon]
