@@ -52,8 +52,8 @@ def test_a_release_that_is_better(folder) -> None:
 
 
 def test_the_best_of_equal_epsilons_is_named_and_a_small_gain_is_slight(folder) -> None:
-    release(folder, 0.891, 0.441, width=0.01, row="other")
-    release(folder, 0.892, 0.449, epsilon=9.9999999, width=0.01)  # as calibrated to 10
+    release(folder, 0.891, 0.441, epsilon=9.9999999, width=0.01, row="other")  # as calibrated to 10
+    release(folder, 0.892, 0.449, width=0.01)
     assert said(folder) == [
         (
             "For classification a release is worth slightly more than public text alone from epsilon 10 per document: "
@@ -99,6 +99,13 @@ def test_a_label_at_a_larger_epsilon_is_no_reference_and_a_large_epsilon_is_call
     assert "kept worse than" in said(folder)[1]
     release(folder, 0.5, 0.9, epsilon=20.0, row="other")
     assert "from epsilon 20 per document (which protects little): other 0.900 against 0.600." in said(folder)[1]
+
+
+def test_epsilons_of_one_meaning_are_judged_together_whole_documents_first(folder) -> None:
+    release(folder, 0.95, 0.9, row="words", stated=guarantee(1.0, unit=Unit.TOKEN), document_epsilon=10.0)
+    assert said(folder)[1].endswith("from epsilon 1 per token: words 0.900 against 0.400.")
+    release(folder, 0.5, 0.2)
+    assert [" worse " in sentence or " worth less " in sentence for sentence in said(folder)] == [True, True]
 
 
 def test_each_corpus_has_its_own_answer(folder) -> None:
