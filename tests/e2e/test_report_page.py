@@ -28,6 +28,10 @@ def chromium(tmp_path_factory):
         yield opened
 
 
+def unfold(chromium: Browser) -> None:
+    chromium.value("document.querySelectorAll('details').forEach(each => { each.open = true })")
+
+
 @pytest.mark.parametrize("width", [400, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_opens_without_scripts_complaints_or_overflow(
@@ -37,17 +41,17 @@ def test_it_opens_without_scripts_complaints_or_overflow(
     chromium.requests.clear()
     chromium.open(page, width=width, scheme=scheme)
     assert chromium.value("document.querySelectorAll('h1').length") == 1
-    assert chromium.value("[...document.querySelectorAll('h2')].map(each => each.textContent)") == [
-        "Warnings",
-        "What was compared",
-        "Privacy and utility",
-        "A table for each metric",
-        "Samples side by side",
-        "Every certificate in words",
-        "How to read this page",
-        "Settings",
-        "Signatures",
+    assert chromium.value("[...document.querySelectorAll('section > h2')].map(each => each.textContent)") == [
+        "The answer",
+        "Privacy against usefulness",
+        "A few samples",
+        "Details",
     ]
+    assert chromium.value("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert (
+        chromium.value("document.querySelector('.answer').getBoundingClientRect().bottom") < 900
+    )  # on the first screen
+    unfold(chromium)
     sizes = chromium.value(
         "[...document.querySelectorAll('figure svg')].map(each => each.getBoundingClientRect())"
         ".map(box => [box.width, box.height, box.right])"
@@ -66,6 +70,7 @@ def test_it_opens_without_scripts_complaints_or_overflow(
 
 def test_words_of_figures_do_not_run_into_each_other(chromium: Browser, page: Path) -> None:
     chromium.open(page, width=400)
+    unfold(chromium)
     overlaps = chromium.value(
         """[...document.querySelectorAll('figure svg')].flatMap(svg => {
           const words = [...svg.querySelectorAll('text')].map(each => [each.textContent, each.getBBox()]);
@@ -82,6 +87,51 @@ def test_words_of_figures_do_not_run_into_each_other(chromium: Browser, page: Pa
     assert outside == []
 
 
+def test_the_reading_stands_beside_the_picture_or_above_it(chromium: Browser, page: Path) -> None:
+    where = "(box => [box.left, box.top, box.right, box.bottom])(document.querySelector('%s').getBoundingClientRect())"
+    chromium.open(page, width=1280)
+    (left, top, _, _), (_, _, right, last) = (chromium.value(where % name) for name in ("aside", ".panels"))
+    assert left >= right
+    assert top < last
+    chromium.open(page, width=400)
+    assert chromium.value(where % "aside")[3] <= chromium.value(where % ".panels")[1]
+
+
+def test_wide_tables_scroll_inside_their_own_box(chromium: Browser, page: Path) -> None:
+    chromium.open(page, width=400)
+    unfold(chromium)
+    assert chromium.value("[...document.querySelectorAll('.scroll')].some(each => each.scrollWidth > each.clientWidth)")
+    assert chromium.value("document.documentElement.scrollWidth") == 400
+
+
+def press(chromium: Browser, key: str, code: int, **more: object) -> None:
+    for kind in ("keyDown", "keyUp"):
+        chromium.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **more)
+
+
+def test_the_keyboard_reaches_and_unfolds_every_part(chromium: Browser, page: Path) -> None:
+    chromium.open(page, width=1280)
+    summaries = 0
+    for _ in range(60):
+        press(chromium, "Tab", 9)
+        focused = chromium.value("document.activeElement.tagName")
+        if focused == "BODY":
+            break
+        assert chromium.value("getComputedStyle(document.activeElement).outlineStyle") != "none"
+        if focused == "SUMMARY" and summaries == 0:
+            press(chromium, "Enter", 13, text="\r")
+            assert chromium.value("document.activeElement.parentElement.open")
+        summaries += focused == "SUMMARY"
+    assert summaries == chromium.value("document.querySelectorAll('details').length") > 0
+
+
+def test_a_link_of_the_contents_unfolds_its_part(chromium: Browser, page: Path) -> None:
+    chromium.open(page, width=1280)
+    assert not chromium.value("document.querySelector('#tables').parentElement.open")
+    chromium.value("document.querySelector('nav a[href=\"#tables\"]').click()")
+    assert chromium.value("document.querySelector('#tables').parentElement.open")
+
+
 def test_it_prints(chromium: Browser, page: Path, tmp_path: Path) -> None:
     chromium.open(page, width=1280, scheme="dark")
     chromium.pdf(tmp_path / "page.pdf")
@@ -90,6 +140,11 @@ def test_it_prints(chromium: Browser, page: Path, tmp_path: Path) -> None:
         "Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}]
     )
     assert chromium.value("getComputedStyle(document.body).color") == "rgb(26, 26, 26)"  # on paper it is light
+    height = "document.querySelector('#words').parentElement.getBoundingClientRect().height"
+    assert chromium.value(height) == 0  # what is folded is left out, and the page says so
+    assert chromium.value("getComputedStyle(document.querySelector('.paper')).display") == "block"
+    unfold(chromium)
+    assert chromium.value(height) > 100
 
 
 def test_the_console_is_heard(chromium: Browser, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def report(
     if as_json:
         print(json.dumps({"path": str(path), **asdict(written)}, indent=2))
         return
-    print(_line(path, written))
+    print(*written.verdict, _line(path, written), sep="\n")
 
 
 def _line(path: Path, written: Written) -> str:
@@ -74,10 +74,6 @@ def _line(path: Path, written: Written) -> str:
         f"{written.done} of {written.total} cells",
         *([f"{written.failed} failed"] if written.failed else []),
         *([f"{open_cells} not done yet"] if open_cells > 0 else []),
-        f"corpora {written.corpora}",
-        f"rows {written.rows}",
-        f"metrics {written.metrics}",
-        f"figures {written.figures}",
-        f"warnings {written.warnings}",
+        f"{written.warnings} warnings",
     ]
     return f"{path}: {', '.join(counts)}."

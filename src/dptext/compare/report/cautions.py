@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from dptext.compare.pooled import Pooled, short
 from dptext.compare.report.results import Results
-from dptext.compare.report.summary import Key, first_rows, is_bound, listed, measured, names, without_folders
+from dptext.compare.report.summary import Key, baselines, first_rows, is_bound, listed, measured, names, without_folders
 from dptext.compare.stored import REFUTED, TableRow
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
-from dptext.privacy.guarantee import Basis, Trust, Unit, format_delta, format_epsilon
+from dptext.privacy.guarantee import Basis, Trust, format_delta, format_epsilon
 from dptext.utility.tables import PUBLIC_ONLY
 
 #: How near an output is to its own original; the first that was measured decides.
 FIDELITY: Final = ("fidelity.cosine", "fidelity.own_first", "fidelity.tokens_kept")
-_ROUNDING: Final = 1e-5  # calibration may end a little below the epsilon that was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,27 +158,15 @@ def _unfaithful(rows: Sequence[TableRow], numbers: Mapping[Key, Pooled]) -> list
         if metric is None:
             continue
         own = numbers[row.corpus, row.row, metric]
-        baselines = [PUBLIC_ONLY, *_label_only(row, lines)]
         not_below = {
             name: numbers[key]
-            for name in baselines
+            for name in (PUBLIC_ONLY, *baselines(row, lines))
             if (key := (row.corpus, name, metric)) in numbers and own.low <= numbers[key].high
         }
         if not_below:
             hardest = max(not_below, key=lambda name: not_below[name].high)
             found.append(f"{row.row} on {row.corpus}: {metric} {own}, {hardest} {not_below[hardest]}")
     return found
-
-
-def _label_only(row: TableRow, lines: Mapping[tuple[str, str], TableRow]) -> list[str]:
-    """The *label_only* rows whose epsilon for a document is no larger; all where the row has no such epsilon."""
-    document = row.epsilon if row.unit == Unit.DOCUMENT and not row.metric_privacy else row.document_epsilon
-    most = math.inf if document is None else document * (1 + _ROUNDING)
-    return [
-        line.row
-        for (corpus, _), line in lines.items()
-        if corpus == row.corpus and line.label_only and line.epsilon is not None and line.epsilon <= most
-    ]
 
 
 def _failed(results: Results) -> list[str]:

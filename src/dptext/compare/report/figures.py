@@ -18,7 +18,7 @@ from dptext.privacy.guarantee import format_epsilon
 
 COLORS: Final = 5
 _WIDTH, _HEIGHT = 360.0, 280.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 40.0, 68.0, 28.0, 42.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 34.0, 92.0, 28.0, 42.0
 _BESIDE: Final = 46.0  # the room for rows without a guarantee
 _RADIUS: Final = 3.8
 _CAP: Final = 3.0
@@ -106,7 +106,7 @@ def panel_svg(panel: Panel, frontier: Frontier, name: str) -> str:
     if frontier.beside:
         _line(svg, "axis", inner, _TOP, inner, _HEIGHT - _BOTTOM, "2 3")
         _text(svg, (inner + right) / 2, _HEIGHT - _BOTTOM + 15, "none", "middle")
-    _lines(svg, panel, up, right)
+    _lines(svg, panel, across, up, right)
     offset = min(4.0, 14.0 / max(1, len(panel.series) - 1))
     for i, series in enumerate(panel.series):
         _series(svg, series, (i - (len(panel.series) - 1) / 2) * offset, across, up, (inner + right) / 2)
@@ -162,10 +162,18 @@ def _apart(epsilons: Sequence[float], across: _Scale) -> list[float]:
     return kept
 
 
-def _lines(svg: ET.Element, panel: Panel, up: _Scale, right: float) -> None:
-    """Lines of the rows without epsilon, named at the right end. Names that would touch are moved apart."""
+def _lines(svg: ET.Element, panel: Panel, across: _Scale, up: _Scale, right: float) -> None:
+    """Lines of the references, named at the right end. Names that would touch are moved apart.
+
+    Those of *label_only* move with epsilon: a leader goes from their last point to their name.
+    """
     dashes = {"original": "", "public-only": "7 3", "random": "2 3"}
-    found = sorted(((up(line.value), name, line) for name, line in panel.lines), key=lambda item: item[0])
+    ends = [(series.name, series.points[-1]) for series in panel.series if series.style < 0]
+    for _, end in ends:
+        start, place = across(math.log10(end.epsilon or 1.0)), up(end.measured.value)
+        _line(svg, "leader", start, place, right, place)
+    named = [*panel.lines, *((name, end.measured) for name, end in ends)]
+    found = sorted(((up(line.value), name, line) for name, line in named), key=lambda item: item[0])
     labels: list[float] = []
     for place, _, _ in found:
         labels.append(max(labels[-1] + _LINE, place) if labels else place)
@@ -175,11 +183,13 @@ def _lines(svg: ET.Element, panel: Panel, up: _Scale, right: float) -> None:
         lowest -= _LINE
     for label, (place, name, line) in zip(labels, found, strict=True):
         group = ET.SubElement(svg, "g", {"class": "reference"})
+        _text(group, right + 4, label + 4, name.replace("label_only (", "label ("), "start")
+        if (name, line) not in panel.lines:
+            continue
         top, bottom = up(line.high), up(line.low)
         box = {"x": f"{_LEFT:.1f}", "y": f"{top:.1f}", "width": f"{right - _LEFT:.1f}"}
         ET.SubElement(group, "rect", {"class": "band", **box, "height": f"{max(bottom - top, 0):.1f}"})
         _line(group, "level", _LEFT, place, right, place, dashes.get(name, ""))
-        _text(group, right + 4, label + 4, name, "start")
 
 
 def _series(svg: ET.Element, series: Series, offset: float, across: _Scale, up: _Scale, beside: float) -> None:

@@ -6,7 +6,7 @@ without a guarantee stand beside the axis.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,6 @@ from dptext.compare.report.summary import (
     Key,
     first_rows,
     is_bound,
-    less_is_better,
     listed,
     measured,
     names,
@@ -23,7 +22,7 @@ from dptext.compare.report.summary import (
     series_name,
     without_folders,
 )
-from dptext.compare.stored import TableRow
+from dptext.compare.stored import KeptRow, TableRow
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
 
@@ -98,10 +97,14 @@ def frontiers(rows: Sequence[TableRow]) -> list[Frontier]:
     """The figures of each meaning of epsilon that a mechanism has; whole documents first."""
     numbers = measured(rows)
     lines = [row for row in first_rows(rows).values() if not row.failed]
-    meanings = names(row.meaning for row in lines if not row.reference and _drawable(row))
-    meanings.sort(key=lambda meaning: (meaning[2] is not None, meaning[0] != Unit.DOCUMENT))
     metrics = _metrics(rows)
-    return [_frontier(meaning, lines, numbers, metrics) for meaning in meanings]
+    return [_frontier(meaning, lines, numbers, metrics) for meaning in meanings(lines)]
+
+
+def meanings(rows: Iterable[KeptRow]) -> list[tuple[str, str, str | None]]:
+    """What epsilon means for the mechanisms among the rows: whole documents first, distances last."""
+    found = names(row.meaning for row in rows if not row.reference and _drawable(row))
+    return sorted(found, key=lambda meaning: (meaning[2] is not None, meaning[0] != Unit.DOCUMENT))
 
 
 def undrawn(rows: Sequence[TableRow]) -> list[str]:
@@ -111,7 +114,7 @@ def undrawn(rows: Sequence[TableRow]) -> list[str]:
     return names(row.row for row in lines if not _drawable(row) and row.unit not in units)
 
 
-def _drawable(row: TableRow) -> bool:
+def _drawable(row: KeptRow) -> bool:
     """Whether the row has a place on a logarithmic axis."""
     return protects(row) and bool(row.epsilon)
 
@@ -199,12 +202,14 @@ def _notes(
     notes = []
     deltas = sorted({row.delta or 0.0 for row in on})
     if len(deltas) > 1:
-        stated = listed([format_delta(delta) for delta in deltas])
-        notes.append(f"The epsilons on this axis hold at different deltas ({stated}); the tables name each.")
+        notes.append(
+            f"The epsilons on this axis hold at different deltas, {format_delta(deltas[0])} to "
+            f"{format_delta(deltas[-1])}; the tables name each."
+        )
     if beside:
         notes.append(
             "Beside the axis, hollow, because nothing is guaranteed: "
-            f"{without_folders(listed(names(row.row for row in beside)))}."
+            f"{without_folders(listed(names(series_name(row.row) for row in beside)))}."
         )
     zero = names(row.row for row in lines if row.meaning == meaning and not row.reference and row.epsilon == 0)
     if zero:
@@ -230,23 +235,3 @@ def in_words(panel: Panel) -> str:
         ]
         said.append(f"{series.name}: {'; '.join(points)}.")
     return without_folders(" ".join(said))
-
-
-def in_brief(panel: Panel) -> str:
-    """The best point with a guarantee and what it is to be held against, in one sentence."""
-    points = [
-        point for series in panel.series if series.style >= 0 for point in series.points if point.epsilon is not None
-    ]
-    against = listed([f"{name} {line}" for name, line in panel.lines])
-    if not points:
-        return f"No mechanism with a guarantee has a number here. Lines: {against or 'none'}."
-    if less_is_better(panel.metric):
-        least = min(points, key=lambda point: point.measured.value)
-        return without_folders(f"Lowest with a guarantee: {least.row}, {least.measured}. Lines: {against or 'none'}.")
-    most = max(points, key=lambda point: point.measured.value)
-    lines = dict(panel.lines)
-    above = ""
-    if PUBLIC_ONLY in lines:
-        count = sum(point.measured.low > lines[PUBLIC_ONLY].high for point in points)
-        above = f" {count} of {len(points)} points with a guarantee lie above public-only with their whole interval."
-    return without_folders(f"Highest with a guarantee: {most.row}, {most.measured}. Lines: {against or 'none'}.{above}")

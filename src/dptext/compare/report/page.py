@@ -13,20 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dptext.compare.report.cautions import cautions
-from dptext.compare.report.frontier import frontiers, undrawn
+from dptext.compare.report.frontier import undrawn
 from dptext.compare.report.results import Results, private_samples, read_results
 from dptext.compare.report.sections import (
     SAMPLE_CHARACTERS,
     certificates,
     compared_rows,
     confidences,
-    drawn_figures,
+    few,
     grouped_samples,
     metric_tables,
-    one_row_a_cell,
+    pictures,
     trial_count,
 )
-from dptext.compare.report.summary import listed, names, row_names, without_folders
+from dptext.compare.report.summary import listed, meaning_of, names, row_names, without_folders
+from dptext.compare.report.verdict import verdict
 from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, Sample
 from dptext.errors import needing
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
@@ -41,12 +42,14 @@ class Written:
     """What a page holds.
 
     Attributes:
+        verdict: the answer, in one to three sentences.
         corpora, rows, metrics, figures, warnings, samples: numbers of each; rows are those of the tables.
         private: how many of the samples were made from private records.
         done, failed, total: numbers of cells.
         size: of the page, in bytes.
     """
 
+    verdict: tuple[str, ...]
     corpora: int
     rows: int
     metrics: int
@@ -108,7 +111,7 @@ def load_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update({"shown": without_folders, "listed": listed})
+    found.filters.update({"shown": without_folders, "listed": listed, "meaning": meaning_of})
     return found
 
 
@@ -116,7 +119,8 @@ def _write(results: Results, private: Mapping[str, Sequence[Sample]] | None, tar
     """Write the page. `private` is None where nobody asked for private samples, and empty where none were kept."""
     environment = load_environment()
     about = results.about
-    drawn = [drawn_figures(frontier, number) for number, frontier in enumerate(frontiers(results.rows), start=1)]
+    answer = verdict(results.rows)
+    drawn = pictures(results.rows)
     warnings = cautions(results)
     tables = metric_tables(results.rows)
     samples = grouped_samples(results, {name: cell.samples for name, cell in results.cells.items()})
@@ -128,23 +132,25 @@ def _write(results: Results, private: Mapping[str, Sequence[Sample]] | None, tar
         trials=trial_count(results.rows),
         confidences=confidences(results.rows),
         warnings=warnings,
-        frontiers=drawn,
+        answer=answer,
+        pictures=drawn,
         undrawn=undrawn(results.rows),
         tables=tables,
+        few=few(drawn[0], samples) if drawn else [],
         samples=samples,
         private=kept,
         characters=SAMPLE_CHARACTERS,
         certificates=certificates(results),
-        rows=one_row_a_cell(results.rows),
         max_delta=f"{MAX_MEANINGFUL_DELTA:g}",
     )
     data = html.encode("utf-8", "replace")  # a lone surrogate in a sample has no bytes
     target.write(data)
     return Written(
+        verdict=tuple(answer),
         corpora=len(names(row.corpus for row in results.rows)),
         rows=len(row_names(results.rows)),
         metrics=len(tables),
-        figures=sum(len(panels) for frontier in drawn for panels in frontier.panels.values()),
+        figures=sum(len(picture.figures) for picture in drawn),
         warnings=sum(len(caution.items) for caution in warnings),
         samples=sum(len(group.items) for group in samples),
         private=sum(len(group.items) for group in kept or ()),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from dptext.compare.reading import read_about, read_cell, read_private_samples, read_table
-from dptext.compare.stored import EXPERIMENT, JSON_FILE, About, CellFile, Sample, TableRow
+from dptext.compare.report.summary import Row
+from dptext.compare.stored import EXPERIMENT, JSON_FILE, About, CellFile, KeptRow, Sample, TableRow
 from dptext.errors import ConfigError
 from dptext.types import Json
 
@@ -34,7 +35,7 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
             raise ConfigError(
                 f"Expected DIR={str(base)!r} to hold {name}: run `dptext compare EXPERIMENT.toml --out DIR` first."
             )
-    rows = _distinct(read_table(base))
+    rows = distinct(read_table(base))
     about = read_about(base)
     signatures = dict.fromkeys(row.signature for row in rows if not row.failed)
     cells = {signature: cell for signature in signatures if (cell := read_cell(base, signature)) is not None}
@@ -51,8 +52,9 @@ def private_samples(folder: str | os.PathLike[str], results: Results) -> dict[st
     return {signature: samples for signature, samples in found.items() if samples}
 
 
-def _distinct(rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
+def distinct(rows: Iterable[Row]) -> tuple[Row, ...]:
     """The rows under names of which each stands for one spec: *label_only* has one name at several epsilons."""
+    rows = tuple(rows)
     settings: dict[tuple[str, str], list[Mapping[str, Json]]] = {}
     for row in rows:
         known = settings.setdefault((row.corpus, row.row), [])
@@ -67,7 +69,7 @@ def _distinct(rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
     )
 
 
-def _told_apart(row: TableRow, known: list[Mapping[str, Json]]) -> str:
+def _told_apart(row: KeptRow, known: list[Mapping[str, Json]]) -> str:
     """What makes the name that of one row: its epsilon if no other row has that, else its number."""
     shown = _epsilon_shown(row.chosen)
     alone = sum(_epsilon_shown(other) == shown for other in known) == 1

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from dptext.compare.report.figures import marker_svg, panel_svg
-from dptext.compare.report.frontier import Frontier, in_brief
+from dptext.compare.report.frontier import Frontier, frontiers
 from dptext.compare.report.results import Results
 from dptext.compare.report.summary import (
     document_epsilon,
     first_rows,
     listed,
-    meaning_of,
     measured,
     names,
     privacy,
@@ -24,24 +24,18 @@ from dptext.compare.report.summary import (
 from dptext.compare.stored import Sample, TableRow
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
 from dptext.types import Json
+from dptext.utility.tables import PUBLIC_ONLY
 
+#: The metric of the first picture, where it was measured: it tells mechanisms apart that public text classifies alike.
+FIRST: Final = "fidelity.cosine"
 #: Characters of a sample that are shown; a whole review would bury the next one.
 SAMPLE_CHARACTERS: Final = 400
+#: Rows that are shown beside a sample before all are.
+FEW: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRow:
-    """A row with its mechanism, its settings and its guarantees."""
-
-    row: str
-    kind: str
-    settings: str
-    privacy: tuple[str, ...]
-    document: tuple[str, ...]
-
-
-def compared_rows(rows: Sequence[TableRow]) -> list[ComparedRow]:
-    """Every row of the table, with its settings and its guarantee on each corpus."""
+def compared_rows(rows: Sequence[TableRow]) -> list[tuple[str, str, str, str, str]]:
+    """Every row of the table: name, kind, guarantees on each corpus, those of a document, settings."""
     lines = first_rows(rows)
     found = []
     for name in row_names(rows):
@@ -51,15 +45,8 @@ def compared_rows(rows: Sequence[TableRow]) -> list[ComparedRow]:
             for key, value in own[0].chosen.items()
             if key != "kind"
         ]
-        found.append(
-            ComparedRow(
-                name,
-                own[0].kind,
-                without_folders(listed(settings)),
-                tuple(names(privacy(line) for line in own)),
-                tuple(names(document_epsilon(line) for line in own)),
-            )
-        )
+        stated, lifted = listed(names(map(privacy, own))), listed(names(map(document_epsilon, own)))
+        found.append((name, own[0].kind, stated, lifted, listed(settings)))
     return found
 
 
@@ -69,35 +56,26 @@ def _setting(value: Json) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """A panel as SVG, with a sentence that says what it shows."""
+class Picture:
+    """One metric under one meaning of epsilon: a figure a corpus, by name and SVG, with what tells its series apart."""
 
-    name: str
-    corpus: str
-    svg: str
-    brief: str
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnFrontier:
-    """A frontier as SVG: figures by metric and what the metric means, with the legend and notes."""
-
-    title: str
+    metric: str
+    frontier: Frontier
     legend: tuple[tuple[str, str], ...]
-    panels: Mapping[tuple[str, str], Sequence[Figure]]
-    notes: tuple[str, ...]
+    figures: tuple[tuple[str, str], ...]
 
 
-def drawn_figures(frontier: Frontier, number: int) -> DrawnFrontier:
-    """The figures of a frontier, whose number is part of their names."""
-    figures: dict[tuple[str, str], list[Figure]] = {}
-    for metric, panels in frontier.panels.items():
-        for panel in panels:
-            name = f"figure-{number}-{sum(map(len, figures.values())) + 1}"
-            figure = Figure(name, panel.corpus, panel_svg(panel, frontier, name), in_brief(panel))
-            figures.setdefault((metric, meaning_of(metric)), []).append(figure)
-    legend = tuple((name, marker_svg(style)) for name, style in frontier.legend)
-    return DrawnFrontier(frontier.title, legend, figures, frontier.notes)
+def pictures(rows: Sequence[TableRow]) -> list[Picture]:
+    """All pictures. First the one to read: of the first meaning of epsilon, and of the metric `FIRST`."""
+    found: list[Picture] = []
+    for number, frontier in enumerate(frontiers(rows)):
+        for metric in sorted(frontier.panels, key=lambda metric: number == 0 and metric != FIRST):
+            panels, figure = frontier.panels[metric], f"figure-{len(found) + 1}"
+            there = {series.name for panel in panels for series in panel.series}
+            legend = ((name, marker_svg(style)) for name, style in frontier.legend if style >= 0 and name in there)
+            drawn = ((f"{figure}-{i}", panel_svg(panel, frontier, f"{figure}-{i}")) for i, panel in enumerate(panels))
+            found.append(Picture(metric, frontier, tuple(legend), tuple(drawn)))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +83,6 @@ class MetricTable:
     """One metric: a line a row, a column a corpus."""
 
     metric: str
-    meaning: str
     corpora: tuple[str, ...]
     lines: tuple[tuple[str, str, tuple[str, ...]], ...]
 
@@ -137,7 +114,7 @@ def metric_tables(rows: Sequence[TableRow]) -> list[MetricTable]:
                 stated = listed(names(privacy(line) for (_, row), line in lines.items() if row == name))
                 body.append((name, stated, tuple(cells)))
         if corpora:
-            found.append(MetricTable(metric, meaning_of(metric), tuple(corpora), tuple(body)))
+            found.append(MetricTable(metric, tuple(corpora), tuple(body)))
     return found
 
 
@@ -165,23 +142,30 @@ def grouped_samples(results: Results, samples: Mapping[str, Sequence[Sample]]) -
     ]
 
 
+def few(picture: Picture, groups: Sequence[SampleGroup]) -> list[SampleGroup]:
+    """The first sample of the first corpora, by one row a series of the picture: the one nearest to epsilon 10."""
+    found = []
+    for panel in picture.frontier.panels[picture.metric]:
+        chosen = {PUBLIC_ONLY}
+        for series in panel.series:
+            finite = [(abs(math.log(point.epsilon / 10)), point.row) for point in series.points if point.epsilon]
+            chosen.update(row for _, row in sorted(finite)[:1])
+        for group in groups:
+            if group.corpus == panel.corpus:
+                original, made = group.items[0]
+                kept = tuple((row, text) for row, text in made if row in chosen)[:FEW]
+                found.append(SampleGroup(panel.corpus, ((original, kept),)))
+    return found[:2]
+
+
 def _cut(text: str) -> str:
     if not text.strip():
         return "(no text)"
     return text if len(text) <= SAMPLE_CHARACTERS else f"{text[:SAMPLE_CHARACTERS].rstrip()} ..."
 
 
-@dataclass(frozen=True, slots=True)
-class GuaranteeInWords:
-    """A guarantee in words, and whose it is."""
-
-    row: str
-    corpora: tuple[str, ...]
-    words: tuple[str, ...]
-
-
-def certificates(results: Results) -> list[GuaranteeInWords]:
-    """The guarantees in words, equal ones of several corpora together."""
+def certificates(results: Results) -> list[tuple[str, list[str], tuple[str, ...]]]:
+    """The guarantees in words: row, corpora and lines, equal ones of several corpora together."""
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     lines = first_rows(results.rows)
     for name in row_names(results.rows):
@@ -190,7 +174,7 @@ def certificates(results: Results) -> list[GuaranteeInWords]:
             if row == name and cell is not None and cell.guarantee is not None:
                 words = tuple(without_folders(cell.guarantee.explain()).splitlines())
                 found.setdefault((name, (*words, *_lifted(line, cell.guarantee))), []).append(corpus)
-    return [GuaranteeInWords(row, tuple(corpora), words) for (row, words), corpora in found.items()]
+    return [(row, corpora, words) for (row, words), corpora in found.items()]
 
 
 def _lifted(row: TableRow, guarantee: Guarantee) -> tuple[str, ...]:
@@ -199,11 +183,6 @@ def _lifted(row: TableRow, guarantee: Guarantee) -> tuple[str, ...]:
     if row.document_epsilon is None:
         return ("Lifted to one whole document there is no finite epsilon.",)
     return (f"Lifted to one whole document: epsilon = {format_epsilon(row.document_epsilon)}.",)
-
-
-def one_row_a_cell(rows: Sequence[TableRow]) -> list[TableRow]:
-    """One line for each cell."""
-    return list({(row.corpus, row.row, row.trial): row for row in rows}.values())
 
 
 def trial_count(rows: Sequence[TableRow]) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from dptext.compare.pooled import Pooled, pooled
-from dptext.compare.stored import REFUTED, TableRow
+from dptext.compare.stored import REFUTED, KeptRow
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.utility.tables import ORIGINAL
@@ -18,7 +19,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "classification.macro_f1": "F1 of the same classifier, each class counting the same.",
     "classification.accuracy_true_labels": "The same, trained with the labels of the originals: nothing protects them.",
     "classification.macro_f1_true_labels": "F1 of that classifier, each class counting the same.",
-    "fidelity.cosine": "Mean cosine between the embeddings of an output and of its own original.",
+    "fidelity.cosine": "How near outputs are in meaning to their originals: mean cosine of the embeddings, at most 1.",
     "fidelity.own_first": "Share of outputs that are nearer to their own original than to the other candidates.",
     "fidelity.label_kept": "Share of releases that still carry the label of their original.",
     "fidelity.tokens_kept": "Mean share of the words of an original that its output still has.",
@@ -38,34 +39,34 @@ MEANINGS: Final[Mapping[str, str]] = {
     "balance.l1_error": "How far the class shares in the releases are from the true ones, 0 to 2; less is better.",
     "stylometry.distance": "How far the style of an output is from its original's.",
 }
-_ATTACKS: Final = ("authorship.", "membership.", "distinguish.")
-_ERRORS: Final = ("fidelity.repetition", "balance.l1_error")
 _BOUND: Final = "epsilon_lower_bound"
 _BOUND_MEANING: Final = "No smaller epsilon can be true, by what an attack achieved; 0 says nothing."
 
+_ROUNDING: Final = 1e-5  # calibration may end a little below the epsilon that was asked for
 _SWEPT_EPSILON: Final = re.compile(r"\s+\w*epsilon\w*=\S+")
 # an absolute path of any system; only its last part may be shown
 _FOLDERS: Final = re.compile(r"(?<![\w.~/\\-])(?:~?/|[A-Za-z]:[\\/]|\\\\)(?:[^\s/\\'\"]+[/\\])+(?=[^\s/\\'\"])")
 
 
 T = TypeVar("T", bound=Hashable)
+Row = TypeVar("Row", bound=KeptRow)
 
 #: corpus, row, metric
 Key = tuple[str, str, str]
 
 
-def measured(rows: Iterable[TableRow]) -> dict[Key, Pooled]:
+def measured(rows: Iterable[KeptRow]) -> dict[Key, Pooled]:
     """All numbers of the table by corpus, row and metric, trials put together; failed cells and gaps left out."""
-    found: dict[Key, list[TableRow]] = {}
+    found: dict[Key, list[KeptRow]] = {}
     for row in rows:
         if row.value is not None:
             found.setdefault((row.corpus, row.row, row.metric), []).append(row)
     return {key: pooled(trials) for key, trials in found.items()}
 
 
-def first_rows(rows: Iterable[TableRow]) -> dict[tuple[str, str], TableRow]:
+def first_rows(rows: Iterable[Row]) -> dict[tuple[str, str], Row]:
     """One row of the table for each corpus and name, of a finished cell if there is one: for settings and guarantee."""
-    found: dict[tuple[str, str], TableRow] = {}
+    found: dict[tuple[str, str], Row] = {}
     for row in sorted(rows, key=lambda row: row.failed):  # stable: otherwise in the order of the table
         found.setdefault((row.corpus, row.row), row)
     return found
@@ -76,7 +77,7 @@ def names(values: Iterable[T]) -> list[T]:
     return list(dict.fromkeys(values))
 
 
-def row_names(rows: Sequence[TableRow]) -> list[str]:
+def row_names(rows: Sequence[KeptRow]) -> list[str]:
     """References first, then the mechanisms in the order of the table. Rows of one series are ordered by epsilon."""
     series = names((not row.reference, series_name(row.row)) for row in rows)
     order = {name: (name[0], i) for i, name in enumerate(series)}
@@ -106,17 +107,12 @@ def is_bound(metric: str) -> bool:
     return metric.rsplit(".", 1)[-1].endswith(_BOUND)
 
 
-def less_is_better(metric: str) -> bool:
-    """Whether a smaller number is what a reader hopes for: success of an attack, an error."""
-    return metric.startswith(_ATTACKS) or metric in _ERRORS
-
-
-def protects(row: TableRow) -> bool:
+def protects(row: KeptRow) -> bool:
     """Whether an axis of epsilon shows the row: it states a guarantee, with a delta that means something."""
     return row.epsilon is not None and row.basis not in ("", Basis.NONE) and (row.delta or 0.0) <= MAX_MEANINGFUL_DELTA
 
 
-def privacy(row: TableRow) -> str:
+def privacy(row: KeptRow) -> str:
     """The guarantee of a row in one line."""
     if row.failed:
         return "failed"
@@ -133,7 +129,18 @@ def privacy(row: TableRow) -> str:
     return f"ε = {format_epsilon(row.epsilon)}{delta}{per}, {row.basis}"
 
 
-def document_epsilon(row: TableRow) -> str:
+def baselines(row: KeptRow, lines: Mapping[tuple[str, str], KeptRow]) -> list[str]:
+    """The *label_only* rows of its corpus that cost a document no more epsilon; all where it has no such epsilon."""
+    document = row.epsilon if row.unit == Unit.DOCUMENT and not row.metric_privacy else row.document_epsilon
+    most = math.inf if document is None else document * (1 + _ROUNDING)
+    return [
+        line.row
+        for (corpus, _), line in lines.items()
+        if corpus == row.corpus and line.label_only and line.epsilon is not None and line.epsilon <= most
+    ]
+
+
+def document_epsilon(row: KeptRow) -> str:
     """Epsilon of one whole document, by which rows of any unit can be compared."""
     if row.unit == Unit.DOCUMENT and not row.metric_privacy and protects(row):
         return format_epsilon(row.epsilon or 0.0)

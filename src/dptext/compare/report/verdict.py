@@ -1,0 +1,146 @@
+"""Is any release of a comparison worth having? The answer in one to three plain sentences.
+
+A release is above a reference where the low end of its interval is above the high end of the reference's, and below it
+the other way round; else the intervals overlap, and nothing is shown. Only guarantees count that are proven or
+conditional and that no audit refutes, and of several meanings of epsilon the first that the page draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dptext.compare.pooled import Pooled, short
+from dptext.compare.report.frontier import meanings
+from dptext.compare.report.results import distinct
+from dptext.compare.report.summary import (
+    Key,
+    baselines,
+    first_rows,
+    listed,
+    measured,
+    names,
+    protects,
+    series_name,
+    without_folders,
+)
+from dptext.compare.stored import REFUTED, KeptRow
+from dptext.privacy.guarantee import Basis, format_epsilon
+from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY
+
+_SLIGHT: Final = 0.05  # a smaller gain is called slight
+_WEAK: Final = 10.0  # a larger epsilon protects little in the worst case
+_BETTER, _OPEN, _MOOT, _WORSE = range(4)
+_TASK: Final = "classification.accuracy"
+_MEANING: Final = "fidelity.cosine"
+#: Each answer in words, best first.
+_SAID: Final[Mapping[str, tuple[str, str, str, str]]] = {
+    _TASK: (
+        "For classification a release is worth {slightly}more than {references}",
+        "For classification no release is shown to be worth more than {references}",
+        "For classification neither a release nor the originals are shown to be worth more than {references}",
+        "For classification these releases are worth less than {references}",
+    ),
+    _MEANING: (
+        "The meaning of single texts is kept {slightly}better than by {references}",
+        "The meaning of single texts is not shown to be kept better than by {references}",
+        "The meaning of single texts is not shown to be kept better than by {references}, nor by the originals",
+        "The meaning of single texts is kept worse than by {references}",
+    ),
+}
+_ELSE: Final = ("", "not shown", "not shown, nor for the originals", "worse")  # after another answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The answer on one corpus: which it is, from which epsilon on, its numbers in words, and what is gained."""
+
+    corpus: str
+    state: int
+    start: str
+    numbers: str
+    gain: float
+
+
+def verdict(rows: Iterable[KeptRow]) -> list[str]:
+    """Whether a release is worth more than public text alone, and which keeps what, in one to three sentences.
+
+    Args:
+        rows: of the table that `dptext compare` writes.
+    """
+    table = distinct(rows)
+    lines, numbers = first_rows(table), measured(table)
+    refuted = names(row.row for row in table if row.metric.endswith(REFUTED) and row.value)
+    said = []
+    if refuted:
+        more = f" and {len(refuted) - 3} others" if len(refuted) > 3 else ""
+        said = [f"An audit refutes what is claimed for {without_folders(listed(refuted[:3]))}{more}: do not use it."]
+    sound = [
+        row
+        for row in lines.values()
+        if protects(row) and not (row.failed or row.reference or row.basis == Basis.CLAIMED or row.row in refuted)
+    ]
+    found = meanings(sound)
+    if not found:
+        return [*said, "No release has a guarantee that counts, so none can be said to protect anybody."]
+    tried = [row for row in sound if row.meaning == found[0] and row.epsilon]
+    answers = [answer for metric in _SAID if (answer := _sentence(metric, tried, lines, numbers))]
+    nothing = (
+        "Neither classification nor the meaning of single texts was measured beside public-only: nothing is known."
+    )
+    return [*said, *(answers or [nothing])]
+
+
+def _sentence(
+    metric: str, tried: Sequence[KeptRow], lines: Mapping[tuple[str, str], KeptRow], numbers: Mapping[Key, Pooled]
+) -> str:
+    """The answer on every corpus in one sentence; empty where nothing was measured beside *public-only*."""
+    groups: dict[str, list[KeptRow]] = {}
+    for row in tried:
+        if {(row.corpus, row.row, metric), (row.corpus, PUBLIC_ONLY, metric)} <= numbers.keys():
+            groups.setdefault(row.corpus, []).append(row)
+    found = [_on_corpus(metric, group, lines, numbers) for group in groups.values()]
+    if not found:
+        return ""
+    found.sort(key=lambda answer: answer.state)  # stable: corpora in their order
+    best = found[0].state
+    label = metric == _MEANING and any(row.label_only for row in lines.values())
+    lead = _SAID[metric][best].format(
+        slightly="slightly " if all(answer.gain < _SLIGHT for answer in found if answer.state == best) else "",
+        references="public text or a label" if label else "public text alone",
+    )
+    overlap = "; their intervals overlap" if {answer.state for answer in found} <= {_OPEN, _MOOT} else ""
+    if len({corpus for corpus, _ in lines}) == 1:
+        return f"{lead}{found[0].start}: {found[0].numbers}{overlap}."
+    parts = []
+    for state, start in names((answer.state, answer.start) for answer in found):
+        places = [f"{each.corpus} ({each.numbers})" for each in found if (each.state, each.start) == (state, start)]
+        parts.append(f"{'' if state == best else _ELSE[state]}{start} on {without_folders(listed(places))}".strip())
+    return f"{lead} {'; '.join(parts)}{overlap}."
+
+
+def _on_corpus(
+    metric: str, rows: Sequence[KeptRow], lines: Mapping[tuple[str, str], KeptRow], numbers: Mapping[Key, Pooled]
+) -> _Answer:
+    corpus = rows[0].corpus
+    pairs = []
+    for row in rows:
+        against = [PUBLIC_ONLY, *(baselines(row, lines) if metric == _MEANING else ())]
+        known = [numbers[key] for name in against if (key := (corpus, name, metric)) in numbers]
+        pairs.append((row, numbers[corpus, row.row, metric], max(known, key=lambda number: number.high)))
+    if better := [pair for pair in pairs if pair[1].low > pair[2].high]:
+        row, own, other = min(better, key=lambda pair: (float(f"{pair[0].epsilon:.4g}"), -pair[1].value))
+        state, name = _BETTER, f"{series_name(row.row)} "
+    else:
+        undecided = [pair for pair in pairs if pair[1].high >= pair[2].low]
+        row, own, other = max(undecided or pairs, key=lambda pair: pair[1].value - pair[2].value)
+        original = numbers.get((corpus, ORIGINAL, metric))
+        moot = original is not None and original.low <= numbers[corpus, PUBLIC_ONLY, metric].high
+        state, name = (_MOOT if moot else _OPEN) if undecided else _WORSE, "at best "
+    epsilon = row.epsilon or 0.0
+    per = f"unit of {row.metric_privacy}" if row.metric_privacy else row.unit
+    weak = " (which protects little)" if epsilon > _WEAK * 1.001 else ""
+    start = f" from epsilon {format_epsilon(epsilon)} per {per}{weak}" if state == _BETTER else ""
+    words = without_folders(f"{name}{short(own.value)} against {short(other.value)}")
+    return _Answer(corpus, state, without_folders(start), words, own.value - other.value)
