@@ -22,10 +22,11 @@ from dptext.text import csv_rows, json_columns, lines
 from dptext.text.batches import Batch
 from dptext.text.column_checks import batch_of
 from dptext.text.csv_rows import csv_chunks
-from dptext.text.formats import is_scalar, plain_scalars, plain_texts, string_fault
+from dptext.text.formats import PlainTexts, is_scalar, plain_scalars, plain_texts, string_fault
 from dptext.text.groups import groups
 from dptext.text.ids import Ids
 from dptext.text.lines import Bad, Broken, blocks_of, lines_of
+from dptext.text.parquet_rows import values_of
 from dptext.text.reading import OnError, read_batches, read_records
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks
@@ -189,6 +190,13 @@ def test_pyarrow_reads_plain_json_lines(tmp_path: Path, monkeypatch: pytest.Monk
     assert found == {"text": ("a",) * 50, "id": tuple(str(number) for number in range(50))}
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert json_columns.json_columns(block, ["text", "id"]) is None
+
+
+@pytest.mark.parametrize(("column", "plain"), [(["a", ""], True), (["a", None], False), (["a", "b\x00"], False)])
+def test_text_of_pyarrow_is_plain_without_null_and_nul(column: list[str | None], plain: bool) -> None:
+    found = values_of(pa.array(column, pa.string()))
+    assert list(found) == column
+    assert isinstance(found, PlainTexts) == plain_texts(found) == plain
 
 
 def test_a_label_that_is_null_or_a_number_stays(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def values_of(column: Any) -> Sequence[object]:
     if str(column.type) not in {"string", "large_string"}:
         values: list[object] = column.to_pylist()
         return values
-    found = column.to_numpy(zero_copy_only=False).tolist()
+    found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
     # pyarrow has decoded the text as strict UTF-8, so nothing but a NUL can be wrong with it.
     return found if column.null_count or "\x00" in "".join(found) else PlainTexts(found)
 
