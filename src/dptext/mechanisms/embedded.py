@@ -34,6 +34,10 @@ _DOCUMENTS_AT_ONCE = 256
 class Embedded:
     """Settings of the mean sentence embedding of what another mechanism writes.
 
+    Use:
+        Take it to release embeddings of what another mechanism writes.
+        Set first: mechanism, encoder.
+
     Guarantee:
         That of the other mechanism, for each of its units: an embedding of its text is computed from the text alone
         (post-processing), by an encoder that is public.

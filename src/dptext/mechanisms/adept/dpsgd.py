@@ -52,6 +52,10 @@ REVEALS = ("the number of training records",)
 class AdeptDpSgd(OneUnit):
     """Settings of rewriting utterances through a noisy latent by a network that was trained on private text.
 
+    Use:
+        Take it as adept, where there is no public text of the domain and the trainer may see the private one.
+        Set first: epsilon, delta, labels, private_rate.
+
     Guarantee:
         Unit DOCUMENT, relation replace one, trust CENTRAL: the trainer sees the private texts and must be trusted. Of
         two private collections that differ in one text with its label, trained network and rewritten text together have

@@ -38,6 +38,10 @@ _PRIVATE = "private text, without protection"
 class PublishedAdept(NoGuarantee):
     """ADePT with the published noise, trained on the private text itself.
 
+    Use:
+        Take it to reproduce the paper, never to protect.
+        Set first: variance, claimed_epsilon, labels.
+
     Guarantee:
         None (basis NONE). The certificate states the epsilon that the authors claim and the one that their noise has
         for any two latents; that is no guarantee either, because the model was trained on the private text. Running it

@@ -56,6 +56,10 @@ _ROWS = 1024
 class Adept(OneUnit):
     """Settings of rewriting utterances through a noisy latent or a public codebook.
 
+    Use:
+        Take it to write short texts of a domain anew, with their labels, under one epsilon each.
+        Set first: epsilon, labels, noise, encoder.
+
     Guarantee:
         Unit DOCUMENT, relation replace one: any two texts with any two labels give any output with probabilities
         whose ratio is at most e^epsilon. For `gaussian` that holds up to delta; `privunit` and `l2_laplace` draw in

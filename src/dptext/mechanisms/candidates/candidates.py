@@ -59,6 +59,10 @@ _DOCUMENTS_AT_ONCE = 256
 class Candidates(OneEpsilon):
     """Settings of replacing a document by a public candidate, chosen by likeness to the whole of it.
 
+    Use:
+        Take it to replace texts by public ones of like meaning, under one epsilon each: the first to try.
+        Set first: epsilon, labels, ranker, k.
+
     Guarantee:
         Unit DOCUMENT, relation replace one: any two texts with any two labels give any candidate with probabilities
         whose ratio is at most e^epsilon. Nothing is revealed. CONDITIONAL: the candidates must be public.

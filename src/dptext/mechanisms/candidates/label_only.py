@@ -49,6 +49,10 @@ _ROWS_AT_ONCE = 8192
 class LabelOnly(OneEpsilon):
     """Settings of the label-only baseline: randomized response on the label, a public text of the label drawn.
 
+    Use:
+        Take it to release labels alone; the baseline that a rewriting must beat.
+        Set first: epsilon, labels, text.
+
     Guarantee:
         Unit document, replace one, pure epsilon, for text and label together; nothing is revealed. CONDITIONAL: the
         labels and the public texts must be public.

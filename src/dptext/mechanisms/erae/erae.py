@@ -54,6 +54,10 @@ _ENUMERABLE = 10_000
 class ErAe(OneUnit):
     """Settings of writing a text again, each of its words chosen privately.
 
+    Use:
+        Take it to hide who wrote a short text.
+        Set first: epsilon, max_tokens, choice.
+
     Guarantee:
         Unit DOCUMENT, relation replace one: any two texts give any output with probabilities whose ratio is at most
         e^(epsilon * max_tokens). Nothing is revealed, not even the length: `max_tokens` words are always drawn, the end

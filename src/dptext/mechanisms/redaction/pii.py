@@ -31,6 +31,10 @@ _LANGUAGE = "en"
 class PiiRedaction(NoGuarantee):
     """Settings of redaction by a tagger of personal data, presidio (extra `[pii]`), for English.
 
+    Use:
+        Take it to compare with: what the tagger misses leaves.
+        Set first: entities, threshold.
+
     Guarantee:
         None (basis NONE). Running it needs `without_guarantee=True`. Whether a word is masked depends on the words
         around it, and every word that the tagger does not know for personal data leaves.

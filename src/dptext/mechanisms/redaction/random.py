@@ -46,6 +46,10 @@ _REASONS = {
 class RandomRedaction(OneUnit):
     """Settings of random redaction: each word, mark or number is masked with the same probability, each for itself.
 
+    Use:
+        Take it to compare with: masked words protect nobody.
+        Set first: level.
+
     Guarantee:
         Unit token, replace one: (0, 1 - level)-DP and no better, the number of tokens and the lines revealed. A delta
         above 0.001 is no protection and is shown as that: with probability 1 - level the word leaves as it is. Nothing
@@ -161,6 +165,10 @@ class RandomRedactionMechanism(FittedMechanism[RandomRedaction]):
 @dataclass(frozen=True, slots=True)
 class CountRedaction(NoGuarantee):
     """Settings of redaction by number: an exact share of the words of each text is masked, drawn uniformly.
+
+    Use:
+        Take it to compare with: masked words protect nobody.
+        Set first: level.
 
     Guarantee:
         None (basis NONE). Running it needs `without_guarantee=True`. Texts that differ in one word can have no output

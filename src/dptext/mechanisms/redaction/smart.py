@@ -39,6 +39,10 @@ _DECIMALS = 6
 class SmartRedaction(NoGuarantee):
     """Settings of smart redaction: the words that tell sensitive texts from safe ones most are masked first.
 
+    Use:
+        Take it to compare with: masked words protect nobody.
+        Set first: level.
+
     Guarantee:
         None (basis NONE). Running it needs `without_guarantee=True`. The same text always leaves in the same way, and
         whoever has public texts of both kinds can compute which words are gone.

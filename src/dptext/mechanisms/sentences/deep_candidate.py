@@ -47,6 +47,10 @@ _DOCUMENTS_AT_ONCE = 32
 class DeepCandidate:
     """Settings of replacing a document by a public candidate, each sentence of it being protected.
 
+    Use:
+        Take it to replace long documents, hiding each sentence and not the whole.
+        Set first: epsilon, candidates, clusters, max_sentences.
+
     Guarantee:
         Unit SENTENCE. Relation replace one: two documents whose lists of sentences differ in one place give any
         candidate with probabilities whose ratio is at most e^epsilon; the number of sentences is in `reveals`. Relation

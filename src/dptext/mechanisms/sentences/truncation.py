@@ -54,6 +54,10 @@ SCALE = 1 << 20
 class Truncation(OneEpsilon):
     """Settings of a noisy mean of truncated sentence embeddings.
 
+    Use:
+        Take it to release embeddings of documents, hiding each sentence.
+        Set first: epsilon, encoder.
+
     Guarantee:
         Unit SENTENCE, relation replace one: two documents whose lists of sentences differ in one place give any vector
         with probabilities whose ratio is at most e^epsilon; the number of sentences is in `reveals`. CONDITIONAL: the

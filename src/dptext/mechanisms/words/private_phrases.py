@@ -36,6 +36,10 @@ REASON = "common words leave verbatim, and which words are replaced depends on t
 class PrivatePhrases(NoGuarantee):
     """Settings of the rare-word baseline.
 
+    Use:
+        Take it to compare with, never to protect.
+        Set first: variance, common_words.
+
     Guarantee:
         None (basis NONE). Running it needs `without_guarantee=True`.
 

@@ -33,6 +33,10 @@ REASON = "words that are not replaced leave verbatim, and every text leaves with
 class RandomReplacement(NoGuarantee):
     """Settings of random word replacement.
 
+    Use:
+        Take it to compare with, never to protect.
+        Set first: rate.
+
     Guarantee:
         None (basis NONE). Running it needs `without_guarantee=True`. With rate 1 only the number of tokens and the
         lines leave, which `syntf` hides.

@@ -50,6 +50,10 @@ _MOST_OUTPUTS = 1_000_000
 class SynTf(OneUnit):
     """Settings of synthetic term frequencies: `n_terms` similar words in the place of a document.
 
+    Use:
+        Take it to release a bag of words of a document, for search or topics.
+        Set first: epsilon, n_terms.
+
     Guarantee:
         Unit DOCUMENT, replace one, pure: any two documents whatever give any bag of words with probabilities whose
         ratio is at most e^(n_terms * t), t = d + ln(((m - 1) e^d + 1) / (e^d + m - 1)), d = epsilon / 2, m = n_words.

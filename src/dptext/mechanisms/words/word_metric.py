@@ -57,6 +57,10 @@ REVEALS = (text.TOKEN_COUNT, text.LINE_STRUCTURE)
 class WordMetric:
     """Settings of word-by-word metric privacy.
 
+    Use:
+        Take it to blur single words and keep the sentence, where a weak guarantee for each word is enough.
+        Set first: epsilon, noise, max_tokens, diameter.
+
     Guarantee:
         Unit TOKEN, relation replace one, metric: two texts that differ in one token give any output with
         probabilities whose ratio is at most e^(epsilon * distance of the two tokens). It reveals the number
