@@ -140,7 +140,8 @@ def explain_certificate(
     if reader is not None:
         from dptext.runs.legal import legal_page
 
-        told = legal_page(found, verified=verified, remarks="" if remarks is None else remarks.text)
+        unchanged = None if remarks is None else remarks.numbers.get("unchanged_share")
+        told = legal_page(found, verified=verified, unchanged=unchanged)
         if page is not None:
             made = replace(page, inputs=(path, path.with_name(certificate.output)))
             made.write(escaped(told.html()).encode("utf-8", "backslashreplace"))

@@ -25,7 +25,7 @@ from dptext.runs.verification import Verified
 WIDTH: Final = 100
 #: Where terms are explained, each under an anchor.
 GLOSSARY: Final = "docs/guides/for-the-lawyer.md"
-TERMS: Final = ("record", "unit", "odds", "epsilon", "chance-of-failure", "distance", "public-data", "ledger")
+TERMS: Final = ("record", "token", "odds", "epsilon", "distance", "public-data", "ledger")
 _GUESSES: Final = {2: "one in two", 100: "one in a hundred", 10_000: "one in ten thousand"}
 _DISTANCES: Final = (1, 2, 4)
 _NOUN: Final = {Unit.TOKEN: "word", Unit.SENTENCE: "sentence", Unit.DOCUMENT: "record", Unit.AUTHOR: "author"}
@@ -67,24 +67,24 @@ class Page:
         return Template(_own("legal.html")).substitute(values)
 
 
-def legal_page(found: Verified, *, verified: str, remarks: str = "") -> Page:
+def legal_page(found: Verified, *, verified: str, unchanged: float | None = None) -> Page:
     """The page of a certificate that holds.
 
     Args:
         found: the certificate.
         verified: what was verified, in words.
-        remarks: of the mechanism, on what its epsilon is worth.
+        unchanged: share of running words that the mechanism gives back as they are, where it was measured.
     """
     certificate = found.certificate
     holding = [each for each in certificate.guarantees if _void(each) is None]
-    facts = _facts(found, holding) | ({"remarks"} if remarks else set())
-    values = {**_values(found, holding), "remarks": remarks}
+    facts = _facts(found, holding) | ({"unchanged"} if unchanged is not None else set())
+    values = {**_values(found, holding), "unchanged": _percent(unchanged or 0.0)}
     sections = []
     for each in tomllib.loads(_own("legal.toml"))["section"]:
         said = "\n".join(text.format(**values) for when, text in each["says"] if _is_so(when, facts)).split("\n")
         sections.append(Section(each["heading"], tuple(said), _table(holding) if each.get("table") and holding else ()))
     title = f"{certificate.output}: {certificate.records:,} records, mechanism {certificate.settings['kind']}"
-    terms = f"Terms are explained in {GLOSSARY}: " + ", ".join(f"#{term}" for term in TERMS) + "."
+    terms = f"Terms: {GLOSSARY} ({', '.join(f'#{term}' for term in TERMS)})."
     return Page(title, tuple(sections), f"{verified} {terms}")
 
 
@@ -129,19 +129,20 @@ def _void(promised: Guarantee) -> str | None:
 
 
 def _facts(found: Verified, holding: Sequence[Guarantee]) -> set[str]:
-    """What is so of this release; every word that `legal.toml` asks for, but for `remarks`."""
+    """What is so of this release; every word that `legal.toml` asks for, but for `unchanged`."""
     main, traits = (holding or found.certificate.guarantees)[-1], found.spec.traits
     asked = {
         "none": not holding,
         "partly": 0 < len(holding) < len(found.certificate.guarantees),
         "small": main.unit in (Unit.TOKEN, Unit.SENTENCE) and bool(holding),
         "whole": main.unit in (Unit.DOCUMENT, Unit.AUTHOR) and bool(holding),
-        "metric": main.metric is not None and bool(holding),
-        "delta": any(each.delta for each in holding),
+        "metric": any(each.metric for each in holding),
+        "delta": main.delta > 0,
         "public": traits.learns is not Learns.NOTHING,
         "private": traits.takes_private,
         "kept": any(name.startswith(("the field ", "the ids ")) for name in found.certificate.also_reveals),
         "charged": found.certificate.charged is not None,
+        "assumed": any(each.assumptions for each in found.certificate.guarantees) or bool(found.also_assumed),
     }
     stated = {main.basis, main.relation, _width(*(guess_after(main, each) for each in _GUESSES))} if holding else set()
     return {name for name, so in asked.items() if so} | {*stated, main.trust, *(each.unit for each in holding)}
@@ -152,19 +153,17 @@ def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
     stated, charged = found.certificate.guarantees, found.certificate.charged
     main = (holding or stated)[-1]
     assumed = dict.fromkeys([*found.also_assumed, *(name for each in stated for name in each.assumptions)])
-    odds = [
-        f"{_factor(each.epsilon)} for a {_NOUN[each.unit]}{' at distance 1' * bool(each.metric)}" for each in holding
-    ]
+    odds = [f"{_factor(each.epsilon)} per {_NOUN[each.unit]}{' at distance 1' * bool(each.metric)}" for each in holding]
     reveals = dict.fromkeys([*(name for each in stated for name in each.reveals), *found.certificate.also_reveals])
     return {
         "reason": _void(stated[-1]),
-        "void": "; ".join(f"a {_NOUN[each.unit]}, as {_void(each)}" for each in stated if _void(each)),
+        "void": "; ".join(f"each {_NOUN[each.unit]}, as {_void(each)}" for each in stated if _void(each)),
         "noun": _NOUN[main.unit],
         "the": "Between words at distance 1 the" if main.metric else "The",
         **{f"after_{each}": _percent(guess_after(main, each)) for each in (_GUESSES if holding else ())},
         "odds": ", ".join(odds),
-        "metric": main.metric,
-        "failures": ", ".join(f"{_rarely(each.delta)} for a {_NOUN[each.unit]}" for each in holding if each.delta),
+        "metric": next((each.metric for each in holding if each.metric), None),
+        "failure": _rarely(main.delta) if main.delta else "",
         "reveals": "; ".join(reveals),
         "n_assumed": len(assumed),
         "assumed": "\n".join(assumed),
