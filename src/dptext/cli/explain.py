@@ -44,15 +44,8 @@ _OLDER: Final = (
     "stands in more than one record, and an author's name is spelled alike in all records. A text in five records "
     "costs five times epsilon."
 )
-
-
-class Reader(StrEnum):
-    """Whom a certificate is explained to, other than its maker."""
-
-    LEGAL = "legal"
-
-
 _SUFFIX: Final = certificate_path(Path("OUT")).name.removeprefix("OUT")
+Reader = StrEnum("Reader", ["LEGAL"])
 
 
 def explain(
@@ -70,11 +63,9 @@ def explain(
     delta: DeltaOption = 0.0,
     ledger: CheckedLedgerOption = None,
     reader: Annotated[
-        Reader | None, typer.Option("--for", help="With a certificate: one page for whoever answers for a release.")
+        Reader | None, typer.Option("--for", help="Say it on one page, for whoever answers for OUT.")
     ] = None,
-    page: Annotated[
-        Path | None, output_option("--html", help="With --for: the page as HTML, to print on one A4.")
-    ] = None,
+    page: Annotated[Path | None, output_option("--html", help="With --for: the same as HTML, one A4.")] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -90,10 +81,8 @@ def explain(
         raise ConfigError("Expected a certificate or a mechanism with settings, not both.")
     if ledger is not None and (certificate is None or is_model):
         raise ConfigError("Expected a certificate with --ledger: the books speak of releases.")
-    if reader is not None and (certificate is None or is_model or as_json):
-        raise ConfigError("Expected --for with OUT.guarantee.json and without --json: its page speaks of a release.")
-    if page is not None and reader is None:
-        raise ConfigError("Expected --html FILE with --for legal: other explanations are not written as HTML.")
+    if (reader is not None and (certificate is None or is_model or as_json)) or (page is not None and reader is None):
+        raise ConfigError("Expected --for legal with OUT.guarantee.json, without --json; and --html FILE only with it.")
     if certificate is None:
         named_spec = chosen_spec(mechanism, assignments, spec)
         _show(named_spec, _promised(named_spec, unit, delta), _remarks(named_spec), as_json)
