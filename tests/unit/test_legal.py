@@ -205,7 +205,7 @@ def test_without_a_guarantee_nothing_is_called_bounded_or_protected(stated: Guar
     assert "none of the three is bounded" in said(told, "Singling")
     assert "Do not hand it to anybody who may not read the originals." in said(told)
     text = said(told)
-    for promise in ("Protected:", "at most as in", "no better", "bounded alike", "multiplies"):
+    for promise in ("Protected:", "at most as in", "no better", "adds no more", "multiplies"):
         assert promise not in text
 
 

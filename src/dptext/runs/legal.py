@@ -104,7 +104,7 @@ def _own(name: str) -> str:
 
 
 def _wrapped(line: str, mark: str = "") -> str:
-    return textwrap.fill(line, WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark))
+    return textwrap.fill(line, WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark), break_on_hyphens=False)
 
 
 def _tagged(tag: str, texts: Sequence[str]) -> str:
