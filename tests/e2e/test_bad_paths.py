@@ -143,6 +143,7 @@ TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
     ("explain", "certificate", BAD, ["@"]),
     ("explain", "spec", BAD_INPUTS, ["--spec", "@"]),
     ("explain", "ledger", BAD | BAD_FILES, ["out.jsonl", "--ledger", "@"]),
+    ("explain", "page", BAD_OUTPUTS, ["out.jsonl", "--for", "legal", "--html", "@"]),
     ("fit", "target", BAD_FOLDERS, [*SPEC, "--out", "@"]),
     ("fit", "spec", BAD_INPUTS, ["--spec", "@", "--out", "new/1"]),
     ("fit", "public", BAD_INPUTS, [*NEAREST, "--public", "@", "--out", "new/2"]),

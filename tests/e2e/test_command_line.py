@@ -80,6 +80,42 @@ def test_privatize_writes_texts_and_a_certificate_that_verifies(tmp_path: Path, 
     assert dptext("explain", certificate).returncode == 4
 
 
+def test_a_page_for_the_third_reader_is_printed_and_written_as_html(tmp_path: Path, spec: Path) -> None:
+    out = "o\u202e<u>.jsonl"  # turns the direction of what follows, and is no tag
+    rows = "".join(json.dumps({"text": text, "<b>x": 1}) + "\n" for text in sentences(9))
+    (tmp_path / "in.jsonl").write_text(rows, "utf-8")
+    done = dptext("privatize", "in.jsonl", out, "--spec", spec, "--keep", "<b>x", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = dptext("explain", out, "--for", "legal", "--html", "page.html", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith(
+        "o\\u202e<u>.jsonl: 9 records, mechanism word_metric\n\nTHE ANSWER\n- Guaranteed only if"
+    )
+    assert "multiplies the odds of a guess by at most 55 per word at distance 1" in told.stdout  # e^4
+    assert "of running words come back as they were" in told.stdout
+    assert "Verified: the file has the bytes" in told.stdout
+    page = tmp_path / "page.html"
+    shown = page.read_text("utf-8")
+    assert stat.S_IMODE(page.stat().st_mode) == 0o644
+    assert "the field &#x27;&lt;b&gt;x&#x27;" in shown
+    assert "\u202e" not in shown
+    assert "o\\u202e&lt;u&gt;.jsonl: 9 records" in shown
+    assert "<b>" not in shown
+    assert "<u>" not in shown
+    assert dptext("explain", out, "--for", "legal", cwd=tmp_path).stdout == told.stdout
+    again = ["explain", f"{out}.guarantee.json", "--for", "legal", "--html"]
+    assert "overwrite it with --force" in dptext(*again, "page.html", cwd=tmp_path).stderr
+    assert dptext(*again, "page.html", "--force", cwd=tmp_path).returncode == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for made_from in (out, f"{out}.guarantee.json"):
+        assert dptext(*again, made_from, "--force", cwd=tmp_path).returncode == 2
+    (tmp_path / out).write_bytes(before[out] + b"{}\n")
+    refused = dptext(*again, "other.html", cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (4, "")  # nothing is said of what does not hold
+    (tmp_path / out).write_bytes(before[out])
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 FORGERIES = [
     (("guarantees", 0, "epsilon"), 0.5),
     (("guarantees", 0, "basis"), "proven"),
@@ -440,6 +476,10 @@ def test_a_mechanism_without_guarantee_must_be_asked_for(tmp_path: Path, vectors
         (["explain", "-m", "word_metric", "-s", "epsilon=1", "-s", "epsilon=2"], "each setting once"),
         (["explain", "-m", "word_metric", "-s", "kind=private_phrases"], "--mechanism"),
         (["explain", "some.guarantee.json", "-m", "word_metric"], "not both"),
+        (["explain", "-m", "word_metric", "-s", "epsilon=1", "--for", "legal"], "--for"),
+        (["explain", "some.guarantee.json", "--for", "legal", "--json"], "--for"),
+        (["explain", "some.guarantee.json", "--for", "judge"], "legal"),
+        (["explain", "some.guarantee.json", "--html", "page.html"], "--for legal"),
         (["frobnicate"], "frobnicate"),
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -13,14 +15,17 @@ from dptext.cli.chosen import chosen_spec
 from dptext.cli.options import (
     CheckedLedgerOption,
     DeltaOption,
+    ForceOption,
     JsonOption,
     MechanismOption,
     SetOption,
     SpecOption,
     any_path,
     member,
+    output_option,
 )
 from dptext.cli.progress import say
+from dptext.cli.terminal import escaped
 from dptext.errors import ConfigError, DataError
 from dptext.mechanism import HasRemarks, Remarks, Spec, settings
 from dptext.privacy.events import event_to_dict
@@ -28,6 +33,7 @@ from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import certificate_path
 from dptext.runs.models import MODEL_FILE, model_spec
 from dptext.runs.verification import read_certificate, verify
+from dptext.text.files import Target
 from dptext.types import Json
 
 if TYPE_CHECKING:
@@ -39,6 +45,7 @@ _OLDER: Final = (
     "costs five times epsilon."
 )
 _SUFFIX: Final = certificate_path(Path("OUT")).name.removeprefix("OUT")
+Reader = StrEnum("Reader", ["LEGAL"])
 
 
 def explain(
@@ -55,6 +62,11 @@ def explain(
     unit: Annotated[str | None, typer.Option("--unit", help="token, sentence, document or author.")] = None,
     delta: DeltaOption = 0.0,
     ledger: CheckedLedgerOption = None,
+    reader: Annotated[
+        Reader | None, typer.Option("--for", help="Say it on one page, for whoever answers for OUT.")
+    ] = None,
+    page: Annotated[Path | None, output_option("--html", help="With --for: the same as HTML, one A4.")] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Explain a certificate, a model, or a mechanism with settings.
@@ -69,17 +81,24 @@ def explain(
         raise ConfigError("Expected a certificate or a mechanism with settings, not both.")
     if ledger is not None and (certificate is None or is_model):
         raise ConfigError("Expected a certificate with --ledger: the books speak of releases.")
+    if (reader is not None and (certificate is None or is_model or as_json)) or (page is not None and reader is None):
+        raise ConfigError("Expected --for legal with OUT.guarantee.json, without --json; and --html FILE only with it.")
     if certificate is None:
         named_spec = chosen_spec(mechanism, assignments, spec)
         _show(named_spec, _promised(named_spec, unit, delta), _remarks(named_spec), as_json)
     elif is_model:
         _explain_model(certificate, unit=unit, delta=delta, as_json=as_json)
     else:
-        explain_certificate(certificate, ledger, as_json)
+        target = None if page is None else Target(page, force, private=False)
+        explain_certificate(certificate, ledger, as_json, reader, target)
 
 
-def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
+def explain_certificate(
+    path: Path, ledger: str | None, as_json: bool, reader: Reader | None = None, page: Target | None = None
+) -> None:
     """Verify a certificate against its file, its spec and the ledger if one is named, then say it in words.
+
+    With a reader, it is one page for that reader, also written as HTML where `page` says.
 
     Raises:
         ConfigError: there is no certificate, neither here nor beside a released file.
@@ -101,16 +120,29 @@ def explain_certificate(path: Path, ledger: str | None, as_json: bool) -> None:
         return
     if _breaks_lines(json.loads(certificate.to_json())):
         raise DataError(f"{path} has names with line breaks, which could pass for lines of ours: read it with --json.")
+    remarks = _remarks_where_possible(found.spec)
+    paid = "; its charge is in the books" if ledger is not None else ""
+    verified = (
+        "Verified: the file has the bytes and the number of records that were certified, and the guarantees follow "
+        f"from the settings in the certificate{paid}. It is not signed: whoever can edit both files can forge both."
+    )
+    if reader is not None:
+        from dptext.runs.legal import legal_page
+
+        unchanged = None if remarks is None else remarks.numbers.get("unchanged_share")
+        told = legal_page(found, verified=verified, unchanged=unchanged)
+        if page is not None:
+            made = replace(page, inputs=(path, path.with_name(certificate.output)))
+            made.write(escaped(told.html()).encode("utf-8", "backslashreplace"))
+            say(f"Written: {page.path}.")
+        print(told.text())
+        return
     print(certificate.explain())
     if found.also_assumed:
         print(_OLDER)
-    if (remarks := _remarks_where_possible(found.spec)) is not None:
+    if remarks is not None:
         print(remarks.text)
-    paid = "; its charge is in the books" if ledger is not None else ""
-    print(
-        "\nVerified: the file has the bytes and the number of records that were certified, and the guarantees follow "
-        f"from the settings in the certificate{paid}. It is not signed: whoever can edit both files can forge both."
-    )
+    print(f"\n{verified}")
 
 
 def _breaks_lines(value: Json) -> bool:

@@ -1,0 +1,186 @@
+"""A certificate as one page for whoever answers for a release and did not make it: plain sentences, no law judged.
+
+The sentences stand in `legal.toml`, each with the facts in which it is said. This module knows the facts and numbers.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib.resources
+import math
+import textwrap
+import tomllib
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context, Decimal
+from string import Template
+from typing import Final, NamedTuple
+
+from dptext.audits.bounds import reconstruction_bound
+from dptext.mechanism import Learns
+from dptext.privacy.events import MAX_MEANINGFUL_DELTA
+from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
+from dptext.runs.verification import Verified
+
+WIDTH: Final = 100
+_GUESSES: Final = {2: "one in two", 100: "one in a hundred", 10_000: "one in ten thousand"}
+_NOUN: Final = {Unit.TOKEN: "word", Unit.SENTENCE: "sentence", Unit.DOCUMENT: "record", Unit.AUTHOR: "author"}
+
+
+class Section(NamedTuple):
+    """A part of the page: sentences, and a table whose first row is its head."""
+
+    heading: str
+    lines: Sequence[str]
+    table: Sequence[Sequence[str]]
+
+
+class Page(NamedTuple):
+    """What is said, in order; the first section is the answer."""
+
+    title: str
+    sections: Sequence[Section]
+    footer: str
+
+    def text(self) -> str:
+        """The page for a terminal of `WIDTH` columns."""
+        parts = [_wrapped(self.title)]
+        for heading, lines, table in self.sections:
+            parts += ["", heading.upper(), *(_wrapped(line, "- ") for line in lines)]
+            widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+            parts += ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+        return "\n".join([*parts, "", _wrapped(self.footer)])
+
+    def html(self) -> str:
+        """The same as HTML that stands alone: one sheet of A4, no script, nothing that is loaded."""
+        body = ""
+        for heading, lines, table in self.sections:
+            rows = "".join(f"<tr>{_tagged('td', row)}</tr>" for row in table)
+            body += f"{_tagged('h2', [heading])}<ul>{_tagged('li', lines)}</ul><table>{rows}</table>\n"
+        values = {"title": html.escape(self.title), "body": body, "footer": html.escape(self.footer)}
+        return Template(_own("legal.html")).substitute(values)
+
+
+def legal_page(found: Verified, *, verified: str, unchanged: float | None = None) -> Page:
+    """The page of a certificate that holds.
+
+    Args:
+        found: the certificate.
+        verified: what was verified, in words.
+        unchanged: share of running words that the mechanism gives back as they are, where it was measured.
+    """
+    holding = [each for each in found.certificate.guarantees if _void(each) is None]
+    facts = _facts(found, holding) | ({"unchanged"} if unchanged is not None else set())
+    values = {**_values(found, holding), "verified": verified, "unchanged": _percent(unchanged or 0.0)}
+    written = tomllib.loads(_own("legal.toml"))
+    sections = []
+    for part in written["section"]:
+        said = [
+            text.format(**values)
+            for when, text in part["says"]
+            if all((fact.removeprefix("-") in facts) != fact.startswith("-") for fact in when.split())
+        ]
+        table = _table(holding) if "table" in part and holding else ()
+        sections.append(Section(part["heading"], "\n".join(said).split("\n"), table))
+    return Page(written["title"].format(**values), sections, written["footer"].format(**values))
+
+
+def guess_after(promised: Guarantee, candidates: int, distance: float = 1.0) -> float:
+    """How often a guess is right at most, after the release, that was right one time in `candidates` before.
+
+    Whoever guesses knows everything else. Delta is added whole: the smaller term of `reconstruction_bound` wants all
+    candidates to be equally likely, and somebody may suspect one of them.
+
+    Args:
+        promised: a guarantee with a finite epsilon.
+        candidates: so many, if all were as likely as the guess.
+        distance: between candidates, where the guarantee has a metric.
+    """
+    epsilon = promised.epsilon * (distance if promised.metric else 1)
+    return min(1.0, reconstruction_bound(epsilon, candidates) + promised.delta)
+
+
+def _own(name: str) -> str:
+    return importlib.resources.files("dptext.runs").joinpath(name).read_text("utf-8")
+
+
+def _wrapped(line: str, mark: str = "") -> str:
+    return textwrap.fill(line, WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark), break_on_hyphens=False)
+
+
+def _tagged(tag: str, texts: Sequence[str]) -> str:
+    return "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts)
+
+
+def _void(promised: Guarantee) -> str | None:
+    """Why it guarantees nothing, or None."""
+    if promised.basis is not Basis.NONE and promised.delta <= MAX_MEANINGFUL_DELTA:
+        return None
+    leak = f"with a chance of up to {_percent(promised.delta)} anything may leak, which counts as no protection"
+    return promised.reason or leak
+
+
+def _facts(found: Verified, holding: Sequence[Guarantee]) -> set[str]:
+    """What is so of this release; every word that `legal.toml` asks for, but for `unchanged`."""
+    stated, traits = found.certificate.guarantees, found.spec.traits
+    facts: dict[str, bool] = {
+        "none": not holding,
+        "partly": 0 < len(holding) < len(stated),
+        "metric": any(each.metric for each in holding),
+        "public": traits.learns is not Learns.NOTHING,
+        "private": traits.takes_private,
+        "kept": any(name.startswith(("the field ", "the ids ")) for name in found.certificate.also_reveals),
+        "charged": found.certificate.charged is not None,
+    }
+    named: list[str] = [stated[-1].trust, *(each.unit for each in holding)]
+    for main in holding[-1:]:
+        two, hundred, many = (guess_after(main, candidates) for candidates in _GUESSES)
+        # At even odds half of what was open is still open; then, guesses that stay less likely than not.
+        named.append("narrow" if two <= 0.75 else "moderate" if hundred < 0.5 else "wide" if many < 0.5 else "open")
+        named += [main.basis, main.relation, "small" if main.unit in (Unit.TOKEN, Unit.SENTENCE) else "whole"]
+        facts["delta"] = main.delta > 0
+    return {*named, *(name for name, so in facts.items() if so)}
+
+
+def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
+    """What stands between braces; numbers are rounded against the sender."""
+    stated = found.certificate.guarantees
+    main = (holding or stated)[-1]
+    assumed = dict.fromkeys([*found.also_assumed, *(name for each in holding for name in each.assumptions)])
+    reveals = [*(name for each in stated for name in each.reveals), *found.certificate.also_reveals]
+    odds = (f"{_factor(each.epsilon)} per {_NOUN[each.unit]}{' at distance 1' * bool(each.metric)}" for each in holding)
+    return {
+        "certificate": found.certificate,
+        "reason": _void(stated[-1]),
+        "void": "; ".join(f"each {_NOUN[each.unit]}, as {_void(each)}" for each in stated if _void(each)),
+        "noun": _NOUN[main.unit],
+        "the": "Between words at distance 1 the" if main.metric else "The",
+        **{f"after_{each}": _percent(guess_after(main, each)) for each in _GUESSES if holding},
+        "odds": ", ".join(odds),
+        "metric": next((each.metric for each in holding if each.metric), ""),
+        "one_in": f"{math.floor((1 + 1e-9) / max(main.delta, 1e-15)):,}",  # rounded down, but for a billionth
+        "reveals": "; ".join(dict.fromkeys(reveals)),
+        "n_assumed": len(assumed),
+        "assumed": "".join(f"{each}\n" for each in assumed),
+    }
+
+
+def _table(holding: Sequence[Guarantee]) -> list[list[str]]:
+    columns = [(each, distance) for each in holding for distance in ((1, 2, 4) if each.metric else (1,))]
+    rows = [["before", *(_NOUN[each.unit] + f", distance {at}" * bool(each.metric) for each, at in columns)]]
+    for candidates, before in _GUESSES.items():
+        rows.append([before, *(_percent(guess_after(each, candidates, at)) for each, at in columns)])
+    return rows
+
+
+def _percent(chance: float) -> str:
+    """A chance for reading: three digits, rounded up (but for a billionth, so that 50% stays 50%)."""
+    shown = Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(chance * (1 - 1e-9)) * 100)
+    return f"{shown.normalize():f}%"
+
+
+def _factor(epsilon: float) -> str:
+    """e^epsilon for reading, rounded up; as a power of ten where it has more than six digits."""
+    if epsilon > 15:
+        return f"10^{math.ceil(epsilon / math.log(10)):,} (e^{format_epsilon(epsilon)})"
+    factor = math.exp(epsilon)
+    return f"{math.ceil(factor * 100) / 100:.2f}" if factor < 10 else f"{math.ceil(factor):,}"
