@@ -63,7 +63,7 @@ def write_whole(
                 connection,
                 row,
                 key=key,
-                request_id=row.request_id or rows.request_id(connection, request),
+                request_id=row.request_id or rows.new_request_id(connection, request),
                 terms=request.terms,
                 at=at,
                 received=received,

@@ -7,14 +7,14 @@ when the books are read again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
 from dptext.ledger.requests import Terms
-from dptext.ledger.texts import entries, event_from_text, event_to_text
+from dptext.ledger.texts import entries, event_from_text, event_to_text, with_events
 from dptext.privacy import accounting
-from dptext.privacy.curves import UNIT, round_up, units
+from dptext.privacy.composition import Sums
 from dptext.privacy.events import Event, SampledGaussianEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust
 
@@ -58,9 +58,7 @@ def _epsilon(events: tuple[Event, ...], delta: float, relation: Relation) -> flo
 
 
 def fits(text: str, own: Iterable[str], asked: Iterable[Event], limit: Guarantee) -> bool:
-    """Whether the epsilons of charges alone, added up, are within the limit: then so is `spent_epsilon`.
-
-    False says nothing. The run lengths are read once in a process, so that a charge adds numbers only.
+    """Whether a bound of the sums is within the limit: then so is `spent_epsilon`. False says nothing.
 
     Args:
         text: what was charged to everyone.
@@ -68,22 +66,48 @@ def fits(text: str, own: Iterable[str], asked: Iterable[Event], limit: Guarantee
         asked: what is to be added.
         limit: of the account.
     """
+    most = _joined(max, map(_sums, own))  # of each sum, so that one bound holds for all subjects
+    total = _joined(sum, [most, _sums(text), *map(Sums.of, asked)])
     try:
-        most = sum(map(_alone, map(event_to_text, asked))) + sum(map(_alone, entries(text)))
-        most += max(sum(map(_alone, entries(each))) for each in own)
-        return is_within(round_up(Fraction(most, UNIT)), limit)
+        return total is not None and any(is_within(bound, limit) for bound in total.epsilons(limit.delta))
     except OverflowError:
         return False
 
 
-@lru_cache(maxsize=1 << 15)
-def _alone(entry: str) -> int:
-    """What one run length costs at delta 0, in `units`.
+def after_charge(text: str, asked: Sequence[Event]) -> str:
+    """As `with_events`. The sums of the new text are known at once, so that the next charge reads no run length."""
+    found = with_events(text, asked)
+    _keep(found, _joined(sum, [_sums(text), *map(Sums.of, asked)]))
+    return found
 
-    Raises:
-        OverflowError: there is no such epsilon.
-    """
-    return units(accounting.quick_epsilon([event_from_text(entry)]))
+
+#: Sums of whole texts, the newest last. What another process wrote, or a tampered balance, is another text.
+_known: dict[str, Sums | None] = {}
+_MOST_KNOWN = 64
+
+
+def _sums(text: str) -> Sums | None:
+    """Of all run lengths in a text; None where one has none."""
+    if text in _known:
+        return _known[text]
+    return _keep(text, _joined(sum, map(_alone, entries(text))))
+
+
+def _keep(text: str, sums: Sums | None) -> Sums | None:
+    while len(_known) >= _MOST_KNOWN:
+        _known.pop(next(iter(_known)), None)
+    _known[text] = sums
+    return sums
+
+
+def _joined(how: Callable[[tuple[int, ...]], int], several: Iterable[Sums | None]) -> Sums | None:
+    listed = list(several)
+    return None if None in listed else Sums(*map(how, zip(*listed, strict=True)))
+
+
+@lru_cache(maxsize=1 << 15)
+def _alone(entry: str) -> Sums | None:
+    return Sums.of(event_from_text(entry))
 
 
 def is_within(spent: float, limit: Guarantee) -> bool:

@@ -18,9 +18,9 @@ from dptext.errors import DataError
 from dptext.ledger.entries import Account, require_within
 from dptext.ledger.requests import Request
 from dptext.ledger.schema import Natural, charged_subjects, subject_balances, tallies
-from dptext.ledger.spending import fits
+from dptext.ledger.spending import after_charge, fits
 from dptext.ledger.statements import AnyRow, insert_into, once
-from dptext.ledger.texts import digest_of, events_from_text, with_events
+from dptext.ledger.texts import digest_of, events_from_text
 from dptext.privacy.events import Event
 
 _ROWS_AT_ONCE = 1000
@@ -64,7 +64,7 @@ def weigh_everyone(connection: sa.Connection, row: AnyRow, account: Account, req
     """
     own = _tally_texts(connection, row.id) if row.subjects else []
     _weigh(row, ["[]", *own], account, request)
-    return with_events(row.events, request.events)
+    return after_charge(row.events, request.events)
 
 
 def _weigh(row: AnyRow, own: Sequence[str], account: Account, request: Request) -> None:
@@ -149,7 +149,7 @@ def weigh_subjects(connection: sa.Connection, row: AnyRow, account: Account, req
     if own:
         _weigh(row, own, account, request)
     after = (
-        Standing(tally_id, with_events(events, request.events), int(n))
+        Standing(tally_id, after_charge(events, request.events), int(n))
         for (tally_id, _, n), events in zip(found, own, strict=True)
     )
     return sorted(after, key=lambda each: each.after)  # two accounts write new tallies in one order: no deadlock
@@ -163,7 +163,7 @@ def move_subjects(connection: sa.Connection, row: AnyRow, number: int, standings
         )
     )
     after = {
-        standing.tally_id: once(connection, tallies, digest_of(standing.after), events=standing.after)
+        standing.tally_id: once(connection, tallies, digest_of(standing.after), standing.after)
         for standing in standings
     }
     new = after.pop(None, None)

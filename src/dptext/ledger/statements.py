@@ -43,13 +43,17 @@ CHARGES = (
 
 
 # Made once: building a statement costs more than running it.
+_INSERTS: dict[str, type[postgresql.Insert] | type[sqlite.Insert]] = {
+    "postgresql": postgresql.Insert,
+    "sqlite": sqlite.Insert,
+}
 _CHARGE_COLUMNS = ("account_id", "key", "request_id", "everyone", "subjects_digest", "subjects", "at")
 _ADD_CHARGE = {
     dialect: insert(charges)
     .values({name: sa.bindparam(f"new_{name}") for name in _CHARGE_COLUMNS})
     .on_conflict_do_nothing()
     .returning(charges.c.id)
-    for dialect, insert in (("postgresql", postgresql.insert), ("sqlite", sqlite.insert))
+    for dialect, insert in _INSERTS.items()
 }
 
 
@@ -195,26 +199,35 @@ def _written(request: Request) -> tuple[str, str]:
     return text, digest_of(text)
 
 
-def request_id(connection: sa.Connection, request: Request) -> int:
-    """The number of the request's text, which is kept once."""
+def new_request_id(connection: sa.Connection, request: Request) -> int:
+    """The number of the request's text, which is kept once and was not there when the account was read."""
     text, digest = _written(request)
-    return once(connection, requests, digest, request=text)
+    return once(connection, requests, digest, text, new=True)
 
 
-def once(connection: sa.Connection, table: sa.Table, digest: str, **values: str) -> int:
-    """The number of the row with this digest, which is written where there is none yet."""
-    chosen = sa.select(table.c.id).where(table.c.digest == digest)
-    found = connection.execute(chosen).scalar_one_or_none()
-    if found is None:
-        # Another account's charge may write the same at this moment.
-        connection.execute(insert_into(connection)(table).values(digest=digest, **values).on_conflict_do_nothing())
-        found = connection.execute(chosen).scalar_one()
-    return int(found)
+def once(connection: sa.Connection, table: sa.Table, digest: str, text: str, *, new: bool = False) -> int:
+    """The number of the row of `requests` or `tallies` with this digest, which is written where there is none yet."""
+    find, add = _once(table, connection.dialect.name)
+    # Another account's charge may write the same at this moment. Where it is probably new, it is not looked for first.
+    for statement in (find, add, find)[new:]:
+        found = connection.execute(statement, {"its_digest": digest, "its_text": text}).scalar_one_or_none()
+        if found is not None:
+            return int(found)
+    raise LedgerError("The database did not keep a row.")
+
+
+@lru_cache  # building a statement costs more than running it
+def _once(table: sa.Table, dialect: str) -> tuple[sa.Executable, sa.Executable]:
+    insert = _INSERTS[dialect](table).values(
+        {"digest": sa.bindparam("its_digest"), table.columns.keys()[-1]: sa.bindparam("its_text")}
+    )
+    find = sa.select(table.c.id).where(table.c.digest == sa.bindparam("its_digest"))
+    return find, insert.on_conflict_do_nothing().returning(table.c.id)
 
 
 def insert_into(connection: sa.Connection) -> type[postgresql.Insert] | type[sqlite.Insert]:
     """The insert statement that knows what to do on a conflict, in the words of the database."""
-    return postgresql.Insert if connection.dialect.name == "postgresql" else sqlite.Insert
+    return _INSERTS[connection.dialect.name]
 
 
 def write_charge(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from bisect import insort
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from functools import lru_cache
@@ -37,18 +36,19 @@ def events_to_text(events: Iterable[Event]) -> str:
     return f"[{','.join(sorted(map(event_to_text, accounting.compose(events))))}]"
 
 
-@lru_cache(maxsize=16)  # a charge asks twice
 def entries(text: str) -> tuple[str, ...]:
     """The run lengths in a text of `events_to_text`, each as its own text.
 
     Raises:
         LedgerError: the text is damaged.
     """
-    if text == "[]":
-        return ()
-    if not (text.startswith("[{") and text.endswith("}]")):
+    return tuple(_listed(text).replace("},{", "}\n{").split("\n")) if text != "[]" else ()
+
+
+def _listed(text: str) -> str:
+    if text != "[]" and not (text.startswith("[{") and text.endswith("}]")):
         raise LedgerError(DAMAGED)
-    return tuple(text[1:-1].replace("},{", "}\n{").split("\n"))
+    return text[1:-1]
 
 
 def with_events(text: str, events: Iterable[Event]) -> str:
@@ -57,19 +57,28 @@ def with_events(text: str, events: Iterable[Event]) -> str:
     Raises:
         LedgerError: the text is damaged.
     """
-    listed = list(entries(text))
+    listed = _listed(text)
+    listed += "," * (listed != "")  # each ends with one
     for event in accounting.compose(events):
-        settings = event_to_text(replace(event, count=1)).removeprefix(_COUNT + "1")
-        count, found = event.count, text.find(settings)
+        settings = event_to_text(replace(event, count=1)).removeprefix(_COUNT + "1") + ","
+        count, found = event.count, listed.find(settings)
         if found >= 0:
-            before = text[text.rindex("{", 0, found) : found]
+            start = listed.rfind("{", 0, found)
             try:
-                listed.remove(before + settings)
-                count += int(before.removeprefix(_COUNT))
+                count += int(listed[start:found].removeprefix(_COUNT))
             except ValueError:
                 raise LedgerError(DAMAGED) from None
-        insort(listed, event_to_text(replace(event, count=count)))
-    return f"[{','.join(listed)}]"
+            listed = listed[:start] + listed[found + len(settings) :]
+        entry = event_to_text(replace(event, count=count)) + ","
+        low, high = 0, len(listed)  # each the start of an entry, or the end
+        while low < high:
+            middle = listed.rfind("},{", low, (low + high) // 2)
+            middle = low if middle < 0 else middle + 2
+            after = listed.find("},{", middle)
+            after = len(listed) if after < 0 else after + 2
+            low, high = (after, high) if listed[middle:after] < entry else (low, middle)
+        listed = listed[:low] + entry + listed[low:]
+    return f"[{listed[:-1]}]"
 
 
 @lru_cache(maxsize=_MOST_KEPT)  # a charge changes one of many run lengths

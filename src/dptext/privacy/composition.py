@@ -27,13 +27,14 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from operator import attrgetter
-from typing import assert_never
+from typing import NamedTuple, Self, assert_never
 
 import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError, IncomparableError
 from dptext.privacy.curves import (
+    UNIT,
     approximate_delta,
     dominating,
     exponential_epsilon,
@@ -44,6 +45,7 @@ from dptext.privacy.curves import (
     sum_up,
     top_k_epsilon,
     two_set_epsilon,
+    units,
     up,
     zcdp_epsilon,
 )
@@ -149,8 +151,12 @@ def _without_delta(events: Iterable[Event], delta: float) -> tuple[tuple[Event, 
     left = Fraction(delta) - approximate_delta(approximate)
     pure = (PureEvent(e.epsilon, e.count) for e in approximate)
     rest = compose(e for e in (*listed, *pure) if not isinstance(e, ApproximateEvent) and _pure_epsilon(e) != 0)
-    rounded = float(left)
-    return rest, math.nextafter(rounded, -math.inf) if Fraction(rounded) > left else rounded
+    return rest, _round_down(left)
+
+
+def _round_down(exact: Fraction) -> float:
+    nearest = float(exact)
+    return math.nextafter(nearest, -math.inf) if Fraction(nearest) > exact else nearest
 
 
 def _as_choice(event: Event) -> Event:
@@ -236,11 +242,66 @@ def _noise_epsilon(noisy: Sequence[Event], delta: float, relation: Relation) -> 
         rho = sum_up((e.rho, e.count) for e in zcdp)
         return sum_up([(mixed_epsilon(mixable, delta / 2, relation), 1), (zcdp_epsilon(rho, delta / 2), 1)])
     rho = sum_up((_zcdp_rho(e) or 0.0, e.count) for e in noisy)
-    if zcdp or rho == 0 or rho > _LARGEST_RHO:
-        return zcdp_epsilon(rho, delta)
-    # Gaussians compose to one Gaussian: 1 / noise_multiplier^2 adds up.
     precision = sum_up((inverse_square(e.noise_multiplier), e.count) for e in mixable)
-    return gaussian_epsilon(1 / math.sqrt(precision), delta)
+    return _unsampled_epsilon(rho, delta, None if zcdp else precision)
+
+
+def _unsampled_epsilon(rho: float, delta: float, precision: float | None) -> float:
+    """Epsilon at delta > 0 of rho-zCDP runs; where all are Gaussian, 1 / noise_multiplier^2 adds up to `precision`."""
+    if precision is None or rho == 0 or rho > _LARGEST_RHO:
+        return zcdp_epsilon(rho, delta)
+    return gaussian_epsilon(1 / math.sqrt(precision), delta)  # Gaussians compose to one Gaussian
+
+
+class Sums(NamedTuple):
+    """What runs add up to, in `curves.units`: exact, in any order, and all that the bounds of `epsilons` ask for."""
+
+    pure: int = 0  # epsilons at delta 0
+    slack: int = 0  # additive deltas
+    precision: int = 0  # 1 / noise_multiplier^2 of Gaussian runs
+    zcdp: int = 0  # how many runs are zCDP
+    noise: int = 0  # rho of the runs without a pure epsilon
+    rho: int = 0  # of all runs
+
+    @classmethod
+    def of(cls, event: Event) -> Self | None:
+        """The sums of one run length; None where they do not bound it."""
+        if isinstance(event, SampledGaussianEvent | MetricEvent | NoEvent):
+            return None
+        run = PureEvent(event.epsilon) if isinstance(event, ApproximateEvent) else event
+        pure, rho = _pure_epsilon(run), _zcdp_rho(run) or 0.0
+        if pure is None and not rho:  # too little for a float
+            return None
+        terms = (
+            pure or 0.0,
+            event.delta if isinstance(event, ApproximateEvent) else 0.0,
+            inverse_square(run.noise_multiplier) if isinstance(run, GaussianEvent) else 0.0,
+            float(isinstance(run, ZcdpEvent)),
+            rho if pure is None else 0.0,
+            rho,
+        )
+        try:
+            return cls(*(units(term) * event.count for term in terms))
+        except OverflowError:
+            return None
+
+    def epsilons(self, delta: float) -> Iterator[float]:
+        """Bounds at delta of which none is below `quick_epsilon` of the runs, the quickest first.
+
+        Raises:
+            OverflowError: one of them is infinite.
+        """
+        left = _round_down(Fraction(delta) - Fraction(self.slack, UNIT))
+        if left < 0 or (self.noise and not left):
+            return
+        noise = 0.0
+        if self.noise:
+            precision = None if self.zcdp else round_up(Fraction(self.precision, UNIT))
+            noise = _unsampled_epsilon(round_up(Fraction(self.noise, UNIT)), left, precision)
+        yield round_up(Fraction(self.pure + units(noise), UNIT))
+        rho = round_up(Fraction(self.rho, UNIT))
+        if left and rho < _LARGEST_RHO:
+            yield zcdp_epsilon(rho, left)
 
 
 def is_numerical(events: Iterable[Event], delta: float) -> bool:
