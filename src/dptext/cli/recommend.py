@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from dptext.cli.options import ForceOption, JsonOption, any_path, member, output_option
+from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.progress import say
 from dptext.compare.measured_table import MADE_BY, read_measured, reduced
 from dptext.compare.recommend import FIDELITY, TASKS, Asked, Recommendation, Verdict
@@ -48,6 +50,7 @@ def recommend(
         output_option("--reduce", metavar="FILE", help="Also write the rows of --table that recommendations rest on."),
     ] = None,
     force: ForceOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the answer for every corpus of the table; with --reduce also write the rows that it rests on.
@@ -66,23 +69,66 @@ def recommend(
     if as_json:
         print(json.dumps(_data(measured, asked, answers), indent=2))
         return
-    print(_head(measured, asked))
+    print("\n".join(_answer(answers, asked)))
+    if left := measured.about.cells.left:
+        print(f"Warning: {left} cells of the table are not done yet; run `dptext compare` again to go on.")
+    if not details:
+        print("--details shows the rows behind it, their settings, and what was not recommended and why.")
+        return
+    print(f"\n{_source(measured)}")
     for answer in answers:
         print()
         print("\n".join(_lines(answer)))
-    if not answers:
-        print("\nnone: the table has no row.")
     print(f"\n{_SCOPE}")
 
 
-def _head(measured: MeasuredTable, asked: Asked) -> str:
+def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
+    """The answer in a sentence, a line for each corpus, and what to do next."""
+    price = f"epsilon {asked.epsilon:g} per {asked.unit}"
+    chosen = [answer.qualified[0].row for answer in answers if answer.qualified]
+    if not chosen:
+        return [
+            f"None: at {price} no measured mechanism is worth taking for {asked.task}.",
+            "Ask for a larger --epsilon or another --unit, release less, or measure your own: dptext compare.",
+        ]
+    kind, n = Counter(row.kind for row in chosen).most_common(1)[0]
+    lines = [f"Take {kind}: at {price} it measured best for {asked.task} on {n} of {len(answers)} corpora."]
+    free = [answer.corpus for answer in answers if answer.qualified and _no_better(answer)]
+    if free:
+        lines.append(f"For {asked.task} alone, public text does no worse on {', '.join(free)}, and costs nothing.")
+    lines.append("")
+    lines += [_line(answer) for answer in answers]
+    best = next(row for row in chosen if row.kind == kind)
+    settings = " ".join(
+        f"--set {name}={value}" for name, value in best.to_dict()["settings"].items() if name in ("epsilon", "ranker")
+    )
+    return [
+        *lines,
+        "",
+        f"Next: dptext fit --mechanism {kind} {settings} --public FILE --out MODEL",
+        "Measured on these corpora and no others: dptext compare measures yours.",
+    ]
+
+
+def _line(answer: Recommendation) -> str:
+    """The answer on one corpus, with its numbers beside those of public text and of a label."""
+    if not answer.qualified:
+        return f"  {answer.corpus}: {'none' if answer.metric else 'not measured'}"
+    best = answer.qualified[0]
+    said = []
+    for name in dict.fromkeys((answer.metric, FIDELITY)):
+        others = [(other.numbers[name].value, other.row) for other in best.beaten if name in other.numbers]
+        value, of = max(others) if others else (math.nan, "")
+        beside = f" ({of} {value:.3f})" if others else ""
+        said.append(f"{name.rpartition('.')[2]} {best.row.numbers[name].value:.3f}{beside}")
+    return f"  {answer.corpus}: {best.row.row}: {', '.join(said)}"
+
+
+def _source(measured: MeasuredTable) -> str:
     about = measured.about
-    source = f"Table: {about.name}, written {about.written} by {about.command}"
-    left = about.cells.left
-    gap = f"\nWarning: {left} cells of it are not done yet; run `dptext compare` again to go on." if left else ""
     return (
-        f"Asked: epsilon at most {asked.epsilon:g} and delta at most {asked.largest_delta:g} per {asked.unit}, for "
-        f"{asked.task}.\n{source} (dptext {about.version}).\nTo measure it anew: {MADE_BY}{gap}"
+        f"Table: {about.name}, written {about.written} by {about.command} (dptext {about.version}).\n"
+        f"To measure it anew: {MADE_BY}"
     )
 
 
@@ -92,9 +138,8 @@ def _lines(answer: Recommendation) -> list[str]:
         return [f"{answer.corpus}: the task was not measured there"]
     if answer.qualified:
         best = answer.qualified[0]
-        lines += [f"{answer.corpus}: {best.row.row}", *_behind(best, answer.metric), *_no_better(best, answer)]
-        others = answer.qualified[1:]
-        if others:
+        lines += [f"{answer.corpus}: {best.row.row}", *_behind(best, answer.metric)]
+        if others := answer.qualified[1:]:
             lines.append(f"  also good enough, in this order ({answer.metric}):")
             lines += [f"    {other.row.row}: {other.row.numbers[answer.metric]}" for other in others[:_SHOWN]]
     else:
@@ -118,19 +163,15 @@ def _behind(best: Verdict, metric: str) -> list[str]:
         )
         cost = f" at epsilon {other.epsilon:g}" if other.epsilon else ""
         lines.append(f"  beside {other.row}{cost}: {shown}")
-    settings = json.dumps(row.to_dict()["settings"])
-    lines.append(f"  settings: kind {row.kind}, {settings}")
+    lines.append(f"  settings: kind {row.kind}, {json.dumps(row.to_dict()['settings'])}")
     return lines
 
 
-def _no_better(best: Verdict, answer: Recommendation) -> list[str]:
-    """A warning where public text alone serves the task as well."""
-    own, public = best.row.numbers[answer.metric], answer.public
-    if public is None or answer.metric not in TASKS["classification"][0] or own.low > public.high:
-        return []
-    return [
-        f"  For {answer.metric} alone, public text does no worse as far as this shows ({public}), and costs nothing."
-    ]
+def _no_better(answer: Recommendation) -> bool:
+    """Whether public text alone serves the task as well, as far as is shown."""
+    if answer.public is None or answer.metric not in TASKS["classification"][0]:
+        return False
+    return answer.qualified[0].row.numbers[answer.metric].low <= answer.public.high
 
 
 def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendation]) -> dict[str, Json]:

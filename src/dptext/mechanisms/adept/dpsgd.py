@@ -53,7 +53,7 @@ class AdeptDpSgd(OneUnit):
     """Settings of rewriting utterances through a noisy latent by a network that was trained on private text.
 
     Use:
-        Take it as adept, where there is no public text of the domain and the trainer may see the private one.
+        Take it as adept, where the domain has no public text and a trainer may see the private.
         Set first: epsilon, delta, labels, private_rate.
 
     Guarantee:

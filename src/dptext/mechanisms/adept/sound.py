@@ -57,7 +57,7 @@ class Adept(OneUnit):
     """Settings of rewriting utterances through a noisy latent or a public codebook.
 
     Use:
-        Take it to write short texts of a domain anew, with their labels, under one epsilon each.
+        Take it to write short texts anew, with their labels, under one epsilon each.
         Set first: epsilon, labels, noise, encoder.
 
     Guarantee:

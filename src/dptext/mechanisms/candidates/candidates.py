@@ -60,7 +60,7 @@ class Candidates(OneEpsilon):
     """Settings of replacing a document by a public candidate, chosen by likeness to the whole of it.
 
     Use:
-        Take it to replace texts by public ones of like meaning, under one epsilon each: the first to try.
+        Take it first: texts are replaced by public ones of like meaning, under one epsilon each.
         Set first: epsilon, labels, ranker, k.
 
     Guarantee:

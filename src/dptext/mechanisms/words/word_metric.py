@@ -58,7 +58,7 @@ class WordMetric:
     """Settings of word-by-word metric privacy.
 
     Use:
-        Take it to blur single words and keep the sentence, where a weak guarantee for each word is enough.
+        Take it to blur single words, each under a weak guarantee of its own.
         Set first: epsilon, noise, max_tokens, diameter.
 
     Guarantee:
