@@ -467,7 +467,7 @@ def main() -> int:
         except NotMeasuredError as error:
             absent.append(f"{peer}: {error}")
             print(f"| {peer} | NOT MEASURED | | | | | | {error} |", flush=True)
-    print("\nWe lose:" if lost else "\nWe lose nowhere.", *lost, sep="\n- ")
+    print("\nWe lose:" if lost else "\nWe lose nothing of what was measured.", *lost, sep="\n- ")
     for each in missed:
         print(f"missed: {each}", file=sys.stderr)
     for each in absent:
