@@ -215,12 +215,12 @@ WORDS = {  # of each peer: task, the ratios required at 50,000 words and at 400,
         ("multivariate", 60, 50, KNOWN),
         ("multivariate, FAISS", 10, 5, KNOWN + ", the nearest word approximate"),
         ("mahalanobis", 60, None, KNOWN + ", its metric scaled otherwise"),
-        ("tem", 40, None, "unproven: far words weigh by the size of another vocabulary"),
+        ("tem", 30, None, "unproven: far words weigh by the size of another vocabulary"),
     ),
     "pypantera": (
         ("multivariate", 50, 50, KNOWN + "; an unknown word is a random vector"),
         ("mahalanobis", 50, None, "unproven: the elliptical noise is brought back to a round one's length"),
-        ("tem", 40, None, SWALLOWED),
+        ("tem", 25, None, SWALLOWED),
     ),
 }
 #: Required of the first words one at a time, by the task that is the peer's fastest; and of reading the vectors.
