@@ -1,7 +1,8 @@
 """`python benchmarks [NAME ...]` (`make bench`): every benchmark after the other, their ratios in one table, kept.
 
 Prints each as it goes, then the table. The last result is kept in build/bench/last.md, the one before it in
-build/bench/before.md. Exits 1 if a requirement was missed, or where no ratio can be read from what was printed.
+build/bench/before.md. Exits 1 if a requirement was missed or not measured, or where no ratio can be read from what was
+printed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 KEPT = HERE.parent / "build" / "bench"
+SAID = {0: "kept", 3: "NOT MEASURED in full (exit code 3)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,9 @@ PLANS: dict[str, Plan] = {
     "compare": Plan(
         r"\| (?P<what>[^|]+) \| \d+ \| [\d.]+ \| [\d.]+ \| (?P<ratio>[\d.]+) \|", "times each cell for itself", "1"
     ),
+    "peers": Plan(
+        r"\| (?P<other>[^|]+) \| (?P<what>[^|]+) \| [\d.]+ \| [\d.]+ \| (?P<ratio>[\d.e+]+) \(", "times as fast as", "1"
+    ),
 }
 
 
@@ -110,7 +115,7 @@ def table(results: dict[str, Result]) -> tuple[str, bool]:
     for name, result in results.items():
         found = ratios(name, result.printed)
         good &= result.code == 0 and bool(found)
-        kept = "kept" if result.code == 0 else f"MISSED (exit code {result.code})"
+        kept = SAID.get(result.code, f"MISSED (exit code {result.code})")
         rows += [f"| {name} | {what} | {ratio} | {other} | {kept} |" for what, ratio, other in found]
         if not found:
             rows.append(f"| {name} | no ratio was printed | | | {kept} |")

@@ -1,5 +1,8 @@
 """`make bench`: every benchmark is run, its ratios are read off what it prints, and the last result is kept."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -53,12 +56,28 @@ LINES = {
         "6.1",
     ),
     "compare": ("| snips, erae | 6 | 41.0 | 13.5 | 3.04 |", "snips, erae", "3.04"),
+    "peers": (
+        "| opendp 0.16.0 | 10,000 draws, discrete Laplace | 5.3 | 102.6 | 19.5 (19.4 to 19.6) | 8 | 1, 1 | the same |",
+        "10,000 draws, discrete Laplace",
+        "19.5",
+    ),
 }
 
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
     return load_script("bench", ROOT / "benchmarks" / "__main__.py")
+
+
+@pytest.fixture
+def peers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The peers' benchmark, with one peer, an empty folder and this process's settings left alone."""
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    script = load_script("peers", ROOT / "benchmarks" / "peers.py")
+    monkeypatch.setattr(script, "FOLDER", tmp_path)
+    return script
 
 
 def test_every_benchmark_is_run_and_read(bench: ModuleType) -> None:
@@ -76,7 +95,70 @@ def test_the_last_result_is_kept_and_a_miss_shows(bench: ModuleType, tmp_path: P
     missed = {"depth": bench.Result(LINES["depth"][0] + "\n", 1, 1.0)}
     assert not bench.table(missed)[1]
     assert "MISSED" in bench.keep(missed, tmp_path).read_text("utf-8")
+    absent, good_too = bench.table({"depth": bench.Result(LINES["depth"][0] + "\n", 3, 1.0)})
+    assert "NOT MEASURED" in absent
+    assert not good_too
     last = bench.keep(good, tmp_path).read_text("utf-8")
     assert "76.9" in last
     assert "MISSED" not in last
     assert "MISSED" in (tmp_path / "before.md").read_text("utf-8")
+
+
+def test_a_peer_that_cannot_be_installed_is_not_measured(
+    peers: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise subprocess.CalledProcessError(1, "pip", stderr="a warning\nno network")
+
+    monkeypatch.setattr(peers.venv, "create", lambda *_, **__: None)
+    monkeypatch.setattr(peers.subprocess, "run", fail)
+    monkeypatch.setattr(sys, "argv", ["peers.py", "opendp"])
+    assert peers.main() == 3
+    shown = capsys.readouterr()
+    assert "| opendp | NOT MEASURED |" in shown.out
+    assert "not measured: opendp: it cannot be installed: no network" in shown.err
+    assert not list(peers.FOLDER.rglob("pins.txt"))
+
+
+def test_a_peer_that_does_not_start_is_not_measured(peers: ModuleType) -> None:
+    with pytest.raises(peers.NotMeasuredError, match="it does not work: KeyError"):
+        peers.Worker(Path(sys.executable), "no peer", {})
+
+
+def test_a_ratio_below_what_is_required_is_missed_and_said(
+    peers: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Slow:
+        tasks = ("work",)
+
+        def __init__(self, *_: object) -> None: ...
+
+        def timed(self, task: str) -> tuple[float, float]:
+            return 1e-9, 1.0
+
+        def close(self) -> None: ...
+
+    case = peers.Case("work", "the work", (lambda: sum(range(10_000)), float), 2, "the same")
+    monkeypatch.setattr(peers, "Worker", Slow)
+    monkeypatch.setattr(peers, "python_of", lambda _: Path(sys.executable))
+    monkeypatch.setattr(peers, "jobs", lambda *_: [({}, [case])])
+    monkeypatch.setattr(sys, "argv", ["peers.py", "opendp", "--rounds", "1"])
+    assert peers.main() == 1
+    shown = capsys.readouterr()
+    assert "We lose:\n- opendp 0.16.0, the work" in shown.out
+    assert "expected 2" in shown.err
+
+
+def test_what_came_out_is_described(peers: ModuleType) -> None:
+    assert peers.kept(["a", "b", "c", "d"])(["a", "b", "x", "y"]) == 0.5
+    assert peers.root_mean_square([3, -3]) == 3
+
+
+def test_a_peer_finds_the_same_words_in_a_text(peers: ModuleType) -> None:
+    known = frozenset(word for i, word in enumerate(sorted(set(peers.words_of(peers.utterances())))) if i % 3)
+    texts = peers.plain_texts(known, 20)
+    assert len(texts) == 20
+    for text in texts:
+        assert known.issuperset(text.split())
+        assert peers.tokenize(text) == [text.split()]
+        assert len(text.split()) <= peers.TEXT_WORDS
