@@ -49,20 +49,24 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _config(path: Path | None) -> None:
+    if path is not None:
+        from dptext.cli.config import use
+
+        use(path)
+
+
 @app.callback()
 def root(
     config: Annotated[
-        Path | None, typer.Option("--config", parser=Path, help="Read this file in the place of dptext.toml.")
+        Path | None,
+        typer.Option("--config", parser=Path, callback=_config, help="Read this file in the place of dptext.toml."),
     ] = None,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
-    """Read the options that come before the command."""
-    if config is not None:
-        from dptext.cli.config import use
-
-        use(config)
+    """The options that come before the command are read by their callbacks."""
 
 
 def exit_code(error: DPTextError) -> int:

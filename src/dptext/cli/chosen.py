@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from dptext.cli.config import config
 from dptext.cli.progress import counted
 from dptext.errors import ConfigError
 from dptext.mechanism import FitProgress, Learns, Mechanism, Spec, Traits
@@ -15,13 +16,12 @@ from dptext.runs.fitting import fit
 from dptext.runs.models import load_model, model_spec
 from dptext.runs.specs import parse_setting, read_spec, spec_from_settings
 from dptext.text.records import Record
-from dptext.types import Json
 
 _SHOWN_STEPS = 20
 
 
 def chosen_spec(mechanism: str | None, assignments: list[str] | None, path: Path | None) -> Spec:
-    """The spec of --spec FILE, or of --mechanism with --set; --set also changes single settings of a file.
+    """The spec of --spec FILE, of --mechanism with --set, or of `dptext.toml`; --set changes single settings.
 
     Raises:
         ConfigError: neither or both are given, or the settings cannot be used.
@@ -30,12 +30,17 @@ def chosen_spec(mechanism: str | None, assignments: list[str] | None, path: Path
     changes = dict(listed)
     if len(changes) < len(listed) or "kind" in changes:
         raise ConfigError("Expected each setting once, and the mechanism by --mechanism, not by --set kind=...")
-    if (mechanism is None) == (path is None):
+    if mechanism is not None and path is not None:
         raise ConfigError("Expected one of --mechanism NAME and --spec FILE.toml.")
     if path is not None:
         return read_spec(path, changes)
-    values: dict[str, Json] = {"kind": mechanism, **changes}
-    return spec_from_settings(values)
+    written = config().mechanism if mechanism is None else {"kind": mechanism}
+    if not written:
+        raise ConfigError(
+            "Expected --mechanism NAME, --spec FILE.toml, or dptext.toml with a mechanism (dptext init writes it). "
+            "dptext recommend names one."
+        )
+    return spec_from_settings({**written, **changes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,9 @@ def chosen(mechanism: str | None, assignments: list[str] | None, path: Path | No
         ConfigError: none or several are named, or the settings or the model cannot be used.
     """
     if model is None:
+        given = config().model
+        if mechanism is None and path is None and not assignments and given is not None and given.is_dir():
+            return Choice(model_spec(given), given)
         return Choice(chosen_spec(mechanism, assignments, path))
     if mechanism is not None or path is not None or assignments:
         raise ConfigError(
@@ -115,7 +123,7 @@ def fitted_on(
         ConfigError: the spec cannot be fitted on these records, or its `fit` does not take what its traits say.
         MissingExtraError: torch or the sentence encoder is not installed.
     """
-    fitting = partial(fit, spec, public or None, private=private or None, pool=pool, seed=seed)
+    fitting = partial(fit, spec, public, private=private or None, pool=pool, seed=seed)
     if not spec.traits.trains:
         return fitting()
     with counted(title, every=0.0) as tell:
@@ -143,6 +151,8 @@ def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copi
         if needed:
             raise ConfigError(f"Expected --label-field NAME: {spec.kind} reads the label together with the text.")
     elif not spec.traits.releases_labels:
+        if label_field == config().options.get("label-field"):
+            return  # what dptext.toml says of the file is no wish
         if any(other.traits.releases_labels for other in spec.tiny()):
             raise ConfigError(
                 f"Expected the set of labels in the settings of {spec.kind} with --label-field {label_field!r}: it is "

@@ -76,13 +76,16 @@ def config() -> Config:
     return Config(path, data, mechanism, None if model is None else Path(model))
 
 
-def defaults(options: list[tuple[str, list[str]]]) -> dict[str, Any]:
+def defaults(command: str, options: list[tuple[str, list[str]]]) -> dict[str, Any]:
     """The values of a command's parameters that the file gives.
 
     Args:
+        command: its name.
         options: of each parameter, its name and its options, as `--text-field`.
     """
-    found = {}
+    found: dict[str, Any] = {}
+    if command == "fit" and config().model is not None:
+        found["target"] = str(config().model)
     for name, opts in options:
         for each in opts:
             if (key := each.lstrip("-")) in config().options:

@@ -40,10 +40,11 @@ class LazyGroup(TyperGroup):
         if name is None or stand_in is None:
             return name, None, others
         command = self.load(name)
-        if not isinstance(command, LazyGroup) and not ctx.resilient_parsing:
+        asks = set(HELP_NAMES["help_option_names"]) & set(others)
+        if not isinstance(command, LazyGroup) and not ctx.resilient_parsing and not asks:
             from dptext.cli.config import defaults
 
-            ctx.default_map = {name: defaults([(str(each.name), each.opts) for each in command.params])}
+            ctx.default_map = {name: defaults(name, [(str(each.name), each.opts) for each in command.params])}
         return name, command, others
 
     def load(self, name: str) -> TyperCommand | TyperGroup:

@@ -20,7 +20,7 @@ from dptext.mechanisms.registry import SPECS
 _NEEDS: Final = {
     Learns.NOTHING: "nothing",
     Learns.PUBLIC: "public texts",
-    Learns.PRIVATE: "public, private texts",
+    Learns.PRIVATE: "public, private",
     Learns.EITHER: "any texts",
 }
 _UNPROTECTED: Final = "none"

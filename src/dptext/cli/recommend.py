@@ -21,6 +21,7 @@ from dptext.compare.table import json_bytes
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Unit
 from dptext.text.files import Target
+from dptext.text.inputs import parse_json
 from dptext.types import Json
 
 _SHOWN: Final = 5
@@ -99,9 +100,8 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
     lines.append("")
     lines += [_line(answer) for answer in answers]
     best = next(row for row in chosen if row.kind == kind)
-    settings = " ".join(
-        f"--set {name}={value}" for name, value in best.to_dict()["settings"].items() if name in ("epsilon", "ranker")
-    )
+    values = parse_json(best.settings)
+    settings = " ".join(f"--set {name}={values[name]}" for name in ("epsilon", "ranker") if name in values)
     return [
         *lines,
         "",

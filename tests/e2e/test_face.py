@@ -1,0 +1,140 @@
+"""What a newcomer meets first: help, the list of mechanisms, recommendations, and `dptext.toml`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import dptext as dp
+from commands import dptext
+from dptext.cli import COMMANDS, SECTIONS
+from dptext.mechanisms.registry import SPECS
+
+SCREEN = 24
+
+
+def test_the_help_lists_every_command_in_a_section_once() -> None:
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(COMMANDS)
+    shown = dptext("-h").stdout
+    assert shown == dptext("--help").stdout
+    for name in COMMANDS:
+        assert f"\n  {name} " in shown
+
+
+@pytest.mark.parametrize("name", [name for name, entry in COMMANDS.items() if len(entry) > 2])
+def test_each_example_names_options_that_are_there(name: str) -> None:
+    shown = dptext(name, "--help").stdout
+    example = COMMANDS[name][2]
+    assert example.split()[:2] == ["dptext", name]
+    for option in (word for word in example.split() if word.startswith("--")):
+        assert f" {option} " in shown.partition("Example:")[0]
+
+
+def test_the_version_is_said() -> None:
+    assert dptext("--version").stdout == f"dptext {dp.__version__}\n"
+
+
+def test_mechanisms_are_a_line_each() -> None:
+    lines = dptext("mechanisms").stdout.splitlines()
+    assert len(lines) <= SCREEN
+    for kind in SPECS.usable():
+        assert sum(line.startswith(f"{kind} ") for line in lines) == 1
+    units = {line.split()[0]: line[len(lines[0].partition("UNIT")[0]) :].split()[0] for line in lines[1:-3]}
+    assert units["candidates"] == "document"
+    assert units["word_metric"] == "token"
+    assert units["random_redaction"] == units["pii_redaction"] == "none"  # a delta of 1 - level protects nobody
+
+
+@pytest.mark.parametrize("kind", SPECS.usable())
+def test_one_mechanism_is_explained_with_all_its_settings(kind: str) -> None:
+    brief, whole = dptext("mechanisms", kind).stdout, dptext("mechanisms", kind, "--details").stdout
+    [data] = json.loads(dptext("mechanisms", kind, "--json").stdout)
+    assert data["use"]
+    assert set(data["first"]) <= set(data["settings"])
+    assert set(data["required"]) <= set(data["settings"])
+    assert len(brief) <= len(whole)
+    for name in data["settings"]:
+        assert name in brief
+        assert f"  {name}" in whole
+    for line in whole.splitlines():
+        if line.startswith("  ") and line.rstrip().endswith(":"):
+            pytest.fail(f"a setting without a word: {line}")
+
+
+def test_an_unknown_mechanism_is_refused_with_those_that_are_there() -> None:
+    done = dptext("mechanisms", "candidate")
+    assert done.returncode == 2
+    assert "candidates" in done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--epsilon", "2", "--task", "meaning"), ("--epsilon", "0.01")])
+def test_a_recommendation_fits_ten_lines_and_begins_with_its_answer(options: tuple[str, ...]) -> None:
+    lines = dptext("recommend", *options).stdout.splitlines()
+    assert len(lines) <= 12
+    assert lines[0].startswith(("Take ", "None: "))
+    found = json.loads(dptext("recommend", *options, "--json").stdout)["corpora"]
+    best = [each["qualified"][0] for each in found.values() if each["qualified"]]
+    if best:
+        kind = lines[0].removeprefix("Take ").partition(":")[0]
+        assert kind in {each["kind"] for each in best}
+        assert f"on {sum(each['kind'] == kind for each in best)} of {len(found)} corpora" in lines[0]
+    else:
+        assert lines[0].startswith("None: ")
+    assert "more rows do not have the guarantee" in dptext("recommend", *options, "--details").stdout
+
+
+# ------------------------------------------------------------------ dptext.toml
+
+
+@pytest.fixture
+def room(tmp_path: Path, vectors: Path) -> Path:
+    (tmp_path / "in.csv").write_text("review,stars\nso it is,1\nla di da,2\n")
+    (tmp_path / "dptext.toml").write_text(
+        'text-field = "review"\nlabel-field = "stars"\nkeep = ["stars"]\n[mechanism]\nkind = "word_metric"\n'
+        f'epsilon = 4.0\nn_words = 300\nvectors = "{vectors}"\n'
+    )
+    return tmp_path
+
+
+def test_the_file_gives_what_options_leave_out(room: Path) -> None:
+    done = dptext("privatize", "in.csv", "out.csv", "--output-format", "jsonl", cwd=room)
+    assert done.returncode == 0, done.stderr
+    assert "Read: dptext.toml" in done.stderr
+    rows = [json.loads(line) for line in (room / "out.csv").read_text().splitlines()]
+    assert [row["stars"] for row in rows] == ["1", "2"]
+    settings = json.loads((room / "out.csv.guarantee.json").read_text())["settings"]
+    assert settings["epsilon"] == 4.0
+
+
+def test_an_option_is_stronger_than_the_file(room: Path, vectors: Path) -> None:
+    told = dptext("privatize", "in.csv", "out.csv", "--set", "epsilon=7", cwd=room)
+    assert told.returncode == 0, told.stderr
+    assert json.loads((room / "out.csv.guarantee.json").read_text())["settings"]["epsilon"] == 7.0
+    other = dptext("privatize", "in.csv", "out2.csv", "--text-field", "nope", cwd=room)
+    assert other.returncode in (2, 4)
+    assert "nope" in other.stderr
+
+
+def test_another_file_is_named(room: Path) -> None:
+    (room / "dptext.toml").rename(room / "mine.toml")
+    assert dptext("privatize", "in.csv", "out.csv", cwd=room).returncode == 2
+    assert dptext("--config", "mine.toml", "privatize", "in.csv", "out.csv", cwd=room).returncode == 0
+
+
+@pytest.mark.parametrize("text", ["x = 1", "model = 3", "mechanism = 3", "not toml", 'seed = "1"'])
+def test_a_file_that_cannot_be_used_is_refused(room: Path, text: str) -> None:
+    (room / "dptext.toml").write_text(text)
+    done = dptext("privatize", "in.csv", "out.csv", cwd=room)
+    assert done.returncode == 2
+    assert "dptext.toml" in done.stderr
+
+
+def test_a_model_of_the_file_is_fitted_and_used(room: Path) -> None:
+    (room / "dptext.toml").write_text(
+        'text-field = "review"\nlabel-field = "stars"\npublic = "in.csv"\nmodel = "own.model"\n'
+        '[mechanism]\nkind = "label_only"\nepsilon = 4.0\nlabels = ["1", "2"]\n'
+    )
+    assert dptext("fit", cwd=room).returncode == 0
+    done = dptext("privatize", "in.csv", "out.jsonl", cwd=room)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((room / "out.jsonl.guarantee.json").read_text())["settings"]["kind"] == "label_only"
