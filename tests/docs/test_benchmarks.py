@@ -52,6 +52,7 @@ LINES = {
         "hub: a batch against one text at a time",
         "6.1",
     ),
+    "profiles": ("| ADePT, LSTM: decoding | 0.512 | 130.1 | 20.4 | operations |", "ADePT, LSTM: decoding", "0.512"),
     "compare": ("| snips, erae | 6 | 41.0 | 13.5 | 3.04 |", "snips, erae", "3.04"),
 }
 
