@@ -65,7 +65,8 @@ class Clock:
         def watched(*args: Any, **settings: Any) -> Any:
             found = self.timed(part, inner, *args, **settings)
             self.calls.append((part, work, found, args))
-            return iter(lambda: self.timed(part, next, found, None), None) if isinstance(found, Iterator) else found
+            parts = iter(lambda: self.timed(part, next, found, None), None)
+            return (one for one in parts) if isinstance(found, Iterator) else found
 
         setattr(owner, name, watched)
 
@@ -84,8 +85,7 @@ def decoding(found: list[tuple[str | None, str]], model: AnnotatedModel, *_: Any
 
 def rates() -> tuple[float, float]:
     """Operations a second of a GEMM and bytes a second that a copy copies, one thread; the best of five."""
-    a, b, times = np.ones((1500, 1500), np.float32), np.ones(1 << 25), []
-    c = np.empty_like(b)
+    a, b, c, times = np.ones((1500, 1500), np.float32), np.ones(1 << 25), np.ones(1 << 25), []
     for _ in range(5):
         began = time.process_time()
         np.matmul(a, a)
@@ -106,13 +106,13 @@ def main() -> None:
     jobs: dict[str, Mechanism[str]] = {
         "word metric, 50,000 words": WordMetric(epsilon=10.0).fit(),
         "candidates": Candidates(epsilon=8.0, labels=labels).fit(public=public, seed=0),
-        "ADePT, codebook": Adept(epsilon=8.0, labels=labels, epochs=2).fit(public=public, seed=0),
-        "ADePT, LSTM": Adept(epsilon=8.0, labels=labels, epochs=2, noise="privunit").fit(public=public, seed=0),
+        "ADePT, codebook": Adept(epsilon=8.0, labels=labels, epochs=1).fit(public=public[:2000], seed=0),
+        "ADePT, LSTM": Adept(epsilon=8.0, labels=labels, epochs=1, noise="privunit").fit(public=public[:2000], seed=0),
     }
     clock = Clock()
     for owner, function, part, work in (
         (dptext.runs.files, "read_batches", "reading", lambda _, path, *__: (0, path.stat().st_size)),
-        (_AppendingWriter, "write", "writing", lambda *of: (0, sum(len(r.text or "") for r in of[2]))),
+        (_AppendingWriter, "write", "writing", lambda *of: (0, sum(len(r.output) for r in of[2]))),
         (WordPoints, "lines", "tokens", lambda *of: (0, sum(len(r.text) for r in of[2]))),
         (WordPoints, "indices", "tokens", lambda *of: (0, of[0].nbytes)),
         (MetricNoise, "release", "noise", lambda *of: (0, of[0].nbytes)),
