@@ -1,7 +1,8 @@
 """The exact nearest-word search against FAISS IndexFlatL2 and a plain loop, in one run, as ratios.
 
 python benchmarks/nearest.py [--queries 8192] [--threads 2] [--rounds 5]
-Exits 1 if a requirement is missed: 1.3 x FAISS, 8 x the loop, 1.5 GB, neighbours identical to a naive float64 search.
+Exits 1 if a requirement is missed: 0.7 x FAISS (1.3 where the processor has no AVX-512, or numba is absent), 8 x the
+loop, 1.5 GB, neighbours identical to a naive float64 search. With one thread, times are of the processor.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dptext.embeddings.nearest import NearestWords
 from dptext.embeddings.vector_files import load_glove
 from dptext.embeddings.vectors import WordVectors
 
-MAX_RATIO, MIN_SPEEDUP, MAX_GB, TIE = 1.3, 8.0, 1.5, 1e-5
+MAX_RATIO, MAX_RATIO_BLAS, MIN_SPEEDUP, MAX_GB, TIE = 0.7, 1.3, 8.0, 1.5, 1e-5
 
 
 def noisy(vectors: WordVectors, n: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
@@ -32,14 +33,16 @@ def noisy(vectors: WordVectors, n: int, epsilon: float, rng: np.random.Generator
     return (vectors.vectors[rng.integers(0, len(vectors), n)] + direction * radius).astype(np.float32)
 
 
-def alternate(methods: dict[str, Callable[[], np.ndarray]], rounds: int) -> dict[str, list[float]]:
+def alternate(
+    methods: dict[str, Callable[[], np.ndarray]], rounds: int, clock: Callable[[], float]
+) -> dict[str, list[float]]:
     """Time the methods in turn, so that what else the machine does falls on all of them."""
     times: dict[str, list[float]] = {name: [] for name in methods}
     for _ in range(rounds):
         for name, method in methods.items():
-            start = time.perf_counter()
+            start = clock()
             method()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(clock() - start)
     return times
 
 
@@ -84,6 +87,8 @@ def main() -> int:
         index.add(vectors.vectors)
         for epsilon in (6.0, 10.0, 30.0):
             queries = noisy(vectors, n_queries, epsilon, rng)
+            for _ in range(2):
+                nearest.search(queries)  # loads its kernel once that is worth it
             few = queries[: max(4, 400_000 // n_words)]
             times = alternate(
                 {
@@ -92,6 +97,7 @@ def main() -> int:
                     "loop": lambda vectors=vectors, few=few: loop(vectors.vectors, few),
                 },
                 options.rounds,
+                time.process_time if options.threads == 1 else time.perf_counter,
             )
             median = {name: statistics.median(values) for name, values in times.items()}
             ratio = median["ours"] / median["faiss"]
@@ -106,7 +112,8 @@ def main() -> int:
                 flush=True,
             )
             where = f"{n_words} words, epsilon {epsilon:g}"
-            failures += [f"{where}: {max(ratio, best):.2f} x FAISS"] * (max(ratio, best) > MAX_RATIO)
+            limit = MAX_RATIO if nearest._screened else MAX_RATIO_BLAS
+            failures += [f"{where}: {max(ratio, best):.2f} x FAISS"] * (max(ratio, best) > limit)
             failures += [f"{where}: {speedup:.1f} x the loop"] * (speedup < MIN_SPEEDUP)
             failures += [f"{where}: peak {gb:.2f} GB"] * (gb > MAX_GB)
     bad = sum(wrong(vectors, queries, found) for vectors, queries, found in checks)

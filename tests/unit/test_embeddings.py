@@ -28,8 +28,22 @@ def noisy(vectors, n, scale, seed=1):
     return vectors.vectors[rng.integers(0, len(vectors), n)] + scale * rng.standard_normal((n, vectors.dim))
 
 
-@pytest.mark.parametrize("dim", [2, 3, 15, 16, 50, 128, 300])
+@pytest.fixture(params=["blas", "bfloat16", "float32"])
+def look(request, monkeypatch):
+    """Every first look that this processor has."""
+    if request.param == "blas":
+        monkeypatch.setattr(dptext.embeddings.nearest, "_WORTH_A_SCREEN", 1 << 60)
+        return
+    kernel = pytest.importorskip("dptext.embeddings.nearest_kernel")
+    if not kernel.FAST or (request.param == "bfloat16" and not kernel.HAS_BFLOAT16):
+        pytest.skip("this processor has no such vectors")
+    monkeypatch.setattr(dptext.embeddings.nearest, "_WORTH_A_SCREEN", 1)
+    monkeypatch.setattr(kernel, "HAS_BFLOAT16", request.param == "bfloat16")
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 15, 16, 50, 128, 300])
 @pytest.mark.parametrize("n_words", [2, 127, 1024, 1025, 3000])
+@pytest.mark.usefixtures("look")
 def test_same_neighbours_as_a_naive_search(dim, n_words):
     vectors = made(np.random.default_rng(0).standard_normal((n_words, dim)))
     queries = noisy(vectors, 150, 0.5)
@@ -71,6 +85,7 @@ def test_the_bound_of_a_cut_holds_and_a_tighter_one_would_not():
         assert (left.astype(float) @ right.astype(float) < exact - 1e-5).any()
 
 
+@pytest.mark.usefixtures("look")
 def test_ties_go_to_the_first_word():
     rng = np.random.default_rng(0)
     base = rng.standard_normal((700, 20))
@@ -81,12 +96,13 @@ def test_ties_go_to_the_first_word():
     assert (found == naive(vectors, queries)).all()
 
 
+@pytest.mark.usefixtures("look")
 def test_a_vocabulary_of_equal_vectors():
     vectors = made(np.full((1500, 5), 2.5))
     assert (NearestWords(vectors).search(np.random.default_rng(0).standard_normal((100, 5))) == 0).all()
 
 
-def test_more_ties_than_are_compared_at_once(monkeypatch):
+def test_more_ties_than_are_compared_at_once(monkeypatch, look):
     monkeypatch.setattr(dptext.embeddings.shortlist, "_PAIRS", 100)
     rng = np.random.default_rng(0)
     vectors = made(np.repeat(rng.standard_normal((40, 6)), 70, axis=0)[rng.permutation(2800)])
@@ -94,6 +110,7 @@ def test_more_ties_than_are_compared_at_once(monkeypatch):
     assert (NearestWords(vectors).search(queries) == naive(vectors, queries)).all()
 
 
+@pytest.mark.usefixtures("look")
 def test_words_closer_than_float32_scores_tell_apart():
     rng = np.random.default_rng(0)
     vectors = made(
@@ -111,13 +128,54 @@ def test_without_the_allowance_for_rounding_neighbours_would_be_wrong(monkeypatc
     assert (NearestWords(vectors).search(queries) != naive(vectors, queries)).any()
 
 
+@pytest.mark.parametrize(("bfloat16", "close", "fault"), [(True, 1e-2, "_UP"), (False, 1e-5, "relative_error")])
+def test_without_its_allowance_for_rounding_the_kernel_would_be_wrong(monkeypatch, bfloat16, close, fault):
+    kernel = pytest.importorskip("dptext.embeddings.nearest_kernel")
+    if not kernel.FAST or (bfloat16 and not kernel.HAS_BFLOAT16):
+        pytest.skip("this processor has no such vectors")
+    monkeypatch.setattr(dptext.embeddings.nearest, "_WORTH_A_SCREEN", 1)
+    monkeypatch.setattr(kernel, "HAS_BFLOAT16", bfloat16)
+    rng = np.random.default_rng(0)
+    vectors = made(rng.choice([-1, 1], (3000, 1)) + close * rng.standard_normal((3000, 10)))
+    queries = noisy(vectors, 200, close)
+    expected = naive(vectors, queries)
+    assert (NearestWords(vectors).search(queries) == expected).all()
+    monkeypatch.setattr(kernel, fault, 0.0 if bfloat16 else lambda dim: 0.0)  # the planted fault
+    assert (NearestWords(vectors).search(queries) != expected).any()
+
+
+@pytest.mark.parametrize("dim", [3, 50])
+def test_the_bound_of_the_kernel_holds_and_a_tighter_one_would_not(monkeypatch, dim):
+    kernel = pytest.importorskip("dptext.embeddings.nearest_kernel")
+    monkeypatch.setattr(kernel, "HAS_BFLOAT16", True)  # rounding needs no such processor
+    rng = np.random.default_rng(0)
+    words = rng.standard_normal((20_000, dim)).astype(np.float32) / 4
+    words[:5] *= np.array([[0, 1e-20, 1e-38, 4, -4]], np.float32).T
+    halves = (np.einsum("ij,ij->i", words, words) / 2).astype(np.float32)
+    queries = rng.standard_normal((40, dim)) * 3
+    exact = queries @ words.T.astype(float) - halves
+    norms = np.linalg.norm(queries, axis=1)
+
+    def gaps():
+        rows, columns = kernel._rows(queries, norms), kernel._columns(words, halves)
+        for numbers in (rows, columns):
+            assert not (numbers.view(np.uint32) & 0xFFFF).any()  # packing loses nothing
+        return rows[:40].astype(float) @ columns[:20_000].T.astype(float) - exact
+
+    assert gaps().min() > -1e-12
+    assert gaps().mean() < 0.02 * norms.mean()
+    monkeypatch.setattr(kernel, "_UP", 0.4)  # the planted fault
+    assert gaps().min() < 0
+
+
 @pytest.mark.parametrize("size", [1e-30, 1e-6, 1e6, 1e18, 1e37])
-def test_vectors_of_any_size(size):
+def test_vectors_of_any_size(size, look):
     vectors = made(np.random.default_rng(0).standard_normal((500, 20)) * size)
     queries = noisy(vectors, 80, 0.5 * size)
     assert (NearestWords(vectors).search(queries) == naive(vectors, queries)).all()
 
 
+@pytest.mark.usefixtures("look")
 def test_one_word_far_from_all_others():
     rng = np.random.default_rng(0)
     vectors = made(np.concatenate([rng.standard_normal((400, 8)), np.full((1, 8), 1e9)]))
@@ -126,7 +184,7 @@ def test_one_word_far_from_all_others():
 
 
 @pytest.mark.parametrize("far", [1e5, 1e12, 1e200, 1e307])
-def test_queries_far_beyond_the_vocabulary(far):
+def test_queries_far_beyond_the_vocabulary(far, look):
     vectors = made(np.random.default_rng(0).standard_normal((300, 6)))
     queries = np.random.default_rng(1).standard_normal((20, 6))
     mixed = queries.copy()
@@ -145,7 +203,7 @@ def test_a_large_batch_of_far_queries():
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_threads_and_batches_change_nothing(threads):
+def test_threads_and_batches_change_nothing(threads, look):
     vectors = made(np.random.default_rng(0).standard_normal((1200, 12)))
     queries = noisy(vectors, 2100, 0.5)
     found = NearestWords(vectors, threads=threads).search(queries)
@@ -154,6 +212,7 @@ def test_threads_and_batches_change_nothing(threads):
     assert found[7] == NearestWords(vectors).search(queries[7:8])[0]
 
 
+@pytest.mark.usefixtures("look")
 def test_no_queries_and_other_layouts():
     vectors = made(np.random.default_rng(0).standard_normal((300, 7)))
     nearest = NearestWords(vectors)
@@ -205,6 +264,33 @@ def test_diameter_bound_of_a_vocabulary_too_large_to_search(monkeypatch):
     exact = vectors.diameter_bound()
     monkeypatch.setattr(dptext.embeddings.vectors, "_DIAMETER_WORDS", 3)
     assert exact <= vectors.diameter_bound() <= 2 * exact
+
+
+def test_many_queries_without_numba(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dptext.embeddings.nearest_kernel", None)  # what an absent numba makes of it
+    monkeypatch.delattr(dptext.embeddings, "nearest_kernel", raising=False)
+    monkeypatch.setattr(dptext.embeddings.nearest, "_WORTH_A_SCREEN", 1)
+    vectors = made(np.random.default_rng(0).standard_normal((300, 7)))
+    queries = noisy(vectors, 40, 0.5)
+    nearest = NearestWords(vectors)
+    assert (nearest.search(queries) == naive(vectors, queries)).all()
+    assert nearest._screened is None
+
+
+def test_the_kernel_is_loaded_once_it_is_worth_it(monkeypatch):
+    kernel = pytest.importorskip("dptext.embeddings.nearest_kernel")
+    monkeypatch.setattr(dptext.embeddings.nearest, "_WORTH_A_SCREEN", 300 * 100)
+    vectors = made(np.random.default_rng(0).standard_normal((300, 7)))
+    queries = noisy(vectors, 60, 0.5)
+    nearest = NearestWords(vectors)
+    first = nearest.search(queries)
+    assert nearest._screened is None
+    assert (nearest.search(queries) == first).all()
+    assert (nearest._screened is not None) == kernel.FAST
+    monkeypatch.setattr(kernel, "FAST", False)
+    other = NearestWords(vectors)
+    assert (np.concatenate([other.search(queries) for _ in range(2)])[:60] == first).all()
+    assert other._screened is None
 
 
 # Word vectors

@@ -7,9 +7,10 @@ tells more than the noisy vectors do.
 
 from __future__ import annotations
 
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,9 @@ from dptext.embeddings.shortlist import Shortlist
 from dptext.embeddings.vectors import WordVectors, relative_error
 from dptext.errors import ConfigError
 from dptext.types import Floats, Int32s, Positions, Singles
+
+if TYPE_CHECKING:
+    from dptext.embeddings.nearest_kernel import Screen
 
 Real = TypeVar("Real", np.float32, np.float64)
 
@@ -41,6 +45,8 @@ _SAMPLED_WORDS = 4096
 _SECOND_LOOK = 4.0
 # So many multiplications take about as long as starting a thread (measured): fewer are not shared.
 _WORTH_A_THREAD = 1 << 25
+# Loading numba takes about as long as searching so many pairs of a query and a word without it (measured).
+_WORTH_A_SCREEN = 1 << 29
 # Work of the argmax, in coordinates of the GEMM (measured).
 _OVERHEAD = 4
 # Farther from the mean than this many vocabulary radii, float32 scores say nothing, and float64 is used throughout.
@@ -55,7 +61,8 @@ class NearestWords:
     matrix product, with the norm as an additional coordinate. Scores in float32 make a shortlist only: every word whose
     score could be the best within the worst rounding is compared again in float64. In a large batch the product may
     stop after the first p principal axes of the vocabulary. Then |q_rest| |e_rest| is another coordinate, and scores
-    are upper bounds (Cauchy-Schwarz). A few queries of the batch decide p; no result depends on it.
+    are upper bounds (Cauchy-Schwarz). A few queries of the batch decide p; no result depends on it. With numba and
+    AVX-512, `nearest_kernel` makes the shortlist once so much was searched that loading it pays. No word changes.
 
     Attributes:
         vectors: The vocabulary.
@@ -72,6 +79,8 @@ class NearestWords:
     _radius: float = field(init=False, repr=False)
     _cuts: tuple[int, ...] = field(init=False, repr=False)
     _table: Singles = field(init=False, repr=False)
+    _screened: Screen | None = field(init=False, repr=False, default=None)
+    _pairs: int = field(init=False, repr=False, default=0)  # searched so far
 
     def __post_init__(self) -> None:
         if self.threads is not None:
@@ -120,14 +129,14 @@ class NearestWords:
                 f"got {points.dtype} of shape {points.shape}."
             )
         nearest = np.empty(len(points), np.int32)
+        look = self._screen(len(points)) or self._choose_cut(points)
         worth = max(1, len(points) * self._table.size // _WORTH_A_THREAD)
         threads = min(self.threads or processors(), worth)
-        cut = self._choose_cut(points)
         step = min(_TILE, max(1, -(-len(points) // threads)))
         starts = range(0, len(points), step)
 
         def fill(start: int) -> None:
-            nearest[start : start + step] = self._search_tile(points[start : start + step], cut)
+            nearest[start : start + step] = self._search_tile(points[start : start + step], look)
 
         if threads == 1 or len(starts) <= 1:
             for start in starts:
@@ -193,19 +202,36 @@ class NearestWords:
         scores: Floats = (norms**2 - np.einsum("ij,ij->i", gaps, gaps)) / 2
         return scores
 
-    def _search_tile(self, queries: NDArray[np.floating], cut: int) -> Positions:
+    def _screen(self, n_queries: int) -> Screen | None:
+        """Return the first look in this processor's vectors, once that is worth loading numba and can be had."""
+        before, pairs = self._pairs, self._pairs + n_queries * len(self.vectors)
+        object.__setattr__(self, "_pairs", pairs)
+        if before < _WORTH_A_SCREEN <= pairs:
+            with contextlib.suppress(ImportError):
+                from dptext.embeddings import nearest_kernel  # noqa: PLC0415 (numba is an extra, slow to load)
+
+                if nearest_kernel.FAST:
+                    columns = self._table[:, len(self._cuts) :].swapaxes(1, 2).reshape(-1, self.vectors.dim + 1)
+                    screen = nearest_kernel.Screen(self.vectors.vectors, self._radius, columns[:, 1:], -columns[:, 0])
+                    object.__setattr__(self, "_screened", screen)
+        return self._screened
+
+    def _search_tile(self, queries: NDArray[np.floating], look: int | Screen) -> Positions:
         """Return the nearest word of each of at most _TILE queries."""
         points: Floats = np.asarray(queries, np.float64)
         rotated, norms = self._rotate(points)
         near = norms <= _FAR
         if not near.all():
             nearest = np.empty(len(points), np.intp)
-            nearest[near] = self._search_near(points[near], rotated[near], norms[near], cut) if near.any() else 0
+            nearest[near] = self._search_near(points[near], rotated[near], norms[near], look) if near.any() else 0
             nearest[~near] = [self._search_far(point) for point in points[~near]]
             return nearest
-        return self._search_near(points, rotated, norms, cut)
+        return self._search_near(points, rotated, norms, look)
 
-    def _search_near(self, points: Floats, rotated: Floats, norms: Floats, cut: int) -> Positions:
+    def _search_near(self, points: Floats, rotated: Floats, norms: Floats, look: int | Screen) -> Positions:
+        if not isinstance(look, int):
+            return look.nearest(points, rotated, norms)
+        cut = look
         left, right = self._bounds(rotated, cut)
         n_tiles = len(right) // _BLOCKS
         tops = np.empty((n_tiles, len(points)), np.float32)

@@ -93,8 +93,8 @@ _KINDS = {
 }
 
 
-def _tile(vectors: int) -> Callable[..., None]:
-    """A function for compiled code that computes one tile.
+def _tile(vectors: int, *, largest: bool = False) -> Callable[..., None]:
+    """A function for compiled code that computes one tile; `largest` keeps what stands in its place where that is more.
 
     It takes the array of the rows (for its dtype), the address of the first of `ROWS` rows, the bytes from a row to the
     next, the address of a panel (aligned to 64 bytes; 16 `vectors` numbers of 4 bytes for each step), the address where
@@ -134,8 +134,12 @@ def _tile(vectors: int) -> Callable[..., None]:
             builder.position_at_end(after)
             for i, new in enumerate(found):
                 for j, total in enumerate(new):
-                    place = builder.add(out, _I64(4 * LANES * (i * vectors + j)))
-                    builder.store(total, builder.inttoptr(place, sums.as_pointer())).align = 4 * LANES
+                    offset, kept = 4 * LANES * (i * vectors + j), total
+                    if largest:
+                        before_it = _load(builder, out, offset, sums, align=4 * LANES)
+                        kept = builder.select(builder.fcmp_ordered(">", total, before_it), total, before_it)
+                    place = builder.inttoptr(builder.add(out, _I64(offset)), sums.as_pointer())
+                    builder.store(kept, place).align = 4 * LANES
             return context.get_dummy_value()
 
         return signature, generate
@@ -156,6 +160,8 @@ def _spread(builder: Value, number: Value, lanes: Value) -> Value:
 
 
 row_tile = _tile(VECTORS)
+#: Of float32 or bfloat16: what stood in the place of each sum stays where it is larger.
+largest_tile = _tile(VECTORS, largest=True)
 #: For attention: 32 columns, the coordinates of a head.
 head_tile = _tile(2)
 

@@ -1,0 +1,149 @@
+"""Where the time of three jobs goes, and what the machine would need for the same work at least.
+
+`OMP_NUM_THREADS=1 python benchmarks/profiles.py`: 4,000 records of SNIPS (where DPTEXT_DATA, default ../shared/data,
+has it; else of the built-in sample) go through `privatize_file`. Seconds are of the processor. The floor of a part is
+the longer of its operations at the rate of a float32 GEMM and its bytes at the rate of a copy, both measured here. What
+computes in bfloat16 can be below it. Reading, writing and tokens count the bytes of their text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dptext.runs.files
+from adept import corpus
+from dptext import Adept, Candidates, WordMetric
+from dptext.embeddings.nearest import NearestWords
+from dptext.embeddings.sentence_encoder import SentenceEncoder
+from dptext.mechanism import Mechanism
+from dptext.mechanisms.adept import latent
+from dptext.mechanisms.candidates.rankers import Ranker
+from dptext.mechanisms.words.vocabulary import WordPoints
+from dptext.neural.adept.model import AnnotatedModel
+from dptext.sampling.float_noise import MetricNoise
+from dptext.sampling.privunit import PrivUnit
+from dptext.sampling.top_k import TopKRandomizedResponse
+from dptext.text.writers import _AppendingWriter
+
+Work = Callable[..., tuple[float, float]]  # operations and bytes copied, of what a call returned and its arguments
+
+
+class Clock:
+    """Processor time by part; a part within a part counts for itself alone."""
+
+    def __init__(self) -> None:
+        self.open, self.since = ["rest"], time.process_time()
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.calls: list[tuple[str, Work, Any, tuple[Any, ...]]] = []
+
+    def switch(self) -> None:
+        now = time.process_time()
+        self.seconds[self.open[-1]] += now - self.since
+        self.since = now
+
+    def timed(self, part: str, call: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+        self.switch()
+        self.open.append(part)
+        found = call(*args, **settings)
+        self.switch()
+        self.open.pop()
+        return found
+
+    def watch(self, owner: Any, name: str, part: str, work: Work) -> None:
+        """Time every call of a function, and keep what says how much work it was."""
+        inner = getattr(owner, name)
+
+        def watched(*args: Any, **settings: Any) -> Any:
+            found = self.timed(part, inner, *args, **settings)
+            self.calls.append((part, work, found, args))
+            parts = iter(lambda: self.timed(part, next, found, None), None)
+            return (one for one in parts) if isinstance(found, Iterator) else found
+
+        setattr(owner, name, watched)
+
+
+def encoding(_: Any, encoder: SentenceEncoder, texts: list[str]) -> tuple[float, float]:
+    """The linear layers, for each word piece."""
+    weights = sum(linear.weights.size for layer in encoder.network.bert.layers for linear in layer.linear)
+    return 2.0 * weights * sum(map(len, encoder.network.pieces(sorted(set(texts))))), 0.0
+
+
+def decoding(found: list[tuple[str | None, str]], model: AnnotatedModel, *_: Any) -> tuple[float, float]:
+    """The LSTM and the choice of a word, for each word and the end of each text."""
+    words = sum(len(text.split()) + 1 for _, text in found)
+    return 2.0 * words * sum(p.numel() for name, p in model.model.named_parameters() if "embed" not in name), 0.0
+
+
+def rates() -> tuple[float, float]:
+    """Operations a second of a GEMM and bytes a second that a copy copies, one thread; the best of five."""
+    a, b, c, times = np.ones((1500, 1500), np.float32), np.ones(1 << 25), np.ones(1 << 25), []
+    for _ in range(5):
+        began = time.process_time()
+        np.matmul(a, a)
+        between = time.process_time()
+        np.copyto(c, b)
+        times.append((between - began, time.process_time() - between))
+    gemm, copy = map(min, zip(*times, strict=True))
+    return 2 * 1500**3 / gemm, b.nbytes / copy
+
+
+def main() -> None:
+    assert os.environ.get("OMP_NUM_THREADS") == "1", "Expected OMP_NUM_THREADS=1: floors are those of one thread."
+    name, records = corpus()
+    order, half = np.random.default_rng(0).permutation(len(records)), len(records) // 2
+    public, private = [records[i] for i in order[:half]], [records[i] for i in order[half:][:4000]]
+    labels, (gemm, copy) = tuple(sorted({str(record.label) for record in records})), rates()
+    print(f"{name}, {len(private)} records, one thread: GEMM {gemm / 1e9:.0f} GFLOP/s, copy {copy / 1e9:.1f} GB/s")
+    jobs: dict[str, Mechanism[str]] = {
+        "word metric, 50,000 words": WordMetric(epsilon=10.0).fit(),
+        "candidates": Candidates(epsilon=8.0, labels=labels).fit(public=public, seed=0),
+        "ADePT, codebook": Adept(epsilon=8.0, labels=labels, epochs=1).fit(public=public[:2000], seed=0),
+        "ADePT, LSTM": Adept(epsilon=8.0, labels=labels, epochs=1, noise="privunit").fit(public=public[:2000], seed=0),
+    }
+    clock = Clock()
+    for owner, function, part, work in (
+        (dptext.runs.files, "read_batches", "reading", lambda _, path, *__: (0, path.stat().st_size)),
+        (_AppendingWriter, "write", "writing", lambda *of: (0, sum(len(r.output) for r in of[2]))),
+        (WordPoints, "lines", "tokens", lambda *of: (0, sum(len(r.text) for r in of[2]))),
+        (WordPoints, "indices", "tokens", lambda *of: (0, of[0].nbytes)),
+        (MetricNoise, "release", "noise", lambda *of: (0, of[0].nbytes)),
+        (PrivUnit, "release", "noise", lambda *of: (0, of[0].nbytes)),
+        (NearestWords, "search", "search", lambda _, of, rows: (2.0 * rows.size * len(of.vectors), rows.nbytes / 2)),
+        (SentenceEncoder, "embed", "encoding", encoding),
+        (Ranker, "cosines", "scores", lambda *of: (2.0 * of[0].size * of[2].shape[1], 3.0 * of[0].size)),
+        (latent.rewriting(), "scores", "scores", lambda *of: (2.0 * of[0].size * of[2].shape[1], 3.0 * of[0].size)),
+        (TopKRandomizedResponse, "choose", "choice", lambda *of: (0, of[2].nbytes / 2)),
+        (AnnotatedModel, "write", "decoding", decoding),
+    ):
+        clock.watch(owner, function, part, work)
+    print("| part | share of the time | microseconds a record | floor | bound by |\n|---|---|---|---|---|")
+    for job, mechanism in jobs.items():
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "private.jsonl"
+            rows = ({"id": record.id, "text": record.text, "label": record.label} for record in private)
+            source.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+            for i in range(3):  # what is loaded or compiled once is not in the last
+                clock.__init__()
+                dptext.runs.files.privatize_file(source, Path(folder) / f"{i}.jsonl", mechanism)
+                clock.switch()
+            floors: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(2))
+            for part, work, found, args in clock.calls:
+                floors[part] += np.divide(work(found, *args), (gemm, copy))
+        total, times = sum(clock.seconds.values()), 1e6 / len(private)
+        for part, took in sorted(clock.seconds.items(), key=lambda item: -item[1]):
+            bound = ("operations", "memory")[int(floors[part].argmax())]
+            floor = f"{times * floors[part].max():.3g} | {bound}" if floors[part].any() else "|"
+            print(f"| {job}: {part} | {took / total:.3f} | {times * took:.1f} | {floor} |")
+
+
+if __name__ == "__main__":
+    main()

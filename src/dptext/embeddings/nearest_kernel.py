@@ -1,0 +1,172 @@
+"""The first look of `dptext.embeddings.nearest` in this processor's vectors, compiled by numba when first called.
+
+Scores are bounds: no word scores less than q.e - |e|^2 / 2, apart from the rounding of sums. With bfloat16 factors
+q' and e', |q'.e' - q.e| = |(q' - q).e' + q.(e' - e)| <= |q' - q| |e'| + |q| |e' - e| (Cauchy-Schwarz). This is at most
+(|q' - q| + s |q|) w, where w is the larger of |e'| and |e' - e| / s, for any s > 0: one more coordinate, its factors
+rounded up. |e|^2 / 2 is the sum of three bfloat16 numbers of 8 bits each, exactly. Products of two bfloat16 numbers are
+exact in float32. So what remains is the float32 rounding of a sum of dim + 4 terms and of q and e before, in any order
+at most `relative_error(dim + 4)` of the absolute terms, |q| |e| + |e|^2 / 2 <= |q| + 1/2 but for a hundredth, which the
+factor 2 in it covers. Numbers too small for bfloat16 count as 0, which costs less than 1e-37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+
+import numpy as np
+from numba import njit
+
+from dptext.embeddings.bert.tiles import COLUMNS, HAS_BFLOAT16, ROWS, WIDE, largest_tile
+from dptext.embeddings.shortlist import Shortlist
+from dptext.embeddings.vectors import relative_error
+from dptext.types import Floats, Positions, Singles
+
+Loops = TypeVar("Loops", bound=Callable[..., None])
+Array = Any  # numba decides by the dtype
+
+#: Whether the processor has the vectors: with others the products of OpenBLAS are faster.
+FAST: Final = WIDE
+_DEPTH = 32  # words that share a lane, and its largest score; what is looked at again at once
+_GROUP = COLUMNS * _DEPTH
+_AT_ONCE = 256  # queries: the largest scores of 400,000 words take 13 MB
+_LANES_AT_ONCE = 1 << 14
+_SHARES = {True: 2.0**-10, False: 2.0**-40}  # s: about what rounding to bfloat16 takes of a vector; without it nothing
+_UP = 1 + 1e-6
+_LEAST = np.float32(-3e38)
+_NEVER = 2.0**100  # |e|^2 / 2 of what fills up the last group
+_TIES = 2.0**-50  # of a sum of n squares in float64, times n + 4: twice what rounding makes of two of them
+
+
+def _compiled(loops: Loops) -> Loops:
+    try:
+        return cast("Loops", njit(nogil=True, fastmath={"reassoc", "contract"}, cache=True)(loops))
+    except RuntimeError:  # there is no place to keep it
+        return cast("Loops", njit(nogil=True, fastmath={"reassoc", "contract"})(loops))
+
+
+@_compiled
+def _find_tops(rows: Array, panels: Array, room: Array, tops: Array) -> None:
+    """The largest score of each query in each lane, `(n_queries, n_lanes)`, both multiples of a tile."""
+    stride, (_, depth, steps, _) = rows.shape[1] * rows.itemsize, panels.shape
+    for group in range(len(panels)):
+        for i in range(0, len(tops), ROWS):
+            for r in range(ROWS):
+                for j in range(COLUMNS):
+                    room[r, j] = _LEAST
+            for p in range(group * depth, (group + 1) * depth):
+                panel = panels.ctypes.data + p * steps * COLUMNS * 4
+                largest_tile(rows, rows.ctypes.data + i * stride, stride, panel, room.ctypes.data, steps)
+            for r in range(ROWS):
+                for j in range(COLUMNS):
+                    tops[i + r, group * COLUMNS + j] = room[r, j]
+
+
+@_compiled
+def _find_squares(points: Array, vectors: Array, rows: Array, lanes: Array, squares: Array) -> None:
+    """Squared distances `(n, _DEPTH)` of points to all words of a lane; infinite after the last word."""
+    for i in range(len(rows)):
+        for j in range(squares.shape[1]):
+            word, total = lanes[i] * squares.shape[1] + j, np.inf
+            if word < len(vectors):
+                total = 0.0
+                for k in range(vectors.shape[1]):
+                    gap = vectors[word, k] - points[rows[i], k]
+                    total += gap * gap
+            squares[i, j] = total
+
+
+class Screen:
+    """A vocabulary ready for the first look; searches like `NearestWords`, from which it takes its coordinates."""
+
+    __slots__ = ("_panels", "_radius", "_vectors")
+
+    def __init__(self, vectors: Singles, radius: float, words: Singles, halves: Singles) -> None:
+        """Take the vectors as given, their radius, and in its unit, around the mean: e and |e|^2 / 2, as float32."""
+        packed = _pack(_columns(words, halves))
+        per_step = 4 // packed.itemsize
+        # Words of a lane stand one after the other in the vocabulary; a panel holds one word of each lane.
+        split = packed.reshape(-1, COLUMNS, _DEPTH, packed.shape[1] // per_step, per_step).transpose(0, 2, 3, 1, 4)
+        self._panels = _aligned((*split.shape[:3], COLUMNS * per_step), packed.dtype)
+        self._panels[:] = split.reshape(self._panels.shape)
+        self._vectors, self._radius = vectors, radius
+
+    def nearest(self, points: Floats, rotated: Floats, norms: Floats) -> Positions:
+        """The nearest word of each query; `rotated` are the queries in the coordinates of e, `norms` their norms."""
+        starts = range(0, len(points), _AT_ONCE)
+        parts = (slice(start, start + _AT_ONCE) for start in starts)
+        return np.concatenate([self._nearest(points[part], rotated[part], norms[part]) for part in parts])
+
+    def _nearest(self, points: Floats, rotated: Floats, norms: Floats) -> Positions:
+        n, dim = points.shape
+        rows = _pack(_rows(rotated, norms))
+        padded = np.empty((len(rows), len(self._panels) * COLUMNS), np.float32)
+        _find_tops(rows, self._panels, _aligned((ROWS, COLUMNS), np.dtype(np.float32)), padded)
+        tops = padded[:n]
+        every = np.arange(n)
+        least = np.empty((n, _DEPTH))
+        _find_squares(points, self._vectors, every, tops.argmax(axis=1), least)
+        least = least.min(axis=1)
+        enough = least * (1 + (dim + 4) * _TIES)
+        reached = (norms**2 - least / self._radius**2) / 2
+        needed = (reached - relative_error(dim + 4) * (norms + 0.5)).astype(np.float32)
+        near, lanes = np.divmod(np.flatnonzero(tops >= needed[:, None]), tops.shape[1])
+        shortlist = Shortlist(points, self._vectors)
+        for start in range(0, len(near), _LANES_AT_ONCE):  # many only where words are as good as equal
+            rows, lane = near[start : start + _LANES_AT_ONCE], lanes[start : start + _LANES_AT_ONCE]
+            squares = np.empty((len(rows), _DEPTH))
+            _find_squares(points, self._vectors, rows, lane, squares)
+            pick, place = np.divmod(np.flatnonzero(squares <= enough[rows, None]), _DEPTH)
+            shortlist.add(rows[pick], lane[pick] * _DEPTH + place)
+        return shortlist.nearest()
+
+
+def _columns(words: Singles, halves: Singles) -> Singles:
+    """What stands for each word in the products, `(n, dim + 4)`, filled up to whole groups and an even width."""
+    n, dim = words.shape
+    columns = np.zeros((-(-n // _GROUP) * _GROUP, dim + 4 + dim % 2), np.float32)
+    columns[n:, dim + 1] = _NEVER
+    columns[:n, :dim] = rounded = _cut(words, 0x8000)
+    widths = np.maximum(_norms(rounded), _norms(rounded - words) / _SHARES[HAS_BFLOAT16]) * _UP
+    columns[:n, dim] = _cut(widths.astype(np.float32), 0xFFFF)
+    for column in range(dim + 1, dim + 4):
+        columns[:n, column] = _cut(halves, 0)
+        halves = halves - columns[:n, column]
+    return columns
+
+
+def _rows(rotated: Floats, norms: Floats) -> Singles:
+    """What stands for each query, filled up to whole tiles."""
+    n, dim = rotated.shape
+    rows = np.zeros((-(-n // ROWS) * ROWS, dim + 4 + dim % 2), np.float32)
+    rows[:n, :dim] = rounded = _cut(rotated.astype(np.float32), 0x8000)
+    widths = (_norms(rounded - rotated) + _SHARES[HAS_BFLOAT16] * norms) * _UP
+    rows[:n, dim] = _cut(widths.astype(np.float32), 0xFFFF)
+    rows[:n, dim + 1 : dim + 4] = -1
+    return rows
+
+
+def _cut(numbers: Singles, more: int) -> Singles:
+    """Numbers of bfloat16 by them, for positive ones: `more` 0 rounds down, 0x8000 to the nearest, 0xFFFF up."""
+    if not HAS_BFLOAT16:
+        return numbers
+    found: Singles = ((numbers.view(np.uint32) + np.uint32(more)) & np.uint32(0xFFFF0000)).view(np.float32)
+    return found
+
+
+def _pack(numbers: Singles) -> Array:
+    """Numbers of bfloat16 in 16 bits, else as they are."""
+    return (numbers.view(np.uint32) >> 16).astype(np.uint16) if HAS_BFLOAT16 else numbers
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Room where a vector may start, at a multiple of 64 bytes."""
+    n_bytes = int(np.prod(shape)) * dtype.itemsize
+    raw = np.empty(n_bytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + n_bytes].view(dtype).reshape(shape)
+
+
+def _norms(rows: Floats | Singles) -> Floats:
+    found: Floats = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    return found
