@@ -138,3 +138,53 @@ def test_a_model_of_the_file_is_fitted_and_used(room: Path) -> None:
     done = dptext("privatize", "in.csv", "out.jsonl", cwd=room)
     assert done.returncode == 0, done.stderr
     assert json.loads((room / "out.jsonl.guarantee.json").read_text())["settings"]["kind"] == "label_only"
+
+
+# ------------------------------------------------------------------ dptext init
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    for name, part in (("public.jsonl", range(80)), ("in.jsonl", range(80, 120))):
+        records = [dp.sample_records(120)[i] for i in part]
+        rows = [json.dumps({"review": each.text, "topic": each.label}) for each in records]
+        (tmp_path / name).write_text("\n".join(rows) + "\n")
+    return tmp_path
+
+
+def test_init_writes_what_fit_and_privatize_read(reviews: Path) -> None:
+    done = dptext(
+        *("init", "in.jsonl", "--text-field", "review", "--label-field", "topic", "--public", "public.jsonl"),
+        cwd=reviews,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Take ")
+    commands = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("  dptext ")]
+    assert [each[0] for each in commands] == ["fit", "privatize", "explain"]
+    for each in commands:
+        ran = dptext(*each, cwd=reviews)
+        assert ran.returncode == 0, ran.stderr
+    settings = json.loads((reviews / "in.private.jsonl.guarantee.json").read_text())["settings"]
+    assert settings["labels"] == ["health", "leisure", "money", "travel"]
+    again = dptext("init", "in.jsonl", cwd=reviews)
+    assert again.returncode == 2
+    assert "--force" in again.stderr
+
+
+def test_init_reads_no_private_label(reviews: Path) -> None:
+    """The set of labels is public: a label that stands in the private file alone must not be written."""
+    text = (reviews / "in.jsonl").read_text()
+    (reviews / "in.jsonl").write_text(text + '{"review": "so", "topic": "zq9canary"}\n')
+    options = ("--text-field", "review", "--label-field", "topic", "--public", "public.jsonl")
+    assert dptext("init", "in.jsonl", *options, cwd=reviews).returncode == 0
+    assert "zq9canary" not in (reviews / "dptext.toml").read_text()
+
+
+def test_init_without_public_text_says_what_there_is(reviews: Path) -> None:
+    refused = dptext("init", "in.jsonl", "--text-field", "review", cwd=reviews)
+    assert refused.returncode == 2
+    assert "--unit token" in refused.stderr
+    done = dptext("init", "in.jsonl", "--text-field", "review", "--unit", "token", cwd=reviews)
+    assert done.stdout.startswith("Take word_metric")
+    assert "dptext fit" not in done.stdout
+    assert 'kind = "word_metric"' in (reviews / "dptext.toml").read_text()

@@ -4,6 +4,11 @@ from typing import Final
 
 #: By name: MODULE:FUNCTION in this package, or the package of a group; the help; and an example.
 COMMANDS: Final = {
+    "init": (
+        "init:init",
+        "Answer a few questions, get a mechanism recommended, and write the dptext.toml that fit and privatize read.",
+        "dptext init reviews.csv --text-field review --public public.csv --epsilon 10",
+    ),
     "mechanisms": (
         "mechanisms:mechanisms",
         "List the mechanisms, or explain one with its settings.",
@@ -57,7 +62,7 @@ COMMANDS: Final = {
 
 #: How the help lists them.
 SECTIONS: Final = {
-    "Release": ("fit", "privatize", "explain"),
+    "Release": ("init", "fit", "privatize", "explain"),
     "Choose": ("mechanisms", "recommend", "demo"),
     "Measure": ("utility", "audit", "compare", "report"),
     "Account": ("budget",),

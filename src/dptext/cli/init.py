@@ -1,0 +1,128 @@
+"""`dptext init`: a few questions, a recommendation in words, and the `dptext.toml` that `fit` and `privatize` read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dptext.cli.config import FILE
+from dptext.cli.options import ForceOption, LabelFieldOption, PublicOption, file_argument, member
+from dptext.compare.measured_table import read_measured
+from dptext.compare.recommend import Asked, recommend
+from dptext.errors import ConfigError
+from dptext.mechanism import Learns
+from dptext.mechanisms.registry import SPECS
+from dptext.privacy.guarantee import Unit
+from dptext.runs.specs import spec_from_settings
+from dptext.text.files import Target
+from dptext.text.reading import read_records
+from dptext.text.records import TEXT_FIELD, Fields
+from dptext.types import Json
+
+_WORDS = "word_metric"  # what there is without public text
+_MOST_LABELS = 50
+
+
+def init(
+    source: Annotated[Path, file_argument(metavar="FILE", help="The private texts. Nothing of them is printed.")],
+    text_field: Annotated[str | None, typer.Option("--text-field", help="Field of the text.")] = None,
+    label_field: LabelFieldOption = None,
+    public: PublicOption = None,
+    unit: Annotated[str | None, typer.Option("--unit", help="What is protected: token or document.")] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="The most that a release may cost.")] = None,
+    task: Annotated[
+        str, typer.Option("--task", help="What releases are for: classification, meaning or authorship.")
+    ] = "meaning",
+    force: ForceOption = False,
+) -> None:
+    """Ask what is not given, recommend a mechanism, and write dptext.toml.
+
+    Raises:
+        ConfigError: an answer cannot be used, or dptext.toml is there.
+    """
+    Target(FILE, force).check()
+    text_field = text_field or _asked("The field of the text", TEXT_FIELD)
+    label_field = label_field or _asked("The field of a label that is to leave, privatized too (empty: none)", "")
+    if public is None:
+        told = _asked("A file of public texts of the same kind, with the same fields (empty: none)", "")
+        public = Path(told) if told else None
+    wanted = member(Unit, "--unit", unit or _asked("Protect each document or each token", Unit.DOCUMENT))
+    limit = float(epsilon or _asked("The largest epsilon for each", "10"))
+    labels = _labels(public, text_field, label_field)
+    settings, why = _mechanism(Asked(wanted, limit, 1e-3, task), labels, with_public=public is not None)
+    spec = spec_from_settings(settings)
+    learns = spec.traits.learns is not Learns.NOTHING
+    fields: dict[str, Json] = {"text-field": text_field}
+    if labels and spec.traits.releases_labels:
+        fields["label-field"] = label_field
+    if learns:
+        fields |= {"public": str(public), "model": f"{source.name.partition('.')[0]}.model"}
+    Target(FILE, force, private=False).write(_toml(fields, settings).encode())
+    print(f"{why}\n{spec.guarantee(spec.units[-1] if wanted is Unit.DOCUMENT else spec.units[0]).sentence()}\n")
+    print(f"Written: {FILE}. Next:")
+    if learns:
+        print("  dptext fit")
+    out = source.with_name(f"{source.name.partition('.')[0]}.private.jsonl")
+    print(f"  dptext privatize {source} {out}\n  dptext explain {out}")
+
+
+def _asked(question: str, default: str) -> str:
+    """The answer of whoever sits there; the default where nobody does."""
+    if not sys.stdin.isatty():
+        return default
+    ask: Callable[..., str] = typer.prompt
+    return ask(question, default=default, show_default=bool(default), err=True).strip()
+
+
+def _labels(public: Path | None, text_field: str, label_field: str) -> list[str]:
+    """The labels of the public texts: those of the private ones are private."""
+    if public is None or not label_field:
+        return []
+    found = {record.label for record in read_records(public, Fields(text=text_field, label=label_field))}
+    labels = sorted(label for label in found if label is not None)
+    if not 1 < len(labels) <= _MOST_LABELS:
+        raise ConfigError(
+            f"Expected {label_field!r} of {public} to hold 2 to {_MOST_LABELS} labels, found {len(labels)}. Name "
+            "another field, or leave it out."
+        )
+    return labels
+
+
+def _mechanism(asked: Asked, labels: list[str], *, with_public: bool) -> tuple[dict[str, Json], str]:
+    """Settings of the mechanism to take, and why."""
+    price = f"epsilon {asked.epsilon:g} per {asked.unit}"
+    if not with_public or asked.unit is Unit.TOKEN:
+        if asked.unit is not Unit.TOKEN:
+            raise ConfigError(
+                "Expected public texts of the same kind: every mechanism that protects a whole document learns from "
+                "them. Name a file with --public, or protect single words with --unit token."
+            )
+        return {
+            "kind": _WORDS,
+            "epsilon": asked.epsilon,
+        }, f"Take {_WORDS}: it blurs each word at {price} of distance."
+    best = [each.qualified[0].row for each in recommend(read_measured(None).rows, asked) if each.qualified]
+    usable = [row.kind for row in best if row.kind in SPECS.usable()]
+    kind, n = Counter(usable).most_common(1)[0] if usable else ("candidates", 0)
+    settings: dict[str, Json] = {"kind": kind, "epsilon": asked.epsilon}
+    if labels and any(spec.traits.releases_labels for spec in SPECS.usable()[kind].tiny()):
+        settings["labels"] = list(labels)
+    if not n:
+        return settings, (
+            f"Nothing measured is worth taking for {asked.task} at {price}. {kind} is the first to try; a larger "
+            "epsilon keeps more."
+        )
+    return settings, f"Take {kind}: at {price} it measured best for {asked.task} on {n} of our corpora."
+
+
+def _toml(fields: Mapping[str, Json], settings: Mapping[str, Json]) -> str:
+    """The file, in the order of its tables. JSON of strings, numbers and lists of them is TOML, too."""
+    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items()]
+    values = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
+    return "\n".join(["# What dptext reads where an option is not given.", *lines, "", "[mechanism]", *values, ""])
