@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dptext.audits.divergence import intervals, ratio_models
+from dptext.audits.divergence import estimators, ratio_models
 from dptext.cli.app import app, exit_code
 from dptext.errors import DPTextError
 from vectors import WORDS
@@ -19,7 +19,7 @@ FEW = ("--embedding", "tfidf", "--components", 4, "--alphas", "1.1,2,5", "--text
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 2)
-    monkeypatch.setattr(intervals, "_NEAREST_HALVES", 5)
+    monkeypatch.setattr(estimators, "_NEAREST_HALVES", 5)
 
 
 def written(path: Path, likes: list[str], count: int, seed: int, mark: str = "") -> Path:

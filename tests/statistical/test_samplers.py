@@ -16,7 +16,7 @@ from scipy import stats
 from scipy.special import expit
 
 from dptext.mechanism import VectorNoise
-from dptext.sampling import cap_density, caps, discrete, noise, privunit, published, randomness
+from dptext.sampling import caps, discrete, noise, privunit, published, randomness
 from dptext.sampling.randomness import Randomness, seeded
 from dptext.types import Floats, Integers, UInt64s
 
@@ -355,7 +355,7 @@ def test_a_density_that_forgets_the_rounding_of_privunit_is_noticed() -> None:
             height = np.sqrt(np.maximum(0.0, 1 - np.square(points).sum(axis=1)))
             along = (points * inner).sum(axis=1)
             sides = [(along + side * last * height > self.cap.gamma) * 0.5 for side in (1, -1)]
-            return cap_density.log_density_given(sides[0] + sides[1], self.cap)
+            return privunit.log_density_given(sides[0] + sides[1], self.cap)
 
     first, second = two_latents(64, 0.5)
     naive = Naive(5.0, 64, 2.0)

@@ -63,7 +63,7 @@ class _Rates:
 
 
 def _rates(
-    true_positives: int, positives: int, *, false_positives: int, negatives: int, confidence: float, tests: int
+    true_positives: int, positives: int, false_positives: int, negatives: int, confidence: float, tests: int
 ) -> _Rates:
     check_part("true_positives", true_positives, "positives", positives)
     check_part("false_positives", false_positives, "negatives", negatives)
@@ -118,14 +118,7 @@ def epsilon_from_rates(
         ConfigError: counts that are not integers or not possible, or a setting out of its range.
     """
     _validate.probability(delta=delta)
-    rates = _rates(
-        true_positives,
-        positives,
-        false_positives=false_positives,
-        negatives=negatives,
-        confidence=confidence,
-        tests=tests,
-    )
+    rates = _rates(true_positives, positives, false_positives, negatives, confidence, tests)
     # The maximum over the two formulas costs no further split. The first applies the guarantee to the event, the second
     # (inputs swapped) to its complement. Both follow from TPR >= tpr_low and FPR <= fpr_high, which hold together with
     # the full confidence.
@@ -140,11 +133,7 @@ def epsilon_ceiling(runs: int, *, delta: float = 0.0, confidence: float = 0.95, 
     It is that of perfect separation, as the bound grows with true positives and shrinks with false ones. A claimed
     epsilon above it cannot be refuted by counting, whatever the mechanism does (MATHS 7).
 
-    Args:
-        runs: runs on each of the two inputs, at most 1e9.
-        delta: the delta of the guarantee under test.
-        confidence: in (0, 1).
-        tests: events x directions x pairs of inputs that are looked at.
+    The arguments are those of `epsilon_from_rates`, for as many `runs` on each of the two inputs.
 
     Raises:
         ConfigError: a setting out of its range.
@@ -178,14 +167,7 @@ def renyi_from_rates(
     The bound is 0 where p <= q (MATHS 3.4, 7). Several alphas need no further `tests`, as all their bounds follow from
     the same two rates.
 
-    Args:
-        true_positives: runs on the first input with the event.
-        positives: runs on the first input, at most 1e9.
-        false_positives: runs on the second input with the event.
-        negatives: runs on the second input, at most 1e9.
-        alpha: the order, above 1 and finite.
-        confidence: in (0, 1).
-        tests: events x directions x pairs of inputs that were looked at.
+    The order alpha is above 1 and finite. The other arguments are those of `epsilon_from_rates`.
 
     Raises:
         ConfigError: counts that are not integers or not possible, or a setting out of its range.
@@ -193,21 +175,13 @@ def renyi_from_rates(
     _validate.positive(alpha=alpha)
     if alpha <= 1:
         raise ConfigError(f"Expected alpha={alpha!r} > 1.")
-    rates = _rates(
-        true_positives,
-        positives,
-        false_positives=false_positives,
-        negatives=negatives,
-        confidence=confidence,
-        tests=tests,
-    )
+    rates = _rates(true_positives, positives, false_positives, negatives, confidence, tests)
     # Both terms need p and 1 - p of the same p. With two bounds rounded apart the result would not be rounded down.
     p, not_p = _with_complement(rates.tpr_low, rates.fnr_high)
     q, not_q = _with_complement(rates.fpr_high, rates.tnr_low)
     if p <= q:
         return 0.0
-    logs = math.log(p), math.log(q), math.log(not_p), math.log(not_q)
-    log_p, log_q, log_not_p, log_not_q = logs
+    logs = log_p, log_q, log_not_p, log_not_q = math.log(p), math.log(q), math.log(not_p), math.log(not_q)
     log_sum = float(np.logaddexp(alpha * log_p + (1 - alpha) * log_q, alpha * log_not_p + (1 - alpha) * log_not_q))
     # For alpha near 1 the sum is near 1 and its rounding error is divided by alpha - 1: count it before.
     error = _FLOAT_SLACK * alpha * (1 + sum(abs(log) for log in logs))

@@ -30,9 +30,7 @@ LEAST_SPREAD = 1e-12
 def standardiser(rows: Floats, *, constant: float = 0.0) -> Callable[[Floats], Floats]:
     """A function that scales coordinates by the mean and the standard deviation of these rows.
 
-    Args:
-        rows: `(n, dim)`.
-        constant: a coordinate whose standard deviation is no more than this is centred only.
+    The rows are `(n, dim)`. A coordinate whose standard deviation is no more than `constant` is centred only.
     """
     centre, spread = rows.mean(axis=0), rows.std(axis=0)
     spread[spread <= constant] = 1.0

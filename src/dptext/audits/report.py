@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import ClassVar
 
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate
@@ -13,8 +14,38 @@ from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit, format_de
 from dptext.types import Json, as_json
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Result:
+    """A frozen dataclass of numbers, as JSON by the names of its fields.
+
+    A subclass says which fields are not in it (`LEFT_OUT`), and which properties are (`ALSO`).
+    """
+
+    __slots__ = ()
+
+    LEFT_OUT: ClassVar[tuple[str, ...]] = ()
+    ALSO: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Json]:
+        """As JSON-able data, without anything of the records; infinite numbers are written as the string "inf"."""
+        kept = (each.name for each in fields(self) if each.name not in self.LEFT_OUT)  # type: ignore[arg-type]
+        return {name: _as_json(getattr(self, name)) for name in (*kept, *self.ALSO)}
+
+
+def _as_json(value: object) -> Json:
+    if isinstance(value, Result):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_as_json(each) for each in value]
+    return str(value) if isinstance(value, str) else as_json(value)
+
+
+def exactly(value: float, confidence: float) -> Estimate:
+    """A number that is known: its interval is itself."""
+    return Estimate(value, value, value, confidence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(Result):
     """The outcome of one trial.
 
     Attributes:
@@ -36,10 +67,10 @@ class Report:
     """
 
     attack: str
+    measures: str
     main: Estimate
     baseline: Estimate
     control: Estimate
-    measures: str
     epsilon_lower_bound: float
     delta: float
     confidence: float
@@ -48,8 +79,8 @@ class Report:
     relation: Relation
     metric: str | None
     reveals: tuple[str, ...]
-    signature: Mapping[str, Json] = field(hash=False)
     defects: tuple[str, ...] = ()
+    signature: Mapping[str, Json] = field(hash=False)
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon_lower_bound) or self.epsilon_lower_bound < 0:
@@ -82,26 +113,6 @@ class Report:
                 f"Expected a guarantee with delta <= {self.delta!r}, found {guarantee.delta!r}: audit at its delta."
             )
         return bool(self.defects) or self.epsilon_lower_bound > guarantee.epsilon
-
-    def to_dict(self) -> dict[str, Json]:
-        """The report as JSON-able data; infinite numbers are written as the string "inf"."""
-        return {
-            "attack": self.attack,
-            "measures": self.measures,
-            "main": {**self.main.to_dict()},
-            "baseline": {**self.baseline.to_dict()},
-            "control": {**self.control.to_dict()},
-            "epsilon_lower_bound": as_json(self.epsilon_lower_bound),
-            "delta": self.delta,
-            "confidence": self.confidence,
-            "ceiling": as_json(self.ceiling),
-            "unit": str(self.unit),
-            "relation": str(self.relation),
-            "metric": self.metric,
-            "reveals": list(self.reveals),
-            "defects": list(self.defects),
-            "signature": dict(self.signature),
-        }
 
     @property
     def signed(self) -> str:

@@ -22,9 +22,10 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.bounds import EpsilonLowerBound, epsilon_from_rates
 from dptext.audits.features import spread_thresholds
+from dptext.audits.report import Result
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
-from dptext.types import Floats, Json, Positions, fields_as_json
+from dptext.types import Floats, Positions
 
 #: False positive rates at which Carlini et al. 2022 report true positives.
 RATES: Final = (0.001, 0.01)
@@ -35,7 +36,7 @@ _DRAWS_AT_ONCE: Final = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
-class TruePositives:
+class TruePositives(Result):
     """Members found by the lowest threshold that accuses no more than a share of the non-members.
 
     Attributes:
@@ -50,14 +51,12 @@ class TruePositives:
     false_positives: int
     non_members: int
 
+    ALSO = ("is_resolved",)
+
     @property
     def is_resolved(self) -> bool:
         """Whether the rate allows at least one false positive. If not, `tpr` is the share found without any."""
         return _allowed(self.fpr, self.non_members) >= 1
-
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return {**fields_as_json(self), "is_resolved": self.is_resolved}
 
     def __str__(self) -> str:
         few = "" if self.is_resolved else f" (of {self.non_members:,} non-members none may be accused: too few)"
@@ -65,7 +64,7 @@ class TruePositives:
 
 
 @dataclass(frozen=True, slots=True)
-class Roc:
+class Roc(Result):
     """True positive rates `tpr` at false positive rates of at most `fpr`, both rising."""
 
     fpr: tuple[float, ...]
@@ -74,10 +73,6 @@ class Roc:
     def __post_init__(self) -> None:
         if not self.fpr or len(self.fpr) != len(self.tpr):
             raise ConfigError(f"Expected as many fpr as tpr, found {len(self.fpr)} and {len(self.tpr)}.")
-
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return fields_as_json(self)
 
 
 def check_scores(name: str, scores: Floats) -> Floats:
@@ -95,9 +90,7 @@ def check_scores(name: str, scores: Floats) -> Floats:
 def area(members: Floats, non_members: Floats) -> float:
     """AUC: the chance that a random member has a higher score than a random non-member, ties as one half.
 
-    Args:
-        members: `(n,)`.
-        non_members: `(m,)`.
+    Scores are `(n,)` and `(m,)`.
 
     Raises:
         ConfigError: no scores, or NaN.
@@ -115,12 +108,7 @@ def area_interval(
     outwards, and it is widened to hold the value. At complete separation every resample has AUC 1, so the interval has
     no width. No refutation may rest on it.
 
-    Args:
-        members: `(n,)`.
-        non_members: `(m,)`.
-        seed: of the draws.
-        resamples: how many times both samples are drawn.
-        confidence: in (0, 1).
+    Scores are `(n,)` and `(m,)`, both drawn `resamples` times by the seed.
 
     Raises:
         ConfigError: no scores, NaN, or too few resamples for the confidence.
@@ -212,12 +200,7 @@ def epsilon_measured(
     This is `bounds.epsilon_from_rates` on records of one trained model. Those are no independent runs, so it measures
     the model and refutes no guarantee. It is 0 where either sample has fewer than two records.
 
-    Args:
-        members: `(n,)`.
-        non_members: `(m,)`.
-        seed: of the halves.
-        delta: the bound is for this delta.
-        confidence: of the bound, as if the records were independent.
+    Scores are `(n,)` and `(m,)`. The seed draws the halves. The confidence is that of independent records.
 
     Raises:
         ConfigError: no scores, NaN, or a setting out of its range.
@@ -232,14 +215,9 @@ def epsilon_measured(
         return EpsilonLowerBound(0.0, delta, confidence, 1)
 
     def bound(high: Floats, low: Floats, threshold: float) -> EpsilonLowerBound:
-        return epsilon_from_rates(
-            int((high > threshold).sum()),
-            len(high),
-            false_positives=int((low > threshold).sum()),
-            negatives=len(low),
-            delta=delta,
-            confidence=confidence,
-        )
+        hits, false = int((high > threshold).sum()), int((low > threshold).sum())
+        given = {"false_positives": false, "negatives": len(low)}
+        return epsilon_from_rates(hits, len(high), **given, delta=delta, confidence=confidence)
 
     tried = spread_thresholds(np.concatenate([choose, choose_out])).tolist()
     return bound(count, count_out, max(tried, key=lambda t: bound(choose, choose_out, t).epsilon))

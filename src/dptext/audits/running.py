@@ -30,13 +30,8 @@ def sample(
 
     The subject is called several times: one with a fixed seed repeats itself from call to call, and that must show.
 
-    Args:
-        subject: what is tried.
-        value: the input.
-        runs: how many.
-        randomness: for subjects that take one. Runs at different positions are independent, also when it is seeded.
-        position: of the first run.
-        on_progress: called with the number of runs done.
+    The subject draws from `randomness`, if it takes one, from the position of the first run on: runs at different
+    positions are independent, also when it is seeded. `on_progress` is called with the number of runs done.
 
     Raises:
         ConfigError: the subject has none of the four forms, or the input is not of its kind.

@@ -1,4 +1,4 @@
-"""One cell from the fit to its numbers.
+"""One cell from the fit to its numbers, and as data for its file. No text stands in a row.
 
 Fits, splits, classifiers and intervals follow the experiment's seed, which is public. Releases draw secret bits, unless
 the experiment is seeded, which voids every guarantee. Beside its numbers a cell keeps four samples made from *public*
@@ -8,8 +8,10 @@ samples. Samples of private records are kept only where that is asked for.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from dptext.compare.cells import Cell
@@ -18,9 +20,8 @@ from dptext.compare.experiment import Experiment
 from dptext.compare.fits import SAMPLES, SharedFits
 from dptext.compare.grid import lifted
 from dptext.compare.lens import Lens
-from dptext.compare.measure import measured
-from dptext.compare.released import Measurement, Released
-from dptext.compare.stored import REFUTED
+from dptext.compare.measure import Measurement, Released, measured
+from dptext.compare.stored import REFUTED, TableRow
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.results import privatize
@@ -28,6 +29,7 @@ from dptext.runs.specs import spec_from_settings
 from dptext.runs.streaming import SEEDED
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.records import Record, Release
+from dptext.types import Json
 from dptext.utility.tables import ORIGINAL, baselines
 
 #: The stream of the samples begins here, far from that of the private records.
@@ -63,13 +65,8 @@ def run_cell(
 ) -> Outcome:
     """Fit, release, measure.
 
-    Args:
-        cell: of the grid.
-        experiment: its seed, randomness and measures.
-        corpus: of the cell.
-        lens: the public models of this process.
-        fits: what cells of this process share. It changes no number.
-        private_samples: keep some private originals and what became of them.
+    The fits are what cells of this process share, which changes no number. With `private_samples` some private
+    originals are kept, and what became of them.
 
     Raises:
         ConfigError: the records or settings cannot be used.
@@ -145,3 +142,56 @@ def _mechanism(cell: Cell, corpus: Corpus, fits: SharedFits, seed: int, source: 
 
 def _pairs(records: Sequence[Record], releases: Sequence[Release[str]]) -> tuple[tuple[str, str], ...]:
     return tuple((record.text, release.output) for record, release in zip(records, releases, strict=False))
+
+
+def cell_data(
+    cell: Cell, outcome: Outcome | str, *, signature: str, seconds: float, peak_mib: float
+) -> dict[str, Json]:
+    """A finished cell; of one that failed, a single row with the reason.
+
+    The outcome may be the reason why the cell failed. The peak is of the process that ran it.
+    """
+    row: dict[str, Json] = {
+        "corpus": cell.corpus,
+        "row": cell.row,
+        "kind": cell.kind,
+        "settings": json.dumps({key: value for key, value in cell.settings.items() if key != "kind"}),
+        "trial": cell.trial,
+        "unit": cell.unit,
+        "relation": "",
+        "epsilon": None,
+        "delta": None,
+        "metric_privacy": None,
+        "basis": "",
+        "document_epsilon": None,
+        "seconds": seconds,
+        "peak_mib": peak_mib,
+        "signature": signature,
+        "error": None,
+    }
+    data: dict[str, Json] = {"signature": signature, "cell": cell.to_dict(), "certificate": None, "samples": []}
+    if isinstance(outcome, str):
+        failed = _row({**row, "error": outcome}, Measurement("", None))
+        return {**data, "rows": [failed], "refuted": [], "error": outcome}
+    row["document_epsilon"] = outcome.document
+    if (found := outcome.guarantee) is None:
+        row |= {"epsilon": outcome.document, "delta": outcome.document}
+    else:
+        row |= {"unit": str(found.unit), "relation": str(found.relation), "basis": str(found.basis)}
+        row["metric_privacy"] = found.metric
+        if math.isfinite(found.epsilon):
+            row |= {"epsilon": found.epsilon, "delta": found.delta}
+        data["certificate"] = {**found.to_dict(), "explain": found.explain()}
+    data["samples"] = _as_data(outcome.samples)
+    if outcome.private_samples:
+        data["private_samples"] = _as_data(outcome.private_samples)
+    refuted: list[Json] = [*outcome.refuted]
+    return {**data, "rows": [_row(row, number) for number in outcome.numbers], "refuted": refuted, "error": None}
+
+
+def _row(shared: dict[str, Json], number: Measurement) -> dict[str, Json]:
+    return TableRow.model_validate({**shared, **asdict(number)}).to_dict()
+
+
+def _as_data(samples: Sequence[tuple[str, str]]) -> list[Json]:
+    return [{"original": original, "released": released} for original, released in samples]

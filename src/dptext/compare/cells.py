@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -52,8 +52,7 @@ class Cell:
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data, for `Cell(**data)`."""
-        found: dict[str, Json] = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**found, "settings": dict(self.settings)}
+        return asdict(self)
 
 
 def signature(cell: Cell, experiment: Experiment, corpus: Json) -> str:
@@ -61,10 +60,7 @@ def signature(cell: Cell, experiment: Experiment, corpus: Json) -> str:
 
     The code is not among it: of the code only the version of dptext counts.
 
-    Args:
-        cell: of the grid.
-        experiment: its seed, randomness and measures.
-        corpus: numbers and digests of the records, `Corpus.described`.
+    The corpus is given by the numbers and digests of its records, `Corpus.described`.
     """
     made: dict[str, Json] = {
         "schema": _SCHEMA,

@@ -56,10 +56,7 @@ class Corpus:
 def load_corpus(name: str, plan: CorpusPlan, *, seed: int) -> Corpus:
     """Read, choose, split and cut.
 
-    Args:
-        name: of the corpus.
-        plan: what the experiment says of it.
-        seed: of splits and limits.
+    The seed is of splits and limits.
 
     Raises:
         ConfigError: a part that is empty, or a label that is not in the set.
@@ -103,12 +100,8 @@ def _read(name: str, plan: CorpusPlan, source: Source) -> list[Record]:
     fields = Fields(text=plan.text, label=plan.label or None, author=plan.author or None, keep=tuple(source.where))
     advice = f'Repair it, or skip such records: on_error = "skip" in [corpora.{name}].'
     read = read_records(source.path, fields, on_error=plan.on_error, advice=advice)
-    chosen = (record for record in read if _matches(record.kept, source.where))
-    return [replace(record, kept={}) for record in chosen]
-
-
-def _matches(kept: Mapping[str, object], where: Mapping[str, Sequence[Json]]) -> bool:
-    return all(kept[name] in values for name, values in where.items())
+    wanted = source.where.items()
+    return [replace(record, kept={}) for record in read if all(record.kept[name] in some for name, some in wanted)]
 
 
 def _shuffled(records: Sequence[Record], rng: np.random.Generator) -> list[Record]:

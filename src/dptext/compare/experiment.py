@@ -259,9 +259,7 @@ def read_experiment(path: Path) -> Experiment:
 def parse_experiment(data: Mapping[str, object], *, source: str = "the experiment") -> Experiment:
     """The experiment that parsed TOML stands for.
 
-    Args:
-        data: the table.
-        source: its name in errors.
+    The source is its name in errors.
 
     Raises:
         ConfigError: a key is unknown, missing or of the wrong kind; a name is unknown; a file is not there.

@@ -55,11 +55,7 @@ class SharedFits:
     def fitted(self, cell: Cell, spec: Spec, corpus: Corpus, *, seed: int) -> Mechanism[str]:
         """The mechanism of a cell, just as a fit of its own would make it.
 
-        Args:
-            cell: of the grid.
-            spec: of its settings.
-            corpus: of the cell.
-            seed: of the fit. It is the same for all cells of one trial.
+        The spec is of the settings of the cell. The seed is the same for all cells of one trial.
 
         Raises:
             ConfigError: the records or settings cannot be used.

@@ -44,8 +44,7 @@ class Folder:
     def held(self, inputs: Sequence[Path] = ()) -> Iterator[None]:
         """Make the folder where it is absent, and keep other runs out of it.
 
-        Args:
-            inputs: files that the run reads, which it must not write.
+        The inputs are files that the run reads, which it must not write.
 
         Raises:
             ConfigError: another run is at work, the folder holds other things or an input, or the disk refuses.

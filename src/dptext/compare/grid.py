@@ -37,9 +37,7 @@ _ROUNDING: Final = 1e-9
 def plan_cells(experiment: Experiment, labels: Mapping[str, tuple[str, ...]]) -> list[Cell]:
     """All cells, corpus by corpus.
 
-    Args:
-        experiment: what is to be run.
-        labels: the public label set of each corpus, empty where there are none.
+    Of each corpus the public label set is given, empty where there are no labels.
 
     Raises:
         ConfigError: settings that make no spec, or one that cannot be trained as the plan says.

@@ -20,8 +20,7 @@ _REMEMBERED: Final = 50_000
 class Lens:
     """The embedder of a process, loaded when it is first asked for.
 
-    Args:
-        name: "sentence", "glove", or a file of word vectors.
+    Its name is "sentence", "glove", or a file of word vectors.
     """
 
     def __init__(self, name: str) -> None:
@@ -36,7 +35,10 @@ class Lens:
             MissingExtraError: a package is not installed.
         """
         if self._embedder is None:
-            self._embedder = RememberingEmbedder(_load_embedder(self._name))
+            known = self._name in EMBEDDERS
+            self._embedder = RememberingEmbedder(
+                load_encoder(self._name) if known else WordMean(load_vectors(self._name))
+            )
         return self._embedder
 
 
@@ -57,7 +59,3 @@ class RememberingEmbedder:
         found = np.asarray(self._inner.embed(fresh), np.float32) if fresh else np.empty((0, self.dim), np.float32)
         self._known.update(zip(fresh, found, strict=True))
         return np.asarray([self._known[text] for text in texts], np.float64).reshape(len(texts), self.dim)
-
-
-def _load_embedder(name: str) -> Embedder:
-    return load_encoder(name) if name in EMBEDDERS else WordMean(load_vectors(name))

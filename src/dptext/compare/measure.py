@@ -19,13 +19,90 @@ Every number has a name `utility.number`, and an interval where one is known.
 
 from __future__ import annotations
 
-from dptext.compare.audit_measures import audit_measures
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from dptext.audits.inference.authors import split_authors
+from dptext.audits.inference.authorship import attribute_releases
+from dptext.audits.inference.authorship_report import AttributionRow
+from dptext.audits.membership.attacks import shokri
+from dptext.audits.membership.members import split_members
+from dptext.audits.membership.scorers import Transform, train_on
+from dptext.audits.report import Report
+from dptext.audits.trials.distinguishing import distinguish
 from dptext.compare.corpora import Corpus
 from dptext.compare.experiment import Experiment
 from dptext.compare.lens import Lens
-from dptext.compare.released import Measurement, Released
-from dptext.compare.utility_measures import utility_measures
-from dptext.errors import ConfigError
+from dptext.embeddings.tfidf import fit_quietly
+from dptext.errors import ConfigError, IncomparableError, needing
+from dptext.estimates import Estimate, bonferroni, clopper_pearson
+from dptext.mechanism import Mechanism
+from dptext.privacy.guarantee import Basis, Guarantee, Trust
+from dptext.text.records import Record, Release
+from dptext.types import Floats
+from dptext.utility.balance import balance_error
+from dptext.utility.classification import Classifier, evaluate, train_named
+from dptext.utility.fidelity import fidelity
+from dptext.utility.stylometry import StyleSpace
+
+_FIDELITY: Final = (
+    "label_kept", "cosine", "own_first", "tokens_kept", "distinct_texts", "distinct_1", "distinct_2", "repetition",
+)  # fmt: skip
+_SHORT_NAMES: Final = {"character n-grams": "ngrams", "sentence encoder": "encoder"}
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One measured number.
+
+    Attributes:
+        metric: its name.
+        value, low, high: the number and its interval; None where there is none.
+        confidence: of the interval.
+    """
+
+    metric: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+
+    @classmethod
+    def of(cls, metric: str, found: Estimate | float | None) -> Measurement:
+        """The measurement of an estimate, or of a number without an interval. An infinite number becomes None."""
+        if isinstance(found, Estimate):
+            return cls(metric, _finite(found.value), _finite(found.low), _finite(found.high), found.confidence)
+        return cls(metric, None if found is None else _finite(found))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The releases of one cell, with what made them.
+
+    Attributes:
+        releases: one for each private record, in order.
+        mechanism: that made them; None for references.
+        guarantee: as the table states it; None for references.
+        again: draws releases of any records in the same way, for attacks that need more of them.
+        labelled: whether labels are released.
+        written: whether texts are released; else vectors are.
+    """
+
+    releases: Sequence[Release[str]] = field(repr=False)
+    mechanism: Mechanism[str] | None
+    guarantee: Guarantee | None
+    again: Transform = field(repr=False)
+    labelled: bool
+    written: bool
 
 
 def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, *, seed: int) -> list[Measurement]:
@@ -37,9 +114,9 @@ def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: L
     """
     found: list[Measurement] = []
     for utility in experiment.utilities:
-        found += utility_measures(utility, released, corpus, experiment, lens, seed)
+        found += _utility_measures(utility, released, corpus, experiment, lens, seed)
     for audit in experiment.audits:
-        found += audit_measures(audit, released, corpus, experiment, lens, seed)
+        found += _audit_measures(audit, released, corpus, experiment, lens, seed)
     if not found:
         why = "" if released.written else " This mechanism releases no text: add 'embedding' for its vectors."
         raise ConfigError(
@@ -47,3 +124,201 @@ def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: L
             f"fields of labels or authors, or add 'fidelity'.{why}"
         )
     return found
+
+
+def _utility_measures(
+    name: str, released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, seed: int
+) -> Iterator[Measurement]:
+    """The numbers of the utility of this name; none where the corpus or the releases do not have what it reads."""
+    if name == "embedding":
+        if corpus.labels:
+            yield from _read_by_public(released, corpus, lens, seed)
+        return
+    if name == "balance":
+        if corpus.labels and released.labelled:
+            true, given = ([item.label for item in side] for side in (corpus.private, released.releases))
+            yield Measurement.of("balance.l1_error", balance_error(true, given, corpus.labels, seed=seed))
+        return
+    if not released.written:
+        return
+    if name == "classification" and corpus.labels:
+        yield from _classified(released, corpus, experiment, seed)
+    if name == "fidelity":
+        kept = fidelity(corpus.private, released.releases, embedder=lens.embedder(), seed=seed)
+        for key in _FIDELITY:
+            value: Estimate | float | None = getattr(kept, key)
+            if value is not None:
+                yield Measurement.of(f"fidelity.{key}", value)
+    if name == "stylometry":
+        space = StyleSpace.fit(corpus.public)
+        yield Measurement.of("stylometry.distance", space.distance(corpus.private, released.releases, seed=seed))
+
+
+def _classified(released: Released, corpus: Corpus, experiment: Experiment, seed: int) -> Iterator[Measurement]:
+    pairs = [
+        (release.output, release.label if released.labelled else record.label)
+        for record, release in zip(corpus.private, released.releases, strict=True)
+    ]
+    known = [(text, label) for text, label in pairs if label is not None]
+    texts, labels = [text for text, _ in known], [label for _, label in known]
+    found = evaluate(train_named(experiment.settings.classifier)(texts, labels, seed=seed), corpus.test, seed=seed)
+    suffix = "" if released.labelled else "_true_labels"
+    yield Measurement.of(f"classification.accuracy{suffix}", found.accuracy)
+    yield Measurement.of(f"classification.macro_f1{suffix}", found.macro_f1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Linear:
+    """A classifier of vectors in the form that `evaluate` reads: a text is the number of a vector.
+
+    Attributes:
+        labels: of the columns.
+        given: probabilities `(n_vectors, n_labels)`.
+    """
+
+    labels: tuple[str, ...]
+    given: Floats = field(repr=False)
+
+    def probabilities(self, texts: Sequence[str]) -> Floats:
+        """The probabilities `(n_texts, n_labels)`."""
+        return np.asarray(self.given[[int(text) for text in texts]])
+
+
+def _read_by_public(released: Released, corpus: Corpus, lens: Lens, seed: int) -> Iterator[Measurement]:
+    embedder = lens.embedder()
+    if released.written:
+        vectors = embedder.embed([release.output for release in released.releases])
+    else:
+        vectors = np.array([release.vector for release in released.releases], np.float64)
+    if vectors.shape[1] != embedder.dim:
+        raise ConfigError(
+            f"Expected released vectors of {embedder.dim} numbers, as {embedder.name} gives, found {vectors.shape[1]}: "
+            "choose the embedder of the mechanism."
+        )
+    with needing("The metric embedding.accuracy", "audit"):
+        from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 (an extra)
+    public = [record for record in corpus.public if record.label is not None]
+    model = LogisticRegression(C=10.0, max_iter=300, random_state=seed)
+    fit_quietly(model, embedder.embed([record.text for record in public]), [record.label for record in public])
+    reader = _Linear(tuple(map(str, model.classes_)), np.asarray(model.predict_proba(vectors), np.float64))
+    rows = [Record(record.id, str(i), record.label) for i, record in enumerate(corpus.private)]
+    found = evaluate(reader, rows, seed=seed)
+    yield Measurement.of("embedding.accuracy", found.accuracy)
+    yield Measurement.of("embedding.macro_f1", found.macro_f1)
+
+
+def _audit_measures(
+    name: str, released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, seed: int
+) -> Iterator[Measurement]:
+    """The numbers of the audit of this name; none where the corpus or the releases do not have what it reads."""
+    if name == "authorship" and corpus.authors and released.written:
+        yield from _attributed(released, corpus, experiment, lens, seed)
+    if name == "membership" and corpus.labels and released.written:
+        yield from _members(released, corpus, experiment, seed)
+    if name == "distinguish" and released.mechanism is not None:
+        yield from _distinguished(released, experiment)
+
+
+def _attributed(
+    released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, seed: int
+) -> Iterator[Measurement]:
+    wanted = experiment.settings.authorship
+    counts = Counter(record.author for record in corpus.private if record.author is not None)
+    able = sorted(author for author, count in counts.items() if count >= wanted.training + wanted.attacked)
+    chosen = set(able[: wanted.authors] if wanted.authors else able)
+    if len(chosen) < 2:
+        raise ConfigError(
+            f"Expected at least 2 authors with training + attacked = {wanted.training + wanted.attacked} private "
+            f"texts, found {len(chosen)}: ask for fewer texts in [settings.authorship]."
+        )
+    split = split_authors(
+        [record for record in corpus.private if record.author in chosen],
+        training=wanted.training,
+        attacked=wanted.attacked,
+        seed=seed,
+    )
+    by_id = {release.id: release for release in released.releases}
+    report = attribute_releases(
+        split.training,
+        split.attacked,
+        released=[by_id[record.id] for record in split.attacked],
+        training_released=[by_id[record.id] for record in split.training],
+        embedder=lens.embedder(),
+        bundle=wanted.bundle,
+        seed=seed,
+        delta=0.0 if released.guarantee is None else released.guarantee.delta,
+    )
+    for knowledge in ("static", "adaptive"):
+        rows = [row for row in report.attacks if row.name.endswith(knowledge)]
+        yield Measurement.of(f"authorship.{knowledge}", _best(rows))
+        for row in rows:
+            short = _SHORT_NAMES[row.name.partition(",")[0]]
+            yield Measurement.of(f"authorship.{short}_{knowledge}", row.accuracy)
+    yield Measurement.of("authorship.chance", 1 / report.authors)
+    yield Measurement.of("authorship.similarity", report.attacks[0].similarity)
+    if wanted.bundle == 1:
+        yield _bound("authorship", report.report)
+        if (claim := released.guarantee) is not None and _tried(claim, report.report):
+            yield Measurement.of("authorship.refuted", float(report.report.refutes(claim)))
+
+
+def _best(rows: Sequence[AttributionRow]) -> Estimate:
+    """The most successful attacker's accuracy, with an interval that holds for all of them together."""
+    best = max(rows, key=lambda row: row.accuracy.value)
+    hits = round(best.accuracy.value * best.attributed)
+    confidence = best.accuracy.confidence
+    wide = clopper_pearson(hits, best.attributed, confidence=1 - bonferroni(confidence, len(rows)))
+    return Estimate(wide.value, wide.low, wide.high, confidence)
+
+
+def _tried(claim: Guarantee, trial: Report) -> bool:
+    """Whether the trial is about the neighbours of the claim: one replaced document, on which nothing was trained."""
+    same = claim.meaning == (trial.unit, trial.relation, trial.metric) and not claim.reveals
+    return same and claim.trust is Trust.LOCAL and claim.basis is not Basis.NONE and claim.delta <= trial.delta
+
+
+def _bound(name: str, report: Report) -> Measurement:
+    """A lower bound, stored as the low end of an interval that has no upper end."""
+    bound = report.epsilon_lower_bound
+    shown = bound if math.isfinite(bound) else None
+    return Measurement(f"{name}.epsilon_lower_bound", shown, shown, None, report.confidence)
+
+
+def _members(released: Released, corpus: Corpus, experiment: Experiment, seed: int) -> Iterator[Measurement]:
+    trainer = train_named(experiment.settings.classifier)
+
+    def train(texts: Sequence[str], labels: Sequence[str], number: int) -> Classifier:
+        return trainer(texts, labels, seed=number)
+
+    halves = split_members(corpus.private, seed=seed)
+    target = split_members(halves.members, seed=seed + 1)
+    own = split_members(halves.non_members, seed=seed + 2)
+    by_id = {release.id: release for release in released.releases}
+    model = train_on(target.members, train=train, transform=lambda some, _: [by_id[r.id] for r in some], seed=seed)
+    found = shokri(
+        model,
+        target.members,
+        target.non_members,
+        shadow_train=own.members,
+        shadow_out=own.non_members,
+        train=train,
+        seed=seed,
+        transform=released.again,
+    )
+    yield Measurement.of("membership.auc", found.main.auc)
+    yield Measurement.of("membership.control", found.control.auc)
+    for attack in found.baselines:
+        yield Measurement.of(f"membership.{attack.name.replace(' ', '_')}", attack.auc)
+
+
+def _distinguished(released: Released, experiment: Experiment) -> Iterator[Measurement]:
+    mechanism, claim = released.mechanism, released.guarantee
+    if mechanism is None or claim is None:
+        return
+    try:
+        report = distinguish(mechanism, claim=claim, delta=claim.delta, trials=experiment.settings.distinguish.trials)
+    except IncomparableError:
+        return  # no pair of neighbours is known for what this guarantee reveals
+    yield _bound("distinguish", report)
+    if claim.basis is not Basis.NONE:
+        yield Measurement.of("distinguish.refuted", float(report.refutes(claim)))

@@ -26,10 +26,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from dptext import _validate
-from dptext.compare.measured_rows import MeasuredRow, measured_rows
-from dptext.compare.pooled import Pooled
+from dptext.compare.pooled import MeasuredRow, Pooled, measured_rows
 from dptext.compare.stored import LABEL_ONLY, KeptRow
-from dptext.errors import ConfigError
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.utility.tables import PUBLIC_ONLY
@@ -65,8 +63,7 @@ class Asked:
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon)
         _validate.probability(delta=self.delta)
-        if self.task not in TASKS:
-            raise ConfigError(f"Expected task={self.task!r} to be one of {', '.join(TASKS)}.")
+        _validate.one_of(TASKS, task=self.task)
 
     @property
     def largest_delta(self) -> float:
@@ -111,12 +108,7 @@ class Recommendation:
 
 
 def recommend(rows: Iterable[KeptRow], asked: Asked) -> list[Recommendation]:
-    """The answer for every corpus of a table.
-
-    Args:
-        rows: of `dptext compare`.
-        asked: what is wanted.
-    """
+    """The answer for every corpus of a table."""
     found = measured_rows(rows)
     return [
         _recommended(corpus, [row for row in found if row.corpus == corpus], asked)

@@ -10,20 +10,20 @@ import contextlib
 import json
 import selectors
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from dptext import _validate
-from dptext.compare.cell_data import cell_data
+from dptext.compare.cell_run import cell_data
 from dptext.compare.cells import Cell, signature
 from dptext.compare.corpora import load_corpus
 from dptext.compare.experiment import Experiment
+from dptext.compare.fits import fit_key
 from dptext.compare.folder import Folder, memory_mib
 from dptext.compare.grid import ANY_LABELS, plan_cells
 from dptext.compare.processes import WorkerProcess
 from dptext.compare.stored import CellCounts, CellFile
-from dptext.compare.waiting import Waiting
 from dptext.compare.worker import Opening, peak_mib
 from dptext.embeddings.processors import processors
 from dptext.errors import ConfigError
@@ -86,12 +86,7 @@ def run_experiment(
 ) -> GridSummary:
     """Run what is not finished yet, and write the table.
 
-    Args:
-        experiment: what is run.
-        folder: of its cells.
-        options: how it is run.
-        command: the command line, which is written beside the table.
-        on_progress: called after each cell.
+    The command line is written beside the table. `on_progress` is called after each cell.
 
     Raises:
         ConfigError: settings that make no cell, or a folder of another experiment.
@@ -114,14 +109,43 @@ def run_experiment(
         grid.begin(options.failed)
         opening = Opening(dict(experiment.toml), str(folder.path.resolve()), 0, options.private_samples, corpora)
         try:
-            grid.run(opening, options, on_progress or _silent)
+            grid.run(opening, options, on_progress or (lambda *_: None))
         finally:
             folder.tabulate(list(cells))
         return grid.summary()
 
 
-def _silent(done: int, total: int, what: str) -> None:
-    """Tell nobody."""
+class Waiting:
+    """Cells in the order of the grid, grouped by what their fits read.
+
+    A worker goes on with the cells of its last fit. Then it begins with a group that no worker has. Where there is
+    none it helps with the largest group and fits anew, so that no worker is idle.
+
+    The names are signatures of the cells that wait.
+    """
+
+    def __init__(self, names: Iterable[str], cells: Mapping[str, Cell]) -> None:
+        self._group = {name: fit_key(cells[name]) or name for name in names}
+        self._left: dict[str, list[str]] = {}
+        for name, group in self._group.items():
+            self._left.setdefault(group, []).append(name)
+        self._begun: set[str] = set()
+
+    def __bool__(self) -> bool:
+        """Return whether a cell waits."""
+        return bool(self._left)
+
+    def next(self, last: str = "") -> str:
+        """Take a cell for the worker that ran the cell `last`; for a new worker without it. At least one must wait."""
+        group = self._group.get(last, "")
+        if group not in self._left:
+            fresh = (one for one in self._left if one not in self._begun)
+            group = next(fresh, "") or max(self._left, key=lambda one: len(self._left[one]))
+        self._begun.add(group)
+        name = self._left[group].pop(0)
+        if not self._left[group]:
+            del self._left[group]
+        return name
 
 
 class _Grid:

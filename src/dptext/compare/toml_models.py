@@ -78,9 +78,7 @@ class TomlTable(BaseModel):
 def refused(error: ValidationError, source: str) -> ConfigError:
     """The first fault of the error in one sentence.
 
-    Args:
-        error: of a `TomlTable`.
-        source: what was read, such as a file.
+    The source is what was read, such as a file.
     """
     fault = error.errors(include_url=False)[0]
     key = "".join(f" number {part + 1}" if isinstance(part, int) else f".{part}" for part in fault["loc"])

@@ -20,8 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final
 
-from dptext.compare.cell_data import cell_data
-from dptext.compare.cell_run import Outcome, run_cell
+from dptext.compare.cell_run import Outcome, cell_data, run_cell
 from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus, load_corpus
 from dptext.compare.experiment import Experiment, parse_experiment

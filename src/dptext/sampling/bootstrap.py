@@ -13,7 +13,8 @@ from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.sampling.discrete import uniform_below
-from dptext.sampling.source import Randomness
+from dptext.sampling.source import Randomness, seeded
+from dptext.types import Floats
 
 T = TypeVar("T", bound=np.generic)
 
@@ -60,3 +61,8 @@ def bootstrap(
         raise ConfigError("Expected the statistic to be a number for every resample, found NaN.")
     drawn.sort()
     return Estimate(value, min(value, float(drawn[rank - 1])), max(value, float(drawn[-rank])), confidence)
+
+
+def bootstrap_mean(values: Floats, *, seed: int, confidence: float = 0.95) -> Estimate:
+    """The mean of values `(n,)` with its percentile bootstrap interval, for experiments."""
+    return bootstrap(values, lambda rows: float(rows.mean()), source=seeded(seed), confidence=confidence)

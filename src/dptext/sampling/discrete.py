@@ -50,12 +50,7 @@ def uniform_below_each(bounds: UInt64s, source: Randomness) -> UInt64s:
 def weighted_choice(weights: UInt64s, source: Randomness) -> Integers:
     """One index a row with probability exactly weight / row sum.
 
-    Args:
-        weights: integers `(rows, options)`, each row with a sum in [1, 2^63].
-        source: where the bits come from.
-
-    Returns:
-        Indices `(rows,)`.
+    The weights are integers `(rows, options)`, each row with a sum in [1, 2^63]. Indices are `(rows,)`.
     """
     cumulated = np.cumsum(weights, axis=1, dtype=np.uint64)
     drawn = uniform_below_each(cumulated[:, -1], source)

@@ -93,13 +93,8 @@ class TruncatedExponential:
     def choose(self, near: Floats, source: Randomness) -> Integers:
         """Which of the near options of each row, or -1 for one of the others.
 
-        Args:
-            near: distances `(rows, most)` of the near options of each row, padded with infinity. An option
-                beyond the threshold may be listed.
-            source: where the bits come from.
-
-        Returns:
-            Columns `(rows,)`.
+        The distances of the near options `(rows, most)` are padded with infinity. An option beyond the threshold may be
+        listed. Columns are `(rows,)`.
         """
         result = np.empty(len(near), np.int64)
         for block in blocks_of(*near.shape):

@@ -37,10 +37,7 @@ _LENGTHS = ((1, 1, 1, 1, 1, 1, 1), (MAX_CHARACTERS, 0, 70_000, 1, 300_000, 1, 0)
 def left_behind(mechanism: Mechanism[str], texts: Sequence[str], leaks: Callable[[str], bool]) -> str | None:
     """Which part of the contract a run breaks by leaving private text or an unexpected file behind, or None.
 
-    Args:
-        mechanism: the mechanism on trial.
-        texts: the texts that it is to privatize.
-        leaks: whether private text shows in a text.
+    `leaks` says whether private text shows in a text.
     """
     before = _files_around()
     with tempfile.TemporaryDirectory() as name:

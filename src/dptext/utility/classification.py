@@ -88,10 +88,7 @@ def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -
 
     The classifier is constant where the texts have a single label or none, or hold no word.
 
-    Args:
-        texts: to learn from.
-        labels: of the texts.
-        seed: handed to scikit-learn.
+    The seed is handed to scikit-learn.
 
     Raises:
         ConfigError: not one label a text.
@@ -138,10 +135,7 @@ def evaluate(classifier: Classifier, test: Sequence[Record], *, seed: int = 0) -
 
     A classifier without labels is wrong on every text.
 
-    Args:
-        classifier: the one to test.
-        test: real records.
-        seed: of the bootstrap.
+    The test records are real. The seed is of the bootstrap.
 
     Raises:
         ConfigError: no record has a label.

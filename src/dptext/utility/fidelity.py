@@ -19,8 +19,7 @@ from dptext.embeddings.distinct import EmbeddedTexts, embed_distinct
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
-from dptext.sampling.bootstrap import bootstrap
-from dptext.sampling.source import seeded
+from dptext.sampling.bootstrap import bootstrap_mean
 from dptext.text.records import Record, Release
 from dptext.text.tokens import tokenize
 from dptext.types import Floats, Integers, Json, fields_as_json
@@ -112,10 +111,10 @@ def fidelity(
     repeated = sum(map(_repeats, tokens_out))
     return Fidelity(
         label_kept=_label_kept(originals, outputs),
-        cosine=_mean(own, seed),
+        cosine=bootstrap_mean(own, seed=seed),
         own_first=_share_of_ones(ranked),
         candidates=min(ORIGINALS_COMPARED, len(originals)),
-        tokens_kept=_mean(np.array(shares), seed) if shares else None,
+        tokens_kept=bootstrap_mean(np.array(shares), seed=seed) if shares else None,
         distinct_texts=len(set(written)) / len(written),
         distinct_1=_distinct(tuple(line) for tokens in tokens_out for line in zip(tokens, strict=True)),
         distinct_2=_distinct(pair for tokens in tokens_out for pair in pairwise(tokens)),
@@ -162,10 +161,6 @@ def draw_others(n: int, k: int, seed: int) -> Integers:
         taken = (chosen[:, :column] == drawn[:, None]).any(axis=1)
         chosen[:, column] = np.where(taken, j, drawn)
     return chosen + (chosen >= np.arange(n)[:, None])  # from places among the others to places among all
-
-
-def _mean(values: Floats, seed: int) -> Estimate:
-    return bootstrap(values, lambda rows: float(rows.mean()), source=seeded(seed), confidence=_CONFIDENCE)
 
 
 def _share_of_ones(values: Floats) -> Estimate:

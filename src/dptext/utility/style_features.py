@@ -119,11 +119,8 @@ def syllables(word: str) -> int:
 def features(texts: Sequence[str]) -> Floats:
     """The features of each text.
 
-    Args:
-        texts: any, also empty ones.
-
-    Returns:
-        Values `(n_texts, len(FEATURES))`, finite, columns in the order of `FEATURES`.
+    Any texts have features, also empty ones. These are finite, `(n_texts, len(FEATURES))`, columns in the order of
+    `FEATURES`.
     """
     result = np.zeros((len(texts), len(FEATURES)))
     for row, text in zip(result, texts, strict=True):

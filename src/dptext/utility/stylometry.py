@@ -10,8 +10,7 @@ import numpy as np
 
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
-from dptext.sampling.bootstrap import bootstrap
-from dptext.sampling.source import seeded
+from dptext.sampling.bootstrap import bootstrap_mean
 from dptext.text.records import Record, Release
 from dptext.types import Floats
 from dptext.utility.fidelity import check_pairs
@@ -21,7 +20,6 @@ from dptext.utility.style_features import FEATURES, features
 #: would outweigh everything else: an underscore in a text of 20 tokens lay hundreds of deviations away.
 LIMIT: Final = 5.0
 _CONSTANT = 1e-9
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,13 +82,9 @@ class StyleSpace:
     def distance(self, originals: Sequence[Record], outputs: Sequence[Release[str]], *, seed: int = 0) -> Estimate:
         """The mean of `distances` with its 95% bootstrap interval over records.
 
-        Args:
-            originals: the private records.
-            outputs: one release a record, in the same order.
-            seed: of the bootstrap.
+        There is one output a record, in the same order. The seed is of the bootstrap.
 
         Raises:
             ConfigError: outputs that do not match the originals.
         """
-        found = self.distances(originals, outputs)
-        return bootstrap(found, lambda rows: float(rows.mean()), source=seeded(seed), confidence=_CONFIDENCE)
+        return bootstrap_mean(self.distances(originals, outputs), seed=seed)

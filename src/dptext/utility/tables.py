@@ -15,7 +15,7 @@ Where there are labels it must also have what simple mechanisms keep at the same
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import FunctionType
 
 import numpy as np
@@ -93,13 +93,7 @@ class UtilityTable:
     def to_dict(self) -> dict[str, Json]:
         """The table as JSON-able data."""
         return {
-            "settings": {
-                "classifier": self.classifier,
-                "embedder": self.embedder,
-                "private": self.private,
-                "test": self.test,
-                "seed": self.seed,
-            },
+            "settings": {each.name: getattr(self, each.name) for each in fields(self) if each.name != "rows"},
             "rows": {
                 row.name: {
                     "classification": None if row.accuracy is None else row.accuracy.to_dict(),

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dptext.audits.divergence import density_ratio, estimators, intervals, ratio_models
+from dptext.audits.divergence import density_ratio, estimators, ratio_models
 from dptext.audits.divergence.divergence import measure, measure_vectors
 from dptext.audits.divergence.findings import (
     CHEAPEST,
@@ -39,7 +39,7 @@ WORDS = [f"word{i}" for i in range(60)]
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 2)
-    monkeypatch.setattr(intervals, "_NEAREST_HALVES", 10)
+    monkeypatch.setattr(estimators, "_NEAREST_HALVES", 10)
 
 
 def drawn(squared: float, *, size: int = 150, dim: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -65,8 +65,8 @@ def test_without_the_null_an_interval_misses_zero() -> None:
     """A planted fault: the estimate at a large order is above 0 on every half, so halves alone would not do."""
     halves, nulls = np.full(39, 0.3), np.full(19, 0.4)
     asked = {"confidence": 0.95, "is_open": False, "is_epsilon": True}
-    assert intervals.judge_number(0.3, halves, nulls, **asked).estimate.low == 0
-    assert intervals.judge_number(0.3, halves, nulls - 0.2, **asked).estimate.low == pytest.approx(0.3)
+    assert estimators.judge_number(0.3, halves, nulls, **asked).estimate.low == 0
+    assert estimators.judge_number(0.3, halves, nulls - 0.2, **asked).estimate.low == pytest.approx(0.3)
 
 
 def test_a_shift_is_found_in_both_directions() -> None:

@@ -19,8 +19,7 @@ from dptext.audits.reconstruction import pools, ranking
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.outcome import Reconstruction, TopSuccess
 from dptext.audits.reconstruction.pools import feasible, random_candidates
-from dptext.audits.subjects import claim_of
-from dptext.audits.trials.distinguishing import unclaimed
+from dptext.audits.subjects import claim_of, unclaimed
 from dptext.cli.audit import reconstruction as command
 from dptext.cli.audit.subject import OnTrial
 from dptext.errors import ConfigError, IncomparableError

@@ -17,7 +17,7 @@ from dptext.compare.experiment import Experiment, parse_experiment
 from dptext.compare.fits import SharedFits, fit_key
 from dptext.compare.grid import plan_cells
 from dptext.compare.lens import Lens
-from dptext.compare.waiting import Waiting
+from dptext.compare.runner import Waiting
 from dptext.compare.worker import Opening, Worker
 from dptext.embeddings import sentence_encoder
 from dptext.embeddings.encoders import load_encoder

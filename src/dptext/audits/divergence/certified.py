@@ -6,6 +6,7 @@ with probability `confidence` whatever was learned.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,9 +19,10 @@ from dptext.audits.bounds import epsilon_from_rates, renyi_from_rates
 from dptext.audits.divergence.density_ratio import LEAST_ROWS
 from dptext.audits.divergence.ratio_models import LogRatio, RatioModel, train_log_ratio
 from dptext.audits.divergence.renyi import check_alphas, check_samples
+from dptext.audits.report import Result
 from dptext.errors import ConfigError
 from dptext.estimates import bonferroni
-from dptext.types import Booleans, Floats, Json, fields_as_json
+from dptext.types import Booleans, Floats
 
 _THRESHOLDS: Final = 200
 #: Events that are counted: one chosen for each direction.
@@ -28,7 +30,7 @@ _EVENTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class CertifiedBound:
+class CertifiedBound(Result):
     """Lower bounds that hold together with probability `confidence`, if the rows were drawn independently.
 
     Attributes:
@@ -54,10 +56,6 @@ class CertifiedBound:
         """Of the larger direction."""
         return tuple(max(pair) for pair in zip(self.forward, self.backward, strict=True))
 
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return fields_as_json(self)
-
 
 def certify(
     first: Floats,
@@ -76,14 +74,8 @@ def certify(
     divergence is no larger than theirs, and Clopper-Pearson bounds its two rates (MATHS 3.4, 7). Two events are looked
     at, so the error is halved. The bounds of all orders and of both directions follow from the same two rates.
 
-    Args:
-        first: rows of P, `(n, d)`, drawn independently.
-        second: rows of Q, `(m, d)`, drawn independently.
-        alphas: rising orders above 1.
-        models: whose scores are tried.
-        delta: of the bound on epsilon.
-        confidence: in (0, 1).
-        seed: of the split and the training.
+    Rows `(n, d)` and `(m, d)` are drawn independently. Orders rise from above 1. The seed is of the split and the
+    training.
 
     Raises:
         ConfigError: samples or orders that cannot be used, or no models.
@@ -103,41 +95,21 @@ def certify(
         _choose([(up, down) for up, down in values], scorers, alpha=alpha, sign=1.0),
         _choose([(-down, -up) for up, down in values], scorers, alpha=alpha, sign=-1.0),
     ]
+    renyi = functools.partial(renyi_from_rates, confidence=confidence, tests=_EVENTS)
     n, m = len(counted[0]), len(counted[1])
     forward, backward, epsilon = np.zeros(len(orders)), np.zeros(len(orders)), 0.0
     for event in events:
         # The event speaks of P against Q and its complement of Q against P, whichever it was chosen for.
         hits = int(event(counted[0]).sum()), int(event(counted[1]).sum())
-        there = [_binary(hits[0], n, hits[1], m, float(order), confidence) for order in orders]
-        back = [_binary(m - hits[1], m, n - hits[0], n, float(order), confidence) for order in orders]
+        there = [renyi(hits[0], n, false_positives=hits[1], negatives=m, alpha=a) for a in orders.tolist()]
+        back = [renyi(m - hits[1], m, false_positives=n - hits[0], negatives=n, alpha=a) for a in orders.tolist()]
         forward, backward = np.maximum(forward, there), np.maximum(backward, back)
         bound = epsilon_from_rates(
             hits[0], n, false_positives=hits[1], negatives=m, delta=delta, confidence=confidence, tests=_EVENTS
         )
         epsilon = max(epsilon, bound.epsilon)
-    return CertifiedBound(
-        tuple(orders.tolist()),
-        tuple(forward.tolist()),
-        tuple(backward.tolist()),
-        epsilon,
-        delta,
-        confidence,
-        (n, m),
-    )
-
-
-def _binary(
-    true_positives: int, positives: int, false_positives: int, negatives: int, alpha: float, confidence: float
-) -> float:
-    return renyi_from_rates(
-        true_positives,
-        positives,
-        false_positives=false_positives,
-        negatives=negatives,
-        alpha=alpha,
-        confidence=confidence,
-        tests=_EVENTS,
-    )
+    alphas, ahead, behind = tuple(orders.tolist()), tuple(forward.tolist()), tuple(backward.tolist())
+    return CertifiedBound(alphas, ahead, behind, epsilon, delta, confidence, (n, m))
 
 
 def _choose(

@@ -26,8 +26,9 @@ import numpy as np
 from dptext import _validate
 from dptext.audits.bounds import accuracy_implies
 from dptext.audits.divergence.renyi import check_alphas
+from dptext.audits.report import Result
 from dptext.errors import ConfigError
-from dptext.types import Floats, Json, fields_as_json
+from dptext.types import Floats
 
 #: Delta of the published experiments on most corpora.
 DELTA: Final = 8e-5
@@ -43,7 +44,7 @@ CLAIMS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Line(Result):
     """A line intercept + slope * alpha, read as (xi, rho)-zero-concentrated differential privacy.
 
     Attributes:
@@ -58,13 +59,9 @@ class Line:
     epsilon: float
     is_above: bool
 
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return fields_as_json(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Direct:
+class Direct(Result):
     """The best conversion at a tested order.
 
     Attributes:
@@ -74,10 +71,6 @@ class Direct:
 
     epsilon: float
     alpha: float
-
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return fields_as_json(self)
 
 
 def _checked(alphas: Sequence[float], divergences: Sequence[float], delta: float) -> tuple[Floats, Floats]:
@@ -103,10 +96,7 @@ def direct(alphas: Sequence[float], divergences: Sequence[float], *, delta: floa
     divergence of 0 at one order means two equal distributions, but an estimated one does not: epsilon is 0 only where
     all divergences are.
 
-    Args:
-        alphas: rising orders above 1.
-        divergences: at each; may be infinite.
-        delta: in (0, 1).
+    Orders rise from above 1; divergences may be infinite; delta is in (0, 1).
 
     Raises:
         ConfigError: an argument out of its range.
@@ -126,10 +116,7 @@ def cheapest_line(alphas: Sequence[float], divergences: Sequence[float], *, delt
     Epsilon is concave in (xi, rho) and grows with both. So over the lines above the curve it is least at a corner: a
     line through two points, through one point with xi = 0, or flat. All corners are tried.
 
-    Args:
-        alphas: rising orders above 1.
-        divergences: at each. One below 0 counts as 0. An infinite one gives an infinite epsilon.
-        delta: in (0, 1).
+    The arguments are those of `direct`. A divergence below 0 counts as 0. An infinite one gives an infinite epsilon.
 
     Raises:
         ConfigError: an argument out of its range.
@@ -159,10 +146,7 @@ def paper_line(alphas: Sequence[float], divergences: Sequence[float], *, delta: 
     Nothing puts it above the curve (MATHS 3.3); `is_above` says whether it is. Where Kneedle finds no knee, as on a
     straight line, the first point is taken: the publication does not say.
 
-    Args:
-        alphas: rising orders above 1, at least two.
-        divergences: at each; an infinite one gives an infinite epsilon.
-        delta: in (0, 1).
+    The arguments are those of `direct`, with at least two orders. An infinite divergence gives an infinite epsilon.
 
     Raises:
         ConfigError: an argument out of its range.

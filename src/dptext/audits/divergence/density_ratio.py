@@ -90,12 +90,7 @@ def _share(values: Floats, confidence: float) -> Estimate:
 def cross_fit(first: Floats, second: Floats, *, model: RatioModel, folds: int, seed: int) -> LogRatios:
     """Log density ratios of all rows, each by a model that was trained on the other folds.
 
-    Args:
-        first: rows of P, `(n, d)`.
-        second: rows of Q, `(m, d)`.
-        model: what learns.
-        folds: at least 2; so many models are trained.
-        seed: of folds and training.
+    Rows are `(n, d)` of P and `(m, d)` of Q. So many models are trained as there are folds, at least 2.
 
     Raises:
         ConfigError: samples that cannot be used or are too small, or fewer than 2 folds.

@@ -2,7 +2,7 @@
 
 A public embedder turns both into vectors, which are cut to the main directions of public text. Six estimators of the
 Renyi divergence compare them in both directions. The curve of the default one becomes an epsilon in three ways. Every
-number has an interval and a null (`intervals`), and a bound that is certified stands beside them::
+number has an interval and a null (`estimators`), and a bound that is certified stands beside them::
 
     report = measure(sensitive, safe, public=texts, embedder=load_sentence_encoder())
     print(report.to_markdown())
@@ -19,32 +19,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from dptext.audits.bounds import accuracy_implies
+from dptext.audits.divergence import findings
 from dptext.audits.divergence.certified import CertifiedBound, certify
 from dptext.audits.divergence.conversion import cheapest_line, direct, is_inconsistent, paper_line
 from dptext.audits.divergence.density_ratio import LEAST_ROWS, LogRatios
-from dptext.audits.divergence.estimators import learned_numbers, nearest_numbers, train_ratios
-from dptext.audits.divergence.findings import (
-    CHEAPEST,
-    DEFAULT,
-    DIRECT,
-    GAUSSIAN,
-    INTERVALS,
-    LOGISTIC_RATIO,
-    MEANING,
-    MLP_RATIO,
-    NEAREST,
-    ONE_DRAW,
-    PAPER,
-    PAPER_WHOLE,
-    PUBLISHED,
-    TEXT,
-    Consistency,
-    Curve,
-    DivergenceReport,
-    Tested,
-    three_digits,
+from dptext.audits.divergence.estimators import (
+    halves_of,
+    judge_number,
+    learned_numbers,
+    nearest_numbers,
+    nulls_of,
+    train_ratios,
 )
-from dptext.audits.divergence.intervals import halves_of, judge_number, nulls_of
+from dptext.audits.divergence.findings import Consistency, Curve, DivergenceReport, Tested, three_digits
 from dptext.audits.divergence.ratio_models import RatioModel
 from dptext.audits.divergence.renyi import check_samples, falls
 from dptext.audits.divergence.settings import DivergenceSettings
@@ -128,14 +115,9 @@ def measure_vectors(
 ) -> DivergenceReport:
     """Compare two samples of vectors. Their space must not have been fitted on them.
 
-    Args:
-        first: `(n, d)`.
-        second: `(m, d)`.
-        settings: of the comparison. Its `components` have no effect here.
-        attack: as for `measure`.
-        notes: stand before those of every report.
-        origin: where the vectors come from, for the signature.
-        on_step: called with steps done and steps in all.
+    The vectors are `(n, d)` and `(m, d)`. The `components` of the settings have no effect here. The notes stand before
+    those of every report. The origin says in the signature where the vectors come from. The other arguments are those
+    of `measure`.
 
     Raises:
         ConfigError: samples that cannot be used.
@@ -195,10 +177,10 @@ def measure_vectors(
             tuple(judged[name, i] for i in range(len(settings.alphas))),
             rises=not any(falls(way) for way in both[name]),
         )
-        for name in (PUBLISHED, NEAREST, GAUSSIAN, LOGISTIC_RATIO, MLP_RATIO, DEFAULT)
+        for name in findings.ESTIMATORS
     )
-    epsilons = {name: judged[name, -1] for name in (DIRECT, CHEAPEST, PAPER, PAPER_WHOLE)}
-    larger = learned.curves[DEFAULT].max(axis=0).tolist()
+    epsilons = {name: judged[name, -1] for name in findings.WAYS}
+    larger = learned.curves[findings.DEFAULT].max(axis=0).tolist()
     return DivergenceReport(
         alphas=settings.alphas,
         curves=curves,
@@ -212,7 +194,7 @@ def measure_vectors(
         is_separated=separated,
         records=(len(first), len(second)),
         plane=(first[:, :2].copy(), second[:, :2].copy()),
-        notes=(*notes, *_notes(curves, certified, epsilons[DIRECT].estimate, separated)),
+        notes=(*notes, *_notes(curves, certified, epsilons[findings.DIRECT].estimate, separated)),
         signature={
             "attack": "divergence",
             "first": len(first),
@@ -247,7 +229,7 @@ def _checks(
 
 
 def _notes(curves: Sequence[Curve], certified: CertifiedBound, epsilon: Estimate, is_separated: bool) -> list[str]:
-    notes = [MEANING, TEXT, ONE_DRAW, INTERVALS]
+    notes = [findings.MEANING, findings.TEXT, findings.ONE_DRAW, findings.INTERVALS]
     if is_separated:
         notes.append(
             "A model told all unseen records apart: every divergence and epsilon is a lower value, the truth may be "

@@ -1,33 +1,37 @@
-"""Every number of one comparison: the curves of all estimators, and the epsilons read from them."""
+"""Every number of one comparison: the curves of all estimators, the epsilons read from them, intervals and nulls.
+
+- The interval comes from 200 random halves of either set (40 for nearest neighbours), drawn without replacement. The
+  scatter of a half about the whole is that of the whole about the truth (the delete-half jackknife; Shao and Wu 1989).
+  A bootstrap with replacement would draw copies, which nearest neighbours take for concentration (on the published
+  estimator .43 instead of .34 where the truth is 0, MATHS 3.2). Deviations are taken from the mean of the halves, as a
+  half has a bias of its own. Learned models are not trained anew. Their values at unseen records are drawn.
+- The null relabels the pooled records at random and computes everything again, training included. Where random labels
+  give as much as the true ones (p > 5% at 95%), 0 is taken into the interval. So the interval of two sets from one
+  distribution holds 0 with that confidence, whatever the bias of the estimator. Nothing is subtracted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from dptext.audits.divergence import findings
 from dptext.audits.divergence.conversion import cheapest_line, direct, paper_line
 from dptext.audits.divergence.density_ratio import LogRatios, cross_fit
-from dptext.audits.divergence.findings import (
-    CHEAPEST,
-    DEFAULT,
-    DIRECT,
-    GAUSSIAN,
-    LOGISTIC_RATIO,
-    MLP_RATIO,
-    NEAREST,
-    PAPER,
-    PAPER_WHOLE,
-    PUBLISHED,
-)
+from dptext.audits.divergence.findings import Tested
 from dptext.audits.divergence.knn import knn_count_ratio, knn_poczos_schneider
 from dptext.audits.divergence.ratio_models import RatioModel
 from dptext.audits.divergence.renyi import gaussian
 from dptext.audits.divergence.settings import DivergenceSettings
-from dptext.types import Floats
+from dptext.estimates import Estimate, bonferroni
+from dptext.types import Floats, Positions
 
-_MODELS = {LOGISTIC_RATIO: RatioModel.LOGISTIC, MLP_RATIO: RatioModel.MLP}
+_MODELS = {findings.LOGISTIC_RATIO: RatioModel.LOGISTIC, findings.MLP_RATIO: RatioModel.MLP}
+#: Random halves for nearest neighbours: there every half costs as much as a whole.
+_NEAREST_HALVES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +52,15 @@ def learned_numbers(
 ) -> Numbers:
     """Numbers that are cheap once the models are trained: the Gaussian, the ratios, the default and its epsilons."""
     alphas = settings.alphas
-    curves = {GAUSSIAN: np.stack([gaussian(first, second, alphas)] * 2)}  # the same in both directions
+    curves = {findings.GAUSSIAN: np.stack([gaussian(first, second, alphas)] * 2)}  # the same in both directions
     for name, found in ratios.items():
         curves[name] = np.stack([found.divergence(alphas), found.reversed.divergence(alphas)])
-    curves[DEFAULT] = np.maximum(curves[GAUSSIAN], curves[MLP_RATIO])
-    larger = curves[DEFAULT].max(axis=0).tolist()
+    curves[findings.DEFAULT] = np.maximum(curves[findings.GAUSSIAN], curves[findings.MLP_RATIO])
+    larger = curves[findings.DEFAULT].max(axis=0).tolist()
     epsilons = {
-        DIRECT: direct(alphas, larger, delta=settings.delta).epsilon,
-        CHEAPEST: cheapest_line(alphas, larger, delta=settings.delta).epsilon,
-        PAPER: paper_line(alphas, larger, delta=settings.delta).epsilon,
+        findings.DIRECT: direct(alphas, larger, delta=settings.delta).epsilon,
+        findings.CHEAPEST: cheapest_line(alphas, larger, delta=settings.delta).epsilon,
+        findings.PAPER: paper_line(alphas, larger, delta=settings.delta).epsilon,
     }
     return Numbers(curves, epsilons)
 
@@ -66,11 +70,11 @@ def nearest_numbers(first: Floats, second: Floats, settings: DivergenceSettings)
     alphas, k = settings.alphas, settings.neighbours
     both = (first, second), (second, first)
     curves = {
-        PUBLISHED: np.stack([knn_count_ratio(p, q, alphas, neighbours=k) for p, q in both]),
-        NEAREST: np.stack([knn_poczos_schneider(p, q, alphas, neighbours=k) for p, q in both]),
+        findings.PUBLISHED: np.stack([knn_count_ratio(p, q, alphas, neighbours=k) for p, q in both]),
+        findings.NEAREST: np.stack([knn_poczos_schneider(p, q, alphas, neighbours=k) for p, q in both]),
     }
-    line = paper_line(alphas, curves[PUBLISHED].max(axis=0).tolist(), delta=settings.delta)
-    return Numbers(curves, {PAPER_WHOLE: line.epsilon})
+    line = paper_line(alphas, curves[findings.PUBLISHED].max(axis=0).tolist(), delta=settings.delta)
+    return Numbers(curves, {findings.PAPER_WHOLE: line.epsilon})
 
 
 def train_ratios(first: Floats, second: Floats, settings: DivergenceSettings, seed: int) -> dict[str, LogRatios]:
@@ -78,3 +82,65 @@ def train_ratios(first: Floats, second: Floats, settings: DivergenceSettings, se
     return {
         name: cross_fit(first, second, model=model, folds=settings.folds, seed=seed) for name, model in _MODELS.items()
     }
+
+
+def halves_of(
+    first: Floats, second: Floats, ratios: Mapping[str, LogRatios], settings: DivergenceSettings
+) -> dict[tuple[str, int], Floats]:
+    """Every number on random halves of the records."""
+    rng = np.random.default_rng((settings.seed, 1))
+    found: dict[tuple[str, int], list[float]] = {}
+
+    def half(rows: Floats) -> Positions:
+        return rng.permutation(len(rows))[: len(rows) // 2]
+
+    for i in range(settings.resamples):
+        one, two = half(first), half(second)
+        drawn = learned_numbers(
+            first[one], second[two], {name: r.at(one, two) for name, r in ratios.items()}, settings
+        ).flat()
+        if i < max(_NEAREST_HALVES, math.ceil(2 / bonferroni(settings.confidence, 1) - 1e-9) - 1):
+            drawn.update(nearest_numbers(first[one], second[two], settings).flat())
+        for key, value in drawn.items():
+            found.setdefault(key, []).append(value)
+    return {key: np.asarray(values) for key, values in found.items()}
+
+
+def nulls_of(
+    first: Floats, second: Floats, settings: DivergenceSettings, on_step: Callable[[], None]
+) -> dict[tuple[str, int], Floats]:
+    """Every number where the records are relabelled at random. `on_step` is called after each relabelling."""
+    rng = np.random.default_rng((settings.seed, 2))
+    pooled = np.concatenate([first, second])
+    found: dict[tuple[str, int], list[float]] = {}
+    for _ in range(settings.permutations):
+        order = rng.permutation(len(pooled))
+        one, two = pooled[order[: len(first)]], pooled[order[len(first) :]]
+        ratios = train_ratios(one, two, settings, int(rng.integers(2**31)))
+        drawn = {**learned_numbers(one, two, ratios, settings).flat(), **nearest_numbers(one, two, settings).flat()}
+        for key, value in drawn.items():
+            found.setdefault(key, []).append(value)
+        on_step()
+    return {key: np.asarray(values) for key, values in found.items()}
+
+
+def judge_number(
+    value: float, halves: Floats, nulls: Floats, *, confidence: float, is_open: bool, is_epsilon: bool
+) -> Tested:
+    """A number with its interval and its null.
+
+    The same number is given on random halves of the records, and on relabelled records. An interval that is open has no
+    upper end. An epsilon cannot be below 0.
+    """
+    p_value = float((1 + (nulls >= value).sum()) / (1 + len(nulls)))
+    if math.isfinite(value) and np.isfinite(halves).all():
+        deviations = np.sort(halves - halves.mean())
+        rank = max(1, math.floor(bonferroni(confidence, 2) * (len(halves) + 1)))
+        low, high = value + float(deviations[rank - 1]), value + float(deviations[-rank])
+    else:
+        low, high = float(halves.min()), math.inf
+    if p_value > 1 - confidence + 1e-12:
+        low = min(low, 0.0)
+    low = max(low, 0.0) if is_epsilon else low
+    high = math.inf if is_open else high
+    return Tested(Estimate(value, min(low, value), max(high, value), confidence), float(nulls.mean()), p_value)

@@ -8,9 +8,9 @@ from typing import Final
 
 from dptext.audits.divergence.certified import CertifiedBound
 from dptext.audits.divergence.conversion import CLAIMS, Direct, Line
-from dptext.audits.report import markdown_table, signature_line
+from dptext.audits.report import Result, markdown_table, signature_line
 from dptext.estimates import Estimate
-from dptext.types import Floats, Json, as_json, fields_as_json
+from dptext.types import Floats, Json, as_json
 
 #: The estimators, in the order of the table.
 PUBLISHED: Final = "kNN count ratio (published)"
@@ -19,12 +19,14 @@ GAUSSIAN: Final = "Gaussian, pooled, debiased"
 LOGISTIC_RATIO: Final = "logistic ratio, cross-fitted"
 MLP_RATIO: Final = "MLP ratio, cross-fitted"
 DEFAULT: Final = "default: larger of Gaussian and MLP"
+ESTIMATORS: Final = (PUBLISHED, NEAREST, GAUSSIAN, LOGISTIC_RATIO, MLP_RATIO, DEFAULT)
 
 #: The ways to an epsilon.
 DIRECT: Final = "direct"
 CHEAPEST: Final = "cheapest line"
 PAPER: Final = "paper line"
 PAPER_WHOLE: Final = "paper line on the published estimate"
+WAYS: Final = (DIRECT, CHEAPEST, PAPER, PAPER_WHOLE)
 
 #: The notes that every report has.
 MEANING: Final = (
@@ -46,7 +48,7 @@ INTERVALS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class Tested(Result):
     """A measured number, and the same number where there is nothing to find.
 
     Attributes:
@@ -65,7 +67,7 @@ class Tested:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(Result):
     """Divergences of one estimator.
 
     Attributes:
@@ -82,13 +84,9 @@ class Curve:
     larger: tuple[Tested, ...]
     rises: bool
 
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return {**fields_as_json(self), "larger": [found.to_dict() for found in self.larger]}
-
 
 @dataclass(frozen=True, slots=True)
-class Consistency:
+class Consistency(Result):
     """An attack beside the epsilons.
 
     Attributes:
@@ -106,10 +104,6 @@ class Consistency:
     needs_surely: float
     below: tuple[str, ...]
     surely_below: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return fields_as_json(self)
 
 
 @dataclass(frozen=True, slots=True)

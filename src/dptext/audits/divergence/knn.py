@@ -39,14 +39,8 @@ def knn_count_ratio(first: Floats, second: Floats, alphas: Sequence[float], *, n
     With the same distribution twice the estimate is far above 0, because the counts scatter. It never exceeds ln m.
     Where no row of the first set is within any r it divides 0 by 0, which the code turns into 0, "perfect privacy".
 
-    Args:
-        first: rows of P, `(n, d)`.
-        second: rows of Q, `(m, d)`.
-        alphas: rising orders above 1.
-        neighbours: k, the row itself included.
-
-    Returns:
-        `(n_alphas,)`.
+    Rows are `(n, d)` of P and `(m, d)` of Q, orders rise from above 1, and `neighbours` k count the row itself. The
+    result is `(n_alphas,)`.
 
     Raises:
         ConfigError: samples or orders that cannot be used.
@@ -85,14 +79,7 @@ def knn_poczos_schneider(
     at distance 0 the densities are infinite, and their ratio is that of the numbers of copies. At least 1 is counted on
     either side, which gives a lower value where the other set has no copy.
 
-    Args:
-        first: rows of P, `(n, d)`.
-        second: rows of Q, `(m, d)`.
-        alphas: rising orders above 1.
-        neighbours: k.
-
-    Returns:
-        `(n_alphas,)`.
+    The arguments are those of `knn_count_ratio`, but k does not count the row itself.
 
     Raises:
         ConfigError: samples or orders that cannot be used.

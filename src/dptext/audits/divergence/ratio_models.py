@@ -39,11 +39,7 @@ def train_log_ratio(first: Floats, second: Floats, *, model: RatioModel, seed: i
     temperature is fitted on a fifth of the rows. Without it an overconfident model would make powers of the ratio
     explode. Where nothing can be learned the temperature goes to 0, and so does the divergence.
 
-    Args:
-        first: rows of P.
-        second: rows of Q.
-        model: what learns.
-        seed: of split, weights and order.
+    The seed is of split, weights and order.
 
     Raises:
         MissingExtraError: scikit-learn is absent.

@@ -29,8 +29,6 @@ from dptext.types import Floats
 
 #: Orders at which divergences are estimated: those of the published code (1.1, 10, 20, 30, 50) and smaller ones.
 ALPHAS: Final = (1.1, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 50.0)
-
-
 #: A direction has no variance if it has less than this share of the largest one.
 _NO_VARIANCE: Final = 1e-11
 #: In a direction without variance, means differ if they are further apart than this share of the largest standard
@@ -86,13 +84,7 @@ def gaussian(first: Floats, second: Floats, alphas: Sequence[float]) -> Floats:
     The estimate is blind to everything but means: two mixtures with equal means give 0. It is infinite where the means
     differ in a direction in which neither set varies.
 
-    Args:
-        first: rows of P, `(n, d)`.
-        second: rows of Q, `(m, d)`.
-        alphas: rising orders above 1.
-
-    Returns:
-        `(n_alphas,)`.
+    Rows are `(n, d)` of P and `(m, d)` of Q, orders rise from above 1. The result is `(n_alphas,)`.
 
     Raises:
         ConfigError: samples or orders that cannot be used, or n + m - 2 <= d + 1.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,13 +17,8 @@ from dptext.errors import ConfigError
 from dptext.text.records import Record
 from dptext.types import Floats
 
-if TYPE_CHECKING:
-    pass
-
 #: Coordinates that are kept, unless another number is asked for.
 COMPONENTS: Final = 64
-
-
 LEAST_TEXTS: Final = 10
 _NO_VARIANCE: Final = 1e-10
 
@@ -70,9 +65,7 @@ class Projection:
 def fit_projection(public: Floats, *, components: int = COMPONENTS) -> Projection:
     """The main directions of public vectors.
 
-    Args:
-        public: `(n_texts, dim)`.
-        components: how many are kept at most. Fewer are kept where the public vectors span fewer.
+    The vectors are `(n_texts, dim)`. Fewer components are kept where these span fewer.
 
     Raises:
         ConfigError: vectors that are not finite, too few, or all the same.

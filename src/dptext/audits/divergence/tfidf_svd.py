@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-
 #: Coordinates, unless another number is asked for.
 TFIDF_DIM: Final = 128
 
@@ -62,10 +61,7 @@ class TfidfSvd:
 def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0) -> TfidfSvd:
     """TF-IDF of the words of public text, cut by a randomised singular value decomposition.
 
-    Args:
-        public: texts, none of them private.
-        dim: coordinates; fewer where there are fewer words or texts.
-        seed: of the decomposition.
+    None of the texts is private. There are fewer than `dim` coordinates where there are fewer words or texts.
 
     Raises:
         ConfigError: fewer than 10 texts, or fewer than 3 words in at least two of them.

@@ -23,12 +23,7 @@ import math
 from dptext import _validate
 from dptext.audits.bounds import EpsilonLowerBound
 from dptext.errors import ConfigError
-from dptext.estimates import (
-    bonferroni,
-    check_part,
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-)
+from dptext.estimates import bonferroni, check_part, clopper_pearson_lower, clopper_pearson_upper
 
 _FLOAT_SLACK = 1e-12
 

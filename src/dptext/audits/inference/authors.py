@@ -49,11 +49,8 @@ def split_authors(records: Iterable[Record], *, training: int, attacked: int, se
 
     Two records are duplicates if their tokens are equal without regard to case, whoever wrote them; the first stays.
 
-    Args:
-        records: with authors, at least two different ones.
-        training: texts of each author to train on.
-        attacked: texts of each author to attack.
-        seed: of the draws.
+    The records have authors, at least two different ones. Of each `training` texts are drawn to train on, and
+    `attacked` ones to attack.
 
     Raises:
         ConfigError: a record has no author, there are fewer than two, or an author has too few texts.
@@ -89,10 +86,7 @@ def train_ngrams(texts: Sequence[str], codes: Integers, seed: int) -> AuthorAtta
     Case is kept, as it is style. With it .305 of 200 blog posts of 20 authors were attributed, without it .255 (40
     words a post, 20 training posts of each author; C from 0.1 to 10 changed no more than .015).
 
-    Args:
-        texts: to learn from.
-        codes: the author of each, `(n_texts,)`, from 0 without gaps.
-        seed: handed to scikit-learn.
+    The `codes` `(n_texts,)` are the authors of the texts, from 0 without gaps. The seed goes to scikit-learn.
 
     Raises:
         MissingExtraError: scikit-learn is absent.
@@ -121,11 +115,7 @@ def train_encoder(texts: Sequence[str], codes: Integers, vectors: EmbeddedTexts,
 
     Of the posts named at `train_ngrams` it attributed .315 with C = 0.01, and .270 with C = 1.
 
-    Args:
-        texts: to learn from.
-        codes: the author of each, `(n_texts,)`, from 0 without gaps.
-        vectors: of these texts and of all that are attacked.
-        seed: handed to scikit-learn.
+    The arguments are those of `train_ngrams`, and the vectors of these texts and of all that are attacked.
 
     Raises:
         MissingExtraError: scikit-learn is absent.

@@ -21,19 +21,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.inference.author_judge import AuthorJudge, bundles
-from dptext.audits.inference.authors import (
-    ENCODER,
-    NGRAMS,
-    AuthorSplit,
-    train_encoder,
-    train_ngrams,
-)
-from dptext.audits.inference.authorship_report import (
-    GARBAGE,
-    NO_PROOF,
-    AuthorshipReport,
-)
+from dptext.audits.inference.authors import ENCODER, NGRAMS, AuthorSplit, train_encoder, train_ngrams
+from dptext.audits.inference.authorship_report import GARBAGE, NO_PROOF, AuthorJudge, AuthorshipReport, bundles
 from dptext.audits.subjects import OnCount
 from dptext.audits.texts import author_of, check_releases, shared_texts
 from dptext.embeddings.distinct import embed_distinct
@@ -64,17 +53,9 @@ def attribute(
 ) -> AuthorshipReport:
     """Release every text of a split once and attribute the releases of the attacked ones.
 
-    Args:
-        mechanism: on trial. Only the text that it releases is attacked.
-        split: by `split_authors`.
-        embedder: public; for one attacker and for the similarities.
-        bundle: texts of one author that are attributed together.
-        seed: of classifiers, controls and bootstrap.
-        confidence: of all intervals, and of the bound on epsilon.
-        delta: that the bound on epsilon is for.
-        randomness: of the releases. The default is `seeded(seed)`, as nothing is released to anybody.
-        on_release: called with texts released and texts in all.
-        on_attacker: called with attackers trained and attackers in all.
+    Only the text that the mechanism releases is attacked. The split is by `split_authors`. The randomness of the
+    releases is `seeded(seed)` by default, as nothing is released to anybody. `on_release` is called with texts released
+    and texts in all. The other arguments are those of `attribute_releases`.
 
     Raises:
         ConfigError: a mechanism that releases no text, or as `attribute_releases`.
@@ -102,11 +83,7 @@ def release_split(
 ) -> tuple[list[Release[str]], list[Release[str]]]:
     """One release of each attacked text and of each training text, all drawn independently.
 
-    Args:
-        mechanism: on trial.
-        split: by `split_authors`.
-        randomness: of the releases. Training texts have a stream of their own.
-        on_progress: called with texts released and texts in all.
+    Training texts have a stream of their own. `on_progress` is called with texts released and texts in all.
 
     Raises:
         ConfigError: the mechanism releases no text.

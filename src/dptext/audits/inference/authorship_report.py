@@ -1,22 +1,29 @@
-"""What an authorship attack found, as data, as JSON and as a table."""
+"""What an authorship attack found: from scores of authors to shares of hits and to the bound on epsilon."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from dptext.audits.inference.judging import at_chance, rows_table
-from dptext.audits.report import Report, signature_line
-from dptext.estimates import Estimate
-from dptext.types import Json, fields_as_json
+import numpy as np
+
+from dptext.audits.inference.attribution import epsilon_from_attribution
+from dptext.audits.inference.judging import InferenceReport, at_chance, mean_cosine
+from dptext.audits.report import Report, Result, exactly
+from dptext.errors import ConfigError
+from dptext.estimates import Estimate, clopper_pearson
+from dptext.privacy.guarantee import Relation, Unit
+from dptext.sampling.bootstrap import bootstrap
+from dptext.sampling.source import seeded
+from dptext.types import Floats, Integers, Json
 
 #: In the second column the author must be among so many guesses.
 TOP_GUESSES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class AttributionRow:
+class AttributionRow(Result):
     """How well one attacker named the authors of some texts, and how much the texts still say.
 
     Attributes:
@@ -50,10 +57,6 @@ class AttributionRow:
             "similarity": self.similarity,
         }
 
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return fields_as_json(self)
-
 
 #: The notes that every report has.
 GARBAGE: Final = "Garbage hides authors perfectly: read each accuracy with the similarity beside it."
@@ -62,63 +65,150 @@ NO_PROOF: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorshipReport:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorshipReport(InferenceReport[AttributionRow]):
     """The outcome of attributing releases to their authors. It shows no text and no author.
 
+    The texts are counted over all authors. The baselines are the static attackers on the originals, a guess at random
+    (exact), and the author with most training texts for all.
+
     Attributes:
-        attacks: on the releases, static ones first.
-        controls: the same guesses held against permuted authors. They are at chance, or the audit counts wrongly.
-        baselines: the static attackers on the originals (no privacy at all), a guess at random (exact), and the author
-            with most training texts for all.
         report: the lower bound on epsilon by the best attack, for which the error is divided among all. It is of single
             texts, for replacing one document, whatever the bundles. `report.refutes(guarantee)` compares.
         authors: how many there are.
-        training_texts, attacked_texts: how many there are, of all authors.
         bundle: texts of one author that were attributed together.
-        embedder: name of the embedder behind one attacker and the similarities.
-        notes: what a reader must know.
-        signature: the settings that made the numbers.
     """
 
-    attacks: tuple[AttributionRow, ...]
-    controls: tuple[AttributionRow, ...]
-    baselines: tuple[AttributionRow, ...]
     report: Report
     authors: int
-    training_texts: int
-    attacked_texts: int
     bundle: int
-    embedder: str
-    notes: tuple[str, ...] = ()
-    signature: Mapping[str, Json] = field(default_factory=dict, hash=False)
 
-    @property
-    def rows(self) -> tuple[AttributionRow, ...]:
-        """All rows, in the order of the table."""
-        return (*self.attacks, *self.controls, *self.baselines)
+    ALSO = ("control_holds",)
 
     @property
     def control_holds(self) -> bool:
         """Whether chance is in the interval of every control, as in at least 95 of 100 honest audits."""
         return at_chance([(row.accuracy, row.attributed) for row in self.controls], 1 / self.authors)
 
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data, without anything of the records."""
-        return {**fields_as_json(self), "report": self.report.to_dict(), "control_holds": self.control_holds}
-
-    def to_markdown(self) -> str:
-        """A table in Markdown between its settings and what to know when reading it."""
+    def _said(self) -> tuple[str, str]:
         together = "" if self.bundle == 1 else f", {self.bundle} texts of one author at a time"
         settings = (
             f"{self.authors:,} authors, {self.training_texts:,} training texts, {self.attacked_texts:,} attacked "
             f"texts{together}; similarity by {self.embedder}; intervals at {100 * self.report.confidence:.6g}%."
         )
-        bound, ceiling = self.report.epsilon_lower_bound, self.report.ceiling
         found = (
-            f"Single texts: epsilon is at least {bound:.3g} at delta {self.report.delta:g}, for replacing one document "
-            f"({ceiling:.3g} if every guess were right)."
+            f"Single texts: epsilon is at least {self.report.epsilon_lower_bound:.3g} at delta {self.report.delta:g}, "
+            f"for replacing one document ({self.report.ceiling:.3g} if every guess were right)."
         )
-        fault = () if self.control_holds else ("A control is not at chance: do not rely on these numbers.",)
-        signed = signature_line(self.signature)
-        return "\n".join([settings, "", *rows_table(self.rows), "", found, *fault, *self.notes, signed]) + "\n"
+        return settings, found
+
+
+def bundles(true: Integers, bundle: int) -> Integers:
+    """Positions of the texts of each bundle, `(n_bundles, bundle)`. A bundle has one author."""
+    rows = []
+    for author in np.unique(true):
+        own = np.flatnonzero(true == author)
+        rows.append(own[: len(own) // bundle * bundle].reshape(-1, bundle))
+    return np.concatenate(rows)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AuthorJudge:
+    """Turns scores `(n_texts, authors)` into rows of the report.
+
+    Attributes:
+        authors: how many there are.
+        true: the author of each attacked text, `(n_texts,)`.
+        units: positions of the texts of each bundle, `(n_bundles, bundle)`.
+        priority: the order in which authors with equal scores are taken, `(authors,)`.
+        permuted: gives authors in a random order, for controls.
+        seed: of the bootstrap.
+        confidence: of all intervals.
+    """
+
+    authors: int
+    true: Integers
+    units: Integers
+    priority: Integers
+    permuted: Callable[[Integers], Integers]
+    seed: int
+    confidence: float
+
+    def row(self, name: str, scores: Floats, similarity: Estimate) -> AttributionRow:
+        """The row of an attack."""
+        return self._row(name, scores, self.true[self.units[:, 0]], similarity)
+
+    def control(self, name: str, scores: Floats, similarity: Estimate) -> AttributionRow:
+        """The row of scores that are held against permuted authors.
+
+        To shuffle the authors in training would be no better control. Texts of one author are alike and get the same
+        wrong guess, so hits would not be independent and the interval too short.
+        """
+        return self._row(name, scores, self.permuted(self.true[self.units[:, 0]]), similarity)
+
+    def _row(self, name: str, scores: Floats, true: Integers, similarity: Estimate) -> AttributionRow:
+        ranked = self._ranked(scores[self.units].sum(axis=1))
+        hits = ranked == true[:, None]
+        return AttributionRow(
+            name,
+            clopper_pearson(int(hits[:, 0].sum()), len(true), confidence=self.confidence),
+            clopper_pearson(int(hits[:, :TOP_GUESSES].sum()), len(true), confidence=self.confidence),
+            bootstrap(
+                np.stack([true, ranked[:, 0]], axis=1),
+                lambda rows: _macro_f1(rows[:, 0], rows[:, 1], self.authors),
+                source=seeded(self.seed),
+                confidence=self.confidence,
+            ),
+            similarity,
+            len(true),
+        )
+
+    def chance(self, name: str, similarity: Estimate) -> AttributionRow:
+        """The row of a guess at random: exact, with the F1 of the expected counts."""
+        one, five = (exactly(min(1.0, n / self.authors), self.confidence) for n in (1, TOP_GUESSES))
+        return AttributionRow(name, one, five, one, similarity, len(self.units))
+
+    def _ranked(self, scores: Floats) -> Integers:
+        """Authors from the likeliest on, `(n, authors)`."""
+        if np.isnan(scores).any():
+            raise ConfigError("Expected scores without NaN: an attacker could not be trained on these texts.")
+        return np.asarray(self.priority[np.argsort(-scores[:, self.priority], axis=1, kind="stable")], np.int64)
+
+    def report(self, scores: Mapping[str, Floats], *, delta: float, signature: Mapping[str, Json]) -> Report:
+        """The bound on epsilon by the best attack on single texts."""
+        guesses = {name: self._ranked(found)[:, 0] for name, found in scores.items()}
+        hits = {name: int((found == self.true).sum()) for name, found in guesses.items()}
+        best, texts = max(hits, key=lambda name: hits[name]), len(self.true)
+
+        def bound(correct: int) -> float:
+            given = {"delta": delta, "confidence": self.confidence}
+            return epsilon_from_attribution(correct, texts, authors=self.authors, tests=len(scores), **given).epsilon
+
+        mixed = int((guesses[best] == self.permuted(self.true)).sum())
+        return Report(
+            attack="authorship",
+            main=clopper_pearson(hits[best], texts, confidence=self.confidence),
+            baseline=exactly(1 / self.authors, self.confidence),
+            control=clopper_pearson(mixed, texts, confidence=self.confidence),
+            measures=f"share of single releases given to their author among {self.authors:,}, by {best}",
+            epsilon_lower_bound=bound(hits[best]),
+            delta=delta,
+            confidence=self.confidence,
+            ceiling=bound(texts),
+            unit=Unit.DOCUMENT,
+            relation=Relation.REPLACE_ONE,
+            metric=None,
+            reveals=(),
+            signature=signature,
+        )
+
+    def similarity(self, first: Floats, second: Floats) -> Estimate:
+        """Mean cosine of vectors of norm 1 (or 0), row by row, `(n_texts, dim)` each."""
+        return mean_cosine(first, second, seed=self.seed, confidence=self.confidence)
+
+
+def _macro_f1(true: Integers, given: Integers, authors: int) -> float:
+    """Mean of 2 TP / (2 TP + FP + FN) over the authors that occur in `true` or `given`, `(n,)` each."""
+    right = np.bincount(true[true == given], minlength=authors)
+    seen = np.bincount(true, minlength=authors) + np.bincount(given, minlength=authors)
+    return float(np.mean(2 * right[seen > 0] / seen[seen > 0]))

@@ -1,25 +1,24 @@
-"""What both attribute attacks share: the test of controls, the similarity, the table."""
+"""What both attribute attacks share: the report, the test of controls, the similarity."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from dptext.audits.report import markdown_table
+from dptext.audits.report import Result, markdown_table, signature_line
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
-from dptext.sampling.bootstrap import bootstrap
-from dptext.sampling.source import seeded
-from dptext.types import Floats
+from dptext.sampling.bootstrap import bootstrap_mean
+from dptext.types import Floats, Json
 
 
 def at_chance(controls: Sequence[tuple[Estimate, int]], chance: float) -> bool:
     """Whether chance is in the interval of every control, as in at least 95 of 100 honest audits.
 
-    Args:
-        controls: the accuracy of each, and of how many texts it is.
-        chance: accuracy of a guess at random.
+    The controls are the accuracy of each, and of how many texts it is.
     """
     confidence = 1 - bonferroni(0.95, len(controls))
     intervals = [clopper_pearson(round(found.value * n), n, confidence=confidence) for found, n in controls]
@@ -29,7 +28,7 @@ def at_chance(controls: Sequence[tuple[Estimate, int]], chance: float) -> bool:
 def mean_cosine(first: Floats, second: Floats, *, seed: int, confidence: float) -> Estimate:
     """Mean cosine of vectors of norm 1 (or 0), row by row, `(n_texts, dim)` each; bootstrap over rows."""
     cosines = np.clip(np.einsum("ij,ij->i", first, second), -1.0, 1.0)
-    return bootstrap(cosines, lambda rows: float(rows.mean()), source=seeded(seed), confidence=confidence)
+    return bootstrap_mean(cosines, seed=seed, confidence=confidence)
 
 
 class _Row(Protocol):
@@ -39,12 +38,54 @@ class _Row(Protocol):
     def cells(self) -> Mapping[str, Estimate]: ...
 
 
-def rows_table(rows: Sequence[_Row]) -> list[str]:
-    """Rows of attacks as lines of Markdown: the attacker, then each number with its interval."""
-    return markdown_table(
-        ["attacker", *rows[0].cells()],
-        [
-            [row.name, *(f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]" for found in row.cells().values())]
-            for row in rows
-        ],
-    )
+Row = TypeVar("Row", bound=_Row)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceReport(Result, Generic[Row]):
+    """The outcome of an attack on an attribute, beside its controls and baselines. It shows no text.
+
+    Attributes:
+        attacks: on the releases, static ones first.
+        controls: the same guesses held against permuted truths. They are at chance, or the audit counts wrongly.
+        baselines: the static attackers on the originals (no privacy at all), and attackers that look at no text.
+        training_texts, attacked_texts: how many there are.
+        embedder: name of the embedder behind some attackers and the similarities.
+        notes: what a reader must know.
+        signature: the settings that made the numbers.
+    """
+
+    attacks: tuple[Row, ...]
+    controls: tuple[Row, ...]
+    baselines: tuple[Row, ...]
+    training_texts: int
+    attacked_texts: int
+    embedder: str
+    notes: tuple[str, ...] = ()
+    signature: Mapping[str, Json] = field(default_factory=dict, hash=False)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows, in the order of the table."""
+        return (*self.attacks, *self.controls, *self.baselines)
+
+    @property
+    @abstractmethod
+    def control_holds(self) -> bool:
+        """Whether chance is in the interval of every control's accuracy, as in at least 95 of 100 honest audits."""
+
+    @abstractmethod
+    def _said(self) -> tuple[str, str]:
+        """What was attacked, and what that says of epsilon."""
+
+    def to_markdown(self) -> str:
+        """A table in Markdown between its settings and what to know when reading it."""
+        settings, found = self._said()
+        rows = [
+            [row.name, *(f"{cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]" for cell in row.cells().values())]
+            for row in self.rows
+        ]
+        table = markdown_table(["attacker", *self.rows[0].cells()], rows)
+        fault = () if self.control_holds else ("A control is not at chance: do not rely on these numbers.",)
+        lines = [settings, "", *table, "", found, *fault, *self.notes, signature_line(self.signature)]
+        return "\n".join(lines) + "\n"

@@ -38,11 +38,8 @@ class TrainAttacker(Protocol):
     def __call__(self, texts: Sequence[str], is_first: Booleans, vectors: TextVectors, seed: int, /) -> Attacker:
         """An attacker that learned from these texts.
 
-        Args:
-            texts: to learn from.
-            is_first: which are of the first set, `(n_texts,)`.
-            vectors: of all texts that the audit knows.
-            seed: of the training.
+        Those of the first set are marked in `is_first`, `(n_texts,)`. The vectors are of all texts that the audit
+        knows.
 
         Raises:
             MissingExtraError: scikit-learn is absent.

@@ -46,12 +46,7 @@ def split_sets(
     a sentence knows more of it than its set. An author may be a document, or whatever else texts share; names are
     compared in normal form.
 
-    Args:
-        first: of one set.
-        second: of the other.
-        training: texts of each set to train on.
-        attacked: texts of each set to attack.
-        seed: of the draws.
+    Of each set `training` texts are drawn to train on, and `attacked` ones to attack.
 
     Raises:
         ConfigError: a set has too few texts.

@@ -30,14 +30,8 @@ import numpy as np
 from dptext.audits.inference.authors import AuthorSplit
 from dptext.audits.inference.authorship import release_split
 from dptext.audits.inference.set_attackers import Attacker, TrainAttacker, standard_attackers
-from dptext.audits.inference.set_judge import SetJudge
 from dptext.audits.inference.sets import SetSplit
-from dptext.audits.inference.trait_report import (
-    EMPTY_TEXTS,
-    NO_GUARANTEE,
-    TWO_SETS,
-    TraitReport,
-)
+from dptext.audits.inference.trait_report import EMPTY_TEXTS, NO_GUARANTEE, TWO_SETS, SetJudge, TraitReport
 from dptext.audits.roc import check_scores
 from dptext.audits.subjects import OnCount
 from dptext.audits.texts import check_releases, shared_texts
@@ -68,17 +62,9 @@ def infer_trait(
 ) -> TraitReport:
     """Release every text of a split once and tell the sets of the attacked ones apart.
 
-    Args:
-        mechanism: on trial. Only the text that it releases is attacked.
-        split: by `split_sets`.
-        embedder: public; for some attackers and for the similarities.
-        attackers: by name; the default is `standard_attackers()`.
-        seed: of attackers, controls and bootstrap.
-        confidence: of all intervals, and of the bound on epsilon.
-        delta: that epsilon is for.
-        randomness: of the releases. The default is `seeded(seed)`, as nothing is released to anybody.
-        on_release: called with texts released and texts in all.
-        on_attacker: called with attackers trained and attackers in all.
+    Only the text that the mechanism releases is attacked. The split is by `split_sets`. The randomness of the releases
+    is `seeded(seed)` by default, as nothing is released to anybody. `on_release` is called with texts released and
+    texts in all. The other arguments are those of `infer_trait_from_releases`.
 
     Raises:
         ConfigError: a mechanism that releases no text, or as `infer_trait_from_releases`.
@@ -103,17 +89,7 @@ def infer_trait(
 def release_sets(
     mechanism: Mechanism[str], split: SetSplit, *, randomness: Randomness, on_progress: OnCount | None = None
 ) -> tuple[SetReleases, SetReleases]:
-    """One release of each attacked text and of each training text, all drawn independently.
-
-    Args:
-        mechanism: on trial.
-        split: by `split_sets`.
-        randomness: of the releases. Training texts have a stream of their own.
-        on_progress: called with texts released and texts in all.
-
-    Raises:
-        ConfigError: the mechanism releases no text.
-    """
+    """One release of each attacked text and of each training text, by `authorship.release_split`."""
     learned, tried = _joined(split.training), _joined(split.attacked)
     attacked, training = release_split(
         mechanism, AuthorSplit(learned, tried, 0), randomness=randomness, on_progress=on_progress

@@ -1,18 +1,21 @@
-"""What a trait attack found, as data, as JSON and as a table."""
+"""What a trait attack found: from scores of two sets to areas, accuracies and the bound on epsilon."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from dptext import _validate
 from dptext.audits.bounds import EpsilonLowerBound, accuracy_implies
-from dptext.audits.inference.judging import at_chance, rows_table
-from dptext.audits.report import signature_line
-from dptext.estimates import Estimate
-from dptext.types import Json, as_json, fields_as_json
+from dptext.audits.inference.attribution import epsilon_from_attribution
+from dptext.audits.inference.judging import InferenceReport, at_chance, mean_cosine
+from dptext.audits.report import Result, exactly
+from dptext.audits.roc import area_interval
+from dptext.embeddings.distinct import TextVectors
+from dptext.estimates import Estimate, clopper_pearson
+from dptext.types import Booleans, Floats, Json, as_json
 
 #: The notes that every report has.
 NO_GUARANTEE: Final = (
@@ -27,7 +30,7 @@ EMPTY_TEXTS: Final = "Empty texts hide every trait: read each accuracy with the 
 
 
 @dataclass(frozen=True, slots=True)
-class TraitRow:
+class TraitRow(Result):
     """How well one attacker told the sets apart, and how much the texts still say.
 
     Attributes:
@@ -58,44 +61,26 @@ class TraitRow:
             "similarity": self.similarity,
         }
 
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return fields_as_json(self)
 
-
-@dataclass(frozen=True, slots=True)
-class TraitReport:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraitReport(InferenceReport[TraitRow]):
     """The outcome of telling two redacted sets apart. It shows no text.
 
+    The texts are counted for each set. The baselines are the static attackers on the originals, and one set for all
+    texts (exact).
+
     Attributes:
-        attacks: on the releases, static ones first.
-        controls: the same scores held against permuted sets. They are at chance, or the audit counts wrongly.
-        baselines: the static attackers on the originals (no redaction at all), and one set for all texts (exact).
         best: name of the attack with the highest accuracy.
         bound: the least epsilon of the two sets by the best attack, for which the error is divided among all.
         ceiling: what the bound would be if every guess were right.
-        training_texts, attacked_texts: how many there are of each set.
-        embedder: name of the embedder behind some attackers and the similarities.
-        notes: what a reader must know.
-        signature: the settings that made the numbers.
     """
 
-    attacks: tuple[TraitRow, ...]
-    controls: tuple[TraitRow, ...]
-    baselines: tuple[TraitRow, ...]
     best: str
     bound: EpsilonLowerBound
     ceiling: float
-    training_texts: int
-    attacked_texts: int
-    embedder: str
-    notes: tuple[str, ...] = ()
-    signature: Mapping[str, Json] = field(default_factory=dict, hash=False)
 
-    @property
-    def rows(self) -> tuple[TraitRow, ...]:
-        """All rows, in the order of the table."""
-        return (*self.attacks, *self.controls, *self.baselines)
+    LEFT_OUT = ("bound",)
+    ALSO = ("control_holds",)
 
     @property
     def control_holds(self) -> bool:
@@ -115,25 +100,11 @@ class TraitReport:
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data, without anything of the records."""
-        return {
-            "attacks": as_json(self.attacks),
-            "controls": as_json(self.controls),
-            "baselines": as_json(self.baselines),
-            "control_holds": self.control_holds,
-            "best": self.best,
-            "epsilon_lower_bound": as_json(self.bound.epsilon),
-            "delta": self.bound.delta,
-            "confidence": self.bound.confidence,
-            "ceiling": as_json(self.ceiling),
-            "training_texts": self.training_texts,
-            "attacked_texts": self.attacked_texts,
-            "embedder": self.embedder,
-            "notes": list(self.notes),
-            "signature": dict(self.signature),
-        }
+        bound = self.bound
+        stated = {"epsilon_lower_bound": as_json(bound.epsilon), "delta": bound.delta, "confidence": bound.confidence}
+        return {**Result.to_dict(self), **stated}
 
-    def to_markdown(self) -> str:
-        """A table in Markdown between its settings and what to know when reading it."""
+    def _said(self) -> tuple[str, str]:
         settings = (
             f"Two sets, {self.training_texts:,} training texts and {self.attacked_texts:,} attacked texts of each; "
             f"similarity by {self.embedder}; intervals at {100 * self.bound.confidence:.6g}%."
@@ -142,9 +113,7 @@ class TraitReport:
             f"Best attack: {self.best}. Epsilon of the two sets is at least {self.bound.epsilon:.3g} at delta "
             f"{self.bound.delta:g} ({self.ceiling:.3g} if every guess were right)."
         )
-        fault = () if self.control_holds else ("A control is not at chance: do not rely on these numbers.",)
-        signed = signature_line(self.signature)
-        return "\n".join([settings, "", *rows_table(self.rows), "", found, *fault, *self.notes, signed]) + "\n"
+        return settings, found
 
 
 def epsilon_from_accuracy(accuracy: Estimate, *, delta: float = 0.0) -> Estimate:
@@ -156,12 +125,72 @@ def epsilon_from_accuracy(accuracy: Estimate, *, delta: float = 0.0) -> Estimate
     >>> print(epsilon_from_accuracy(Estimate(0.7, 0.67, 0.73, 0.95)))
     0.85 [0.71, 0.99] (95%)
 
-    Args:
-        accuracy: on as many texts of either set.
-        delta: of the indistinguishability.
+    The accuracy is on as many texts of either set.
 
     Raises:
         ConfigError: an accuracy or delta outside [0, 1].
     """
     value, low, high = (accuracy_implies(x, delta=delta) for x in (accuracy.value, accuracy.low, accuracy.high))
     return Estimate(value, low, high, accuracy.confidence)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SetJudge:
+    """Turns scores `(n_texts,)` into rows of the report.
+
+    Attributes:
+        true: which attacked texts are of the first set, `(n_texts,)`.
+        permuted: the same in a random order, for controls.
+        seed: of the bootstrap.
+        confidence: of all intervals.
+        delta: that epsilon is for.
+    """
+
+    true: Booleans
+    permuted: Booleans
+    seed: int
+    confidence: float
+    delta: float
+
+    def row(self, name: str, scores: Floats, similarity: Estimate) -> TraitRow:
+        """The row of an attack."""
+        return self._row(name, scores, self.true, similarity)
+
+    def control(self, name: str, scores: Floats, similarity: Estimate) -> TraitRow:
+        """The row of scores that are held against permuted sets."""
+        return self._row(name, scores, self.permuted, similarity)
+
+    def _row(self, name: str, scores: Floats, true: Booleans, similarity: Estimate) -> TraitRow:
+        right = clopper_pearson(_hits(scores, true), len(true), confidence=self.confidence)
+        return TraitRow(
+            name,
+            area_interval(scores[true], scores[~true], seed=self.seed, confidence=self.confidence),
+            right,
+            epsilon_from_accuracy(right, delta=self.delta),
+            similarity,
+            len(true),
+        )
+
+    def majority(self, similarity: Estimate) -> TraitRow:
+        """The row of a guess at one set for every text: exact, as there are as many texts of each."""
+        half, nothing = (exactly(x, self.confidence) for x in (0.5, 0.0))
+        return TraitRow("majority: one set for all", half, half, nothing, similarity, len(self.true))
+
+    def hits(self, scores: Floats) -> int:
+        """How many texts are on their side of 0."""
+        return _hits(scores, self.true)
+
+    def bound(self, hits: int, *, tests: int) -> EpsilonLowerBound:
+        """The bound on epsilon for so many hits, as for two authors."""
+        return epsilon_from_attribution(
+            hits, len(self.true), authors=2, delta=self.delta, confidence=self.confidence, tests=tests
+        )
+
+    def similarity(self, vectors: TextVectors, first: Sequence[str], second: Sequence[str]) -> Estimate:
+        """Mean cosine of texts, the first of one and the first of the other and so on."""
+        return mean_cosine(vectors.at(first), vectors.at(second), seed=self.seed, confidence=self.confidence)
+
+
+def _hits(scores: Floats, true: Booleans) -> int:
+    """Texts on their side of 0; a score of exactly 0 counts for the second set."""
+    return int(((scores > 0) == true).sum())

@@ -12,25 +12,17 @@ classifier is a proxy that sees little of the harm (Habernal 2021, section 7). N
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from dptext.audits.features import standardiser
+from dptext.audits.membership import scorers
 from dptext.audits.membership.members import check_members
-from dptext.audits.membership.results import Measure, MemberScores, MembershipResult, seeded_measure
-from dptext.audits.membership.scorers import (
-    Scorer,
-    Trainer,
-    Transform,
-    blind_scores,
-    halves_of_both,
-    logit_confidence,
-    train_on,
-)
-from dptext.audits.roc import (
-    check_scores,
-)
+from dptext.audits.membership.results import Measure, MemberScores, MembershipResult
+from dptext.audits.membership.scorers import Scorer, Trainer, Transform
+from dptext.audits.roc import check_scores
 from dptext.audits.subjects import OnCount
 from dptext.audits.texts import shared_texts
 from dptext.embeddings.tfidf import fit_quietly, load_sklearn
@@ -133,11 +125,11 @@ def shokri(
     """
     check_members(members, non_members)
     check_members(shadow_train, shadow_out, ("shadow_train", "shadow_out"))
-    measure = seeded_measure(measure, seed)
+    measure = replace(measure or Measure(), seed=seed)
     rng = np.random.default_rng(seed)
 
     def trained(records: Sequence[Record], done: int) -> Scorer:
-        model = train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
+        model = scorers.train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
         if on_progress is not None:
             on_progress(done, 2)
         return model
@@ -148,9 +140,9 @@ def shokri(
     def scores(model: Scorer) -> MemberScores:
         return learned(_features(model, members)), learned(_features(model, non_members))
 
-    control = trained(halves_of_both(members, non_members, rng), 2)
+    control = trained(scorers.halves_of_both(members, non_members, rng), 2)
     overlap = shared_texts([*members, *non_members], [*shadow_train, *shadow_out])
-    notes = [PROXY]
+    notes, sure = [PROXY], scorers.logit_confidence
     if overlap:
         notes.append(
             f"{overlap:,} of the attacker's {2 * len(shadow_train):,} records are the target's: the attacker knew them."
@@ -159,8 +151,8 @@ def shokri(
         (f"logistic regression on the top {TOP_SCORES} scores of a shadow classifier", scores(target)),
         ("the same on a classifier trained on half of both", scores(control)),
         {
-            "loss threshold": (logit_confidence(target, members), logit_confidence(target, non_members)),
-            "no look at the model": blind_scores(members, non_members, seed=seed),
+            "loss threshold": (sure(target, members), sure(target, non_members)),
+            "no look at the model": scorers.blind_scores(members, non_members, seed=seed),
         },
         notes=notes,
         signature={

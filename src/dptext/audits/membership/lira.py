@@ -7,28 +7,22 @@ without each record. What the target says of a record is compared with what they
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from dptext import _validate
+from dptext.audits.membership import scorers
 from dptext.audits.membership.attacks import PROXY
 from dptext.audits.membership.members import check_members
-from dptext.audits.membership.results import Measure, MemberScores, MembershipResult, seeded_measure
-from dptext.audits.membership.scorers import (
-    Scorer,
-    Trainer,
-    Transform,
-    blind_scores,
-    halves_of_both,
-    logit_confidence,
-    train_on,
-)
+from dptext.audits.membership.results import Measure, MemberScores, MembershipResult
+from dptext.audits.membership.scorers import Scorer, Trainer, Transform
+from dptext.audits.report import Result
 from dptext.audits.subjects import OnCount
 from dptext.errors import ConfigError
 from dptext.text.records import Record
-from dptext.types import Booleans, Floats, Json
+from dptext.types import Booleans, Floats
 
 FEWEST_SHADOWS: Final = 4
 #: With so many shadows each record has its own variances; with fewer they are shared (Carlini et al., section 6.3).
@@ -38,7 +32,7 @@ _LEAST_VARIANCE: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class LiraResult:
+class LiraResult(Result):
     """Both attacks, from the same shadow models.
 
     Attributes:
@@ -48,10 +42,6 @@ class LiraResult:
 
     online: MembershipResult
     offline: MembershipResult
-
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return {"online": self.online.to_dict(), "offline": self.offline.to_dict()}
 
     def explain(self) -> str:
         """Both results in plain words."""
@@ -79,17 +69,8 @@ def lira(
     the members and half of the non-members. The baselines are the loss threshold (Yeom et al. 2018), which uses the
     same numbers without shadows, and the attacker that sees no model.
 
-    Args:
-        target: the attacked classifier, trained on the members or on their transform.
-        members: the original records, with their labels.
-        non_members: as many others.
-        train: trains like the target was trained.
-        seed: of shadows, control and bootstrap.
-        shadows: how many; 16 or more are recommended. From 64 on each record has its own variances.
-        transform: what the target's training records went through. Those of the shadows and of the control go through
-            it too. The attack asks about original texts.
-        measure: settings of intervals and of the measured epsilon; its seed is replaced by `seed`.
-        on_progress: called with models trained and models in all.
+    Of `shadows` 16 or more are recommended; from 64 on each record has its own variances. The other arguments
+    are those of `attacks.shokri`.
 
     Raises:
         ConfigError: fewer than 4 shadows, uneven or overlapping sides, missing labels, or a setting out of its range.
@@ -99,7 +80,7 @@ def lira(
     _validate.count(shadows=shadows)
     if shadows < FEWEST_SHADOWS:
         raise ConfigError(f"Expected shadows={shadows!r} >= {FEWEST_SHADOWS}: with fewer no spread can be seen.")
-    measure = seeded_measure(measure, seed)
+    measure = replace(measure or Measure(), seed=seed)
     rng = np.random.default_rng(seed)
     pool = [*members, *non_members]
     done = 0
@@ -107,23 +88,23 @@ def lira(
     def said(records: Sequence[Record]) -> Floats:
         """What a model trained on these records says of the pool."""
         nonlocal done
-        model = train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
+        model = scorers.train_on(records, train=train, transform=transform, seed=int(rng.integers(2**31)))
         done += 1
         if on_progress is not None:
             on_progress(done, shadows + 1)
-        return logit_confidence(model, pool)
+        return scorers.logit_confidence(model, pool)
 
     inside = _assignment(shadows, len(pool), rng)
     by_shadows = np.stack([said([pool[i] for i in np.flatnonzero(row).tolist()]) for row in inside])
-    by_control = said(halves_of_both(members, non_members, rng))
-    by_target = logit_confidence(target, pool)
+    by_control = said(scorers.halves_of_both(members, non_members, rng))
+    by_target = scorers.logit_confidence(target, pool)
 
     def sides(scores: Floats) -> MemberScores:
         return scores[: len(members)], scores[len(members) :]
 
     baselines = {
         "loss threshold": sides(by_target),
-        "no look at the model": blind_scores(members, non_members, seed=seed),
+        "no look at the model": scorers.blind_scores(members, non_members, seed=seed),
     }
     results = []
     for name, score in (("online", online_scores), ("offline", offline_scores)):

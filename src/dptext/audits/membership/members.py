@@ -36,9 +36,7 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
     whose text is also a member's is one in name only. Each side can be split again, so that an attacker has records of
     its own.
 
-    Args:
-        records: at least two distinct ones.
-        seed: of the split.
+    The records hold at least two distinct ones.
 
     Raises:
         ConfigError: fewer than two distinct texts.
@@ -62,10 +60,7 @@ def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: 
 
     Duplicates are as in `split_members`. A text that both have is a member's.
 
-    Args:
-        members: what the model was trained on.
-        others: what it was not trained on.
-        seed: of the draw where one side has more.
+    The `members` are what the model was trained on, the `others` what it was not.
 
     Raises:
         ConfigError: fewer than two distinct texts of either.

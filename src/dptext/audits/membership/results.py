@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dptext.audits.bounds import EpsilonLowerBound
-from dptext.audits.report import signature_line
+from dptext.audits.report import Result, signature_line
 from dptext.audits.roc import (
     RATES,
     Roc,
@@ -19,14 +19,14 @@ from dptext.audits.roc import (
 )
 from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Relation, format_delta
-from dptext.types import Floats, Json, fields_as_json
+from dptext.types import Floats, Json
 
 #: Scores of the members and of the non-members, `(n,)` each, higher where the attacker believes "member".
 MemberScores = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
+class Attack(Result):
     """How well one score told members from non-members.
 
     Attributes:
@@ -41,16 +41,12 @@ class Attack:
     tprs: tuple[TruePositives, ...]
     roc: Roc
 
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return {**fields_as_json(self), "tprs": [rate.to_dict() for rate in self.tprs]}
-
     def __str__(self) -> str:
         return "; ".join([f"AUC {self.auc}", *map(str, self.tprs)])
 
 
 @dataclass(frozen=True, slots=True)
-class MembershipResult:
+class MembershipResult(Result):
     """The outcome of a membership attack on one trained model.
 
     Attributes:
@@ -75,6 +71,9 @@ class MembershipResult:
     notes: tuple[str, ...] = ()
     signature: Mapping[str, Json] = field(default_factory=dict, hash=False)
 
+    LEFT_OUT = ("epsilon",)
+    ALSO = ("control_holds",)
+
     @property
     def control_holds(self) -> bool:
         """Whether the control's interval holds 1/2, as it does in about 95 of 100 honest attacks."""
@@ -82,20 +81,9 @@ class MembershipResult:
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data, without anything of the records."""
-        return {
-            "main": self.main.to_dict(),
-            "control": self.control.to_dict(),
-            "baselines": [attack.to_dict() for attack in self.baselines],
-            "epsilon_measured": self.epsilon.epsilon,
-            "delta": self.epsilon.delta,
-            "confidence": self.epsilon.confidence,
-            "relation": str(self.relation),
-            "members": self.members,
-            "non_members": self.non_members,
-            "control_holds": self.control_holds,
-            "notes": list(self.notes),
-            "signature": dict(self.signature),
-        }
+        epsilon = self.epsilon
+        stated = {"epsilon_measured": epsilon.epsilon, "delta": epsilon.delta, "confidence": epsilon.confidence}
+        return {**Result.to_dict(self), **stated}
 
     def explain(self) -> str:
         """The result in plain words."""
@@ -183,8 +171,3 @@ class Measure:
                 "delta": self.delta,
             },
         )
-
-
-def seeded_measure(measure: Measure | None, seed: int) -> Measure:
-    """The settings with this seed."""
-    return replace(measure or Measure(), seed=seed)

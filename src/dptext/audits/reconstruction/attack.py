@@ -90,7 +90,8 @@ def reconstruct(
         MissingExtraError: the surrogate met texts and scikit-learn is absent.
     """
     _validate.count(trials=trials, simulations=simulations)
-    kind = _attack(attack)
+    _validate.one_of(Adversary, attack=attack)
+    kind = Adversary(attack)
     claim = claim or claim_of(subject) or unclaimed()
     pool = checked_pool(candidates, claim)
     kept = _kept(tops, len(pool))
@@ -135,13 +136,6 @@ def reconstruct(
         ranks, control, len(pool), tops=kept, claim=claim, confidence=confidence, settings=settings
     )
     return Reconstruction(len(pool), trials, found, pool.shape[1] if isinstance(pool, np.ndarray) else None, report)
-
-
-def _attack(name: str) -> Adversary:
-    try:
-        return Adversary(name)
-    except ValueError:
-        raise ConfigError(f"Expected attack={name!r} to be one of {', '.join(Adversary)}.") from None
 
 
 def _kept(tops: Sequence[int], candidates: int) -> tuple[int, ...]:

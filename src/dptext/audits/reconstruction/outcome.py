@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from dptext.audits.bounds import reconstruction_bound
 from dptext.audits.reconstruction.pools import LARGEST_POOL, feasible
-from dptext.audits.report import Report
+from dptext.audits.report import Report, Result, exactly
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.types import Integers, Json, as_json, fields_as_json
+from dptext.types import Integers, Json
 
 _FLOAT_SLACK = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class TopSuccess:
+class TopSuccess(Result):
     """How often the true input was among the first `top` of the ranking.
 
     Attributes:
@@ -31,16 +31,12 @@ class TopSuccess:
     allowed: float
     chance: float
 
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return fields_as_json(self)
-
     def __str__(self) -> str:
         return f"top {self.top}: {self.success}, allowed {self.allowed:.4g}, by chance {self.chance:.4g}"
 
 
 @dataclass(frozen=True, slots=True)
-class Reconstruction:
+class Reconstruction(Result):
     """The outcome of one trial against a pool.
 
     Attributes:
@@ -57,6 +53,8 @@ class Reconstruction:
     dim: int | None
     report: Report
 
+    LEFT_OUT = ("dim",)
+
     def refutes(self, guarantee: Guarantee) -> bool:
         """Whether the guarantee cannot be true, given this trial: see `Report.refutes`.
 
@@ -64,15 +62,6 @@ class Reconstruction:
             IncomparableError: the guarantee speaks of other neighbours, or has a larger delta.
         """
         return self.report.refutes(guarantee)
-
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return {
-            "candidates": self.candidates,
-            "trials": self.trials,
-            "tops": as_json(self.tops),
-            "report": self.report.to_dict(),
-        }
 
     def explain(self, guarantee: Guarantee | None = None) -> str:
         """The outcome in plain words; with a guarantee also whether it is refuted, and what could refute it.
@@ -122,14 +111,9 @@ def outcome_of(
 ) -> tuple[Report, tuple[TopSuccess, ...]]:
     """What ranks amount to.
 
-    Args:
-        ranks: the place of the true candidate in each trial, `(trials,)`, from 0.
-        control: the place of a candidate that has nothing to do with the release, `(trials,)`.
-        candidates: N.
-        tops: numbers of guesses, rising.
-        claim: says what success is allowed.
-        confidence: of each interval, and of the bound on epsilon.
-        settings: for the signature.
+    The ranks `(trials,)` are the places of the true candidates, from 0, and those of the control the places of
+    candidates that have nothing to do with the releases. The claim says what success is allowed. The settings are for
+    the signature.
     """
     trials, smallest, alpha = len(ranks), tops[0], bonferroni(confidence, len(tops))
 
@@ -145,7 +129,7 @@ def outcome_of(
     report = Report(
         attack="reconstruction",
         main=found[0].success,
-        baseline=Estimate(found[0].chance, found[0].chance, found[0].chance, confidence),
+        baseline=exactly(found[0].chance, confidence),
         control=share(control, smallest),
         measures=f"share of releases whose input is among the first {smallest} of {candidates:,}",
         epsilon_lower_bound=max(bound(int((ranks < top).sum()), top) for top in tops),

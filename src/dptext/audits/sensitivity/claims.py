@@ -19,6 +19,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from dptext import _validate
 from dptext.privacy.curves import up
 from dptext.sampling.clipping import Norm, Vectors, clip, finite
@@ -96,6 +98,11 @@ class Claim:
         if self.clipped is None:
             return finite(vectors, self.dim)
         return clip(vectors, self.clip_norm, norm=self.clipped)
+
+    def violated(self, first: Floats, second: Floats) -> int:
+        """How many rows of two clipped samples `(rows, dim)` are further apart than claimed."""
+        distances = np.linalg.norm(first - second, ord=1 if self.measured is Norm.L1 else 2, axis=1)
+        return int(np.count_nonzero(distances > self.claimed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dptext import _validate
+from dptext.audits.report import exactly
 from dptext.audits.sensitivity.claims import Claim
 from dptext.errors import ConfigError
 from dptext.estimates import MAX_TRIALS, Estimate, clopper_pearson
@@ -45,8 +46,7 @@ def violating_pairs(
     rows = len(points)
     pairs = rows * (rows - 1) // 2
     if pairs <= max_pairs:
-        share = _count_all(points, claim) / pairs
-        return Estimate(share, share, share, confidence)
+        return exactly(_count_all(points, claim) / pairs, confidence)
     generator = np.random.default_rng(seed)
     return clopper_pearson(_count_drawn(points, claim, max_pairs, generator), max_pairs, confidence=confidence)
 
@@ -65,13 +65,11 @@ def _count_all(points: Floats, claim: Claim) -> int:
 
 def _count_drawn(points: Floats, claim: Claim, pairs: int, generator: np.random.Generator) -> int:
     block = max(1, _BLOCK // claim.dim)
-    order = 1 if claim.measured is Norm.L1 else 2
     found = 0
     for start in range(0, pairs, block):
         size = min(block, pairs - start)
         first = generator.integers(0, len(points), size)
         second = generator.integers(0, len(points) - 1, size)
         second += second >= first  # uniform over the other rows
-        distances = np.linalg.norm(points[first] - points[second], ord=order, axis=1)
-        found += int(np.count_nonzero(distances > claim.claimed))
+        found += claim.violated(points[first], points[second])
     return found

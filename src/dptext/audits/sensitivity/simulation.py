@@ -91,20 +91,13 @@ class Violations:
     share: Estimate
 
 
-def _distances(vectors: Floats, claim: Claim) -> Floats:
-    """Distances `(rows / 2,)` after clipping, of vectors 0 and 1, of 2 and 3, and so on."""
-    bounded = claim.clip(vectors)
-    difference = bounded[0::2] - bounded[1::2]
-    return np.asarray(np.linalg.norm(difference, ord=1 if claim.measured is Norm.L1 else 2, axis=1))
-
-
 def _violations(claim: Claim, law: Law, *, pairs: int, generator: np.random.Generator, confidence: float) -> Violations:
     # Blocks keep memory constant, and numbers come from the generator in the same order.
     block = max(1, _BLOCK // (2 * claim.dim))
     found = 0
     for start in range(0, pairs, block):
-        vectors = law.draw(2 * min(block, pairs - start), claim, generator=generator)
-        found += int(np.count_nonzero(_distances(vectors, claim) > claim.claimed))
+        bounded = claim.clip(law.draw(2 * min(block, pairs - start), claim, generator=generator))
+        found += claim.violated(bounded[0::2], bounded[1::2])
     return Violations(claim, law, pairs, clopper_pearson(found, pairs, confidence=confidence))
 
 
@@ -113,12 +106,7 @@ def simulate(
 ) -> Violations:
     """Draw independent pairs of vectors and count those that violate the claim after clipping.
 
-    Args:
-        claim: what is claimed, of vectors of which size, clipped how.
-        law: of the vectors before clipping.
-        pairs: how many, at most 1e9.
-        seed: of the draws; each (seed, dim) has a stream of its own.
-        confidence: of the interval, in (0, 1).
+    There are at most 1e9 pairs. Each (seed, dim) has a stream of its own.
 
     Raises:
         ConfigError: a setting out of its range.
@@ -145,13 +133,8 @@ def replay(
     so everything up to the largest of `dims` is drawn. Another clip, norm or claim may be held against the same
     vectors.
 
-    Args:
-        dims: which n to count, each in [1, 255].
-        clipped: see `Claim`.
-        measured: see `Claim`.
-        multiple: see `Claim`.
-        confidence: of the intervals, in (0, 1).
-        on_progress: called with the coordinates of a vector drawn so far and in all, over all n.
+    The `dims` are in [1, 255]. `clipped`, `measured` and `multiple` are as in `Claim`. `on_progress` is called with the
+    coordinates of a vector drawn so far and in all, over all n.
 
     Returns:
         By n, then in the order of `PUBLISHED_LAWS`.

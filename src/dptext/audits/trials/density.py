@@ -7,22 +7,21 @@ classical Gaussian of nominal epsilon 50 has delta .586 at epsilon 50.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.report import Report
+from dptext.audits.report import Report, exactly
 from dptext.audits.running import sample
-from dptext.audits.subjects import OnCount, Subject, Value, as_record, as_vector, claim_of, unclaimed
-from dptext.audits.trials.pairs import Pair, chosen_pairs
-from dptext.audits.trials.sampler_fit import SIGNIFICANT, density_p_value, losses
+from dptext.audits.subjects import OnCount, Subject, Value, as_record, as_vector
+from dptext.audits.trials.pairs import Pair, Trial
+from dptext.audits.trials.sampler_fit import density_p_value, losses, sampler_defects
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni
 from dptext.mechanism import HasLatent, VectorNoise
-from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.sampling.source import Randomness, secure
+from dptext.privacy.guarantee import Guarantee
+from dptext.sampling.source import Randomness
 from dptext.text.records import Record
 from dptext.types import Floats
 
@@ -57,18 +56,8 @@ def whitebox(
 
     A sampler that does not draw from the declared density is a defect. A defect refutes any claim.
 
-    Args:
-        subject: vector noise with `log_density`, or a mechanism with latents (`HasLatent`).
-        first: one of two inputs: texts, records or vectors.
-        second: the other one.
-        pairs: neighbours to try; without them and without inputs, the worst ones that are known.
-        claim: what the subject claims; the default is what it states itself.
-        distance: of the two inputs where the claim is a multiple of a metric and the subject does not know it.
-        delta: the bound is for this delta; the default is that of the claim.
-        trials: releases from each input of each pair.
-        confidence: of the bound, over all pairs and directions together.
-        randomness: handed to the subject; the default is `randomness.secure()`.
-        on_progress: called with releases done and releases in all.
+    The arguments are those of `distinguish`. The subject is vector noise with `log_density`, or a mechanism with
+    latents (`HasLatent`). All of the `trials` count.
 
     Raises:
         ConfigError: the subject declares no density, or a setting is out of its range.
@@ -79,29 +68,33 @@ def whitebox(
         raise ConfigError(f"Expected trials={trials!r} >= {_FEWEST_TRIALS}.")
     if not isinstance(subject, VectorNoise):
         raise ConfigError("Expected a subject with release and log_density: only a declared density can be read.")
-    claim = claim or claim_of(subject) or unclaimed()
-    chosen = chosen_pairs(subject, first, second, pairs=pairs, claim=claim, distance=distance)
-    delta = claim.delta if delta is None else delta
-    _validate.probability(delta=delta)
-    randomness = randomness or secure()
-    alpha = bonferroni(confidence, 2 * len(chosen))
-    total, done = 2 * trials * len(chosen), 0
-    best: _Finding | None = None
-    for pair in chosen:
+    trial = Trial.of(subject, first, second, pairs, claim, distance, delta, trials, randomness)
+    alpha = bonferroni(confidence, 2 * len(trial.pairs))
+    done = 0
+    found: list[tuple[float, Pair, Estimate]] = []
+    for pair in trial.pairs:
         one, other = _latents(subject, pair)
         for start, end in ((one, other), (other, one)):
-            found = _sampled_losses(subject, start, end, trials, randomness, position=done)
+            loss = _sampled_losses(subject, start, end, trials, trial.randomness, position=done)
+            bound = max(0.0, float(loss.max())) if trial.delta == 0 else _largest_refuted(loss, trial.delta, alpha)
+            found.append((pair.per_distance(bound), pair, _delta_at(loss, trial.claimed(pair), alpha)))
             done += trials
-            finding = _finding(found, pair, claim, delta=delta, alpha=alpha)
-            if best is None or finding.bound > best.bound:
-                best = finding
             if on_progress is not None:
-                on_progress(done, total)
-    assert best is not None  # noqa: S101  # chosen_pairs never gives none
-    one, other = _latents(subject, best.pair)
+                on_progress(done, trial.runs)
+    bound, pair, at_claim = max(found, key=lambda each: each[0])
+    one, other = _latents(subject, pair)
     runs = min(_FIT_RUNS, max(_FEWEST_TRIALS, trials // 2))
-    p_value = density_p_value(subject, one, other, runs=runs, randomness=randomness.at(done))
-    return _report(best, claim, delta, confidence, trials, len(chosen), p_value, randomness)
+    p_value = density_p_value(subject, one, other, runs=runs, randomness=trial.randomness.at(done))
+    return trial.report(
+        pair,
+        bound,
+        attack="whitebox",
+        measures=trial.measures("density"),
+        numbers=(at_claim, exactly(trial.claim.delta, confidence), exactly(p_value, confidence)),
+        confidence=confidence,
+        settings={"trials": trials, "confidence": confidence},
+        defects=sampler_defects("density", p_value),
+    )
 
 
 def _sampled_losses(
@@ -128,19 +121,6 @@ def _latents(subject: VectorNoise, pair: Pair) -> tuple[Floats, Floats]:
     return first, second
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
-    pair: Pair
-    bound: float
-    at_claim: Estimate
-
-
-def _finding(found: Floats, pair: Pair, claim: Guarantee, *, delta: float, alpha: float) -> _Finding:
-    claimed = 0.0 if claim.basis is Basis.NONE else claim.epsilon * pair.gap
-    bound = max(0.0, float(found.max())) if delta == 0 else _largest_refuted(found, delta, alpha)
-    return _Finding(pair, pair.per_distance(bound), _delta_at(found, claimed, alpha))
-
-
 def _excess(found: Floats, epsilon: float) -> float:
     """The Monte Carlo estimate of delta(epsilon)."""
     return abs(float(np.expm1(np.minimum(epsilon - found, 0.0)).mean()))
@@ -157,14 +137,8 @@ def _largest_refuted(found: Floats, delta: float, alpha: float) -> float:
     """The largest epsilon whose delta(epsilon) is certainly above delta; 0 where none is."""
     if _lower_mean(_excess(found, 0.0), len(found), alpha) <= delta:
         return 0.0
-    low, high = 0.0, min(float(found.max()), _LARGEST_EPSILON)
-    for _ in range(60):
-        middle = (low + high) / 2
-        if _lower_mean(_excess(found, middle), len(found), alpha) > delta:
-            low = middle
-        else:
-            high = middle
-    return low
+    most = min(float(found.max()), _LARGEST_EPSILON)
+    return _largest(lambda epsilon: _lower_mean(_excess(found, epsilon), len(found), alpha) > delta, most, steps=60)
 
 
 def _lower_mean(mean: float, runs: int, alpha: float) -> float:
@@ -172,14 +146,16 @@ def _lower_mean(mean: float, runs: int, alpha: float) -> float:
     if mean <= 0:
         return 0.0
     budget = math.log(1 / alpha) / runs
-    low, high = 0.0, min(mean, 1.0)
-    for _ in range(100):
+    return _largest(lambda m: _divergence(min(mean, 1.0), m) > budget, min(mean, 1.0), steps=100) * (1 - 1e-12)
+
+
+def _largest(holds: Callable[[float], bool], most: float, *, steps: int) -> float:
+    """The largest number in [0, most] up to which something holds, by bisection; rounded down."""
+    low, high = 0.0, most
+    for _ in range(steps):
         middle = (low + high) / 2
-        if _divergence(min(mean, 1.0), middle) > budget:
-            low = middle
-        else:
-            high = middle
-    return low * (1 - 1e-12)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def _divergence(p: float, q: float) -> float:
@@ -188,46 +164,3 @@ def _divergence(p: float, q: float) -> float:
         return math.inf
     first = p * math.log(p / q) if p > 0 else 0.0
     return first + ((1 - p) * (math.log1p(-p) - math.log1p(-q)) if p < 1 else 0.0)
-
-
-def _report(
-    best: _Finding,
-    claim: Guarantee,
-    delta: float,
-    confidence: float,
-    trials: int,
-    n_pairs: int,
-    p_value: float,
-    randomness: Randomness,
-) -> Report:
-    at = "0" if claim.basis is Basis.NONE else f"{claim.epsilon:.6g}" + (" x distance" if claim.metric else "")
-    defects = (
-        (f"the sampler does not draw from the density it declares (p = {p_value:.2g})",)
-        if p_value < SIGNIFICANT
-        else ()
-    )
-    return Report(
-        attack="whitebox",
-        main=best.at_claim,
-        baseline=Estimate(claim.delta, claim.delta, claim.delta, confidence),
-        control=Estimate(p_value, p_value, p_value, confidence),
-        measures=f"delta at epsilon {at}; beside the delta allowed; control: p-value of the declared density",
-        epsilon_lower_bound=best.bound,
-        delta=delta,
-        confidence=confidence,
-        ceiling=math.inf,
-        unit=claim.unit,
-        relation=claim.relation,
-        metric=claim.metric,
-        reveals=claim.reveals,
-        signature={
-            "pair": best.pair.name,
-            "pairs": n_pairs,
-            "trials": trials,
-            "confidence": confidence,
-            "delta": delta,
-            "distance": best.pair.gap,
-            "randomness": randomness.fingerprint[:12],
-        },
-        defects=defects,
-    )

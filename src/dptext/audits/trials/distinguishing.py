@@ -8,28 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from dptext import _validate
 from dptext.audits.bounds import epsilon_ceiling
 from dptext.audits.features import Score, learned_scores
-from dptext.audits.report import Report
+from dptext.audits.report import Report, exactly
 from dptext.audits.running import sample
-from dptext.audits.subjects import OnCount, Outputs, Subject, Value, as_vector, claim_of, unclaimed
-from dptext.audits.trials.pairs import Pair, chosen_pairs
+from dptext.audits.subjects import OnCount, Outputs, Subject, Value, as_vector
+from dptext.audits.trials.pairs import Pair, Trial
 from dptext.audits.trials.sampler_fit import losses
 from dptext.audits.trials.thresholds import FEWEST_TRIALS, TrialSettings, accuracy_of_best, best_bound
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import VectorNoise
 from dptext.privacy.guarantee import Guarantee
-from dptext.sampling.source import Randomness, secure
+from dptext.sampling.source import Randomness
 from dptext.text.records import Record
-from dptext.types import Json
-
-_MEASURES = "share of runs whose input is named rightly, of two equally likely ones"
 
 
 def distinguish(
@@ -73,58 +70,50 @@ def distinguish(
     _validate.count(trials=trials)
     if trials < FEWEST_TRIALS:
         raise ConfigError(f"Expected trials={trials!r} >= {FEWEST_TRIALS}.")
-    claim = claim or claim_of(subject) or unclaimed()
-    chosen = chosen_pairs(subject, first, second, pairs=pairs, claim=claim, distance=distance)
-    settings = TrialSettings(
-        trials, confidence, claim.delta if delta is None else delta, 2 * len(chosen), randomness or secure()
-    )
+    trial = Trial.of(subject, first, second, pairs, claim, distance, delta, trials, randomness)
+    settings = TrialSettings(trials, confidence, trial.delta, 2 * len(trial.pairs))
     done = 0
 
     def advance(more: int) -> None:
         if on_progress is not None:
-            on_progress(done + more, total)
+            on_progress(done + more, trial.runs)
 
-    total = 2 * trials * len(chosen)
-    best: _Outcome | None = None
-    for pair in chosen:
+    found: list[tuple[float, Pair, str, tuple[Estimate, Estimate, Estimate]]] = []
+    for pair in trial.pairs:
         outputs = []
         for value in (pair.first, pair.second):
-            outputs.append(sample(subject, value, trials, settings.randomness, position=done, on_progress=advance))
+            outputs.append(sample(subject, value, trials, trial.randomness, position=done, on_progress=advance))
             done += trials
         if np.shape(outputs[0])[1:] != np.shape(outputs[1])[1:]:
             raise ConfigError("Expected outputs of one kind and size for both inputs.")
-        outcome = _try_pair(subject, pair, outputs[0], outputs[1], settings)
-        if best is None or outcome.bound > best.bound:
-            best = outcome
-    assert best is not None  # noqa: S101  # chosen_pairs never gives none
-    return _report(best, claim, settings)
+        first_runs, second_runs = outputs
+        known = _likelihood_ratio(subject, pair)
+        scores = _scores(first_runs, second_runs, settings, known)
+        bound, event = best_bound(scores, first_runs, second_runs, settings)
+        main = accuracy_of_best(scores, first_runs, second_runs, settings)
+        half = trials // 2  # both halves are of one input, so there is nothing to find
+        apart, one, other = replace(settings, trials=half), first_runs[:half], first_runs[half : 2 * half]
+        control = accuracy_of_best(_scores(one, other, apart, known), one, other, apart)
+        found.append((pair.per_distance(bound), pair, event, (main, exactly(0.5, confidence), control)))
+    bound, pair, event, numbers = max(found, key=lambda each: each[0])
+    ceiling = epsilon_ceiling(settings.counted, delta=trial.delta, confidence=confidence, tests=settings.tests)
+    return trial.report(
+        pair,
+        bound,
+        attack="distinguish",
+        measures="share of runs whose input is named rightly, of two equally likely ones",
+        numbers=numbers,
+        confidence=confidence,
+        ceiling=ceiling / pair.gap if pair.gap > 0 else math.inf,
+        settings={"event": event, "trials": trials, "counted": settings.counted, "confidence": confidence},
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    pair: Pair
-    bound: float
-    event: str
-    main: Estimate
-    control: Estimate
-
-
-def _try_pair(subject: Subject, pair: Pair, first: Outputs, second: Outputs, settings: TrialSettings) -> _Outcome:
+def _scores(first: Outputs, second: Outputs, settings: TrialSettings, known: Score | None) -> dict[str, Score]:
+    """What is learned on the first part of the runs, and the known score."""
     learn = settings.parts[0]
-    scores = dict(learned_scores(first[learn], second[learn]))
-    known = _likelihood_ratio(subject, pair)
-    if known is not None:
-        scores["likelihood ratio"] = known
-    bound, event = best_bound(scores, first, second, settings)
-    bound = pair.per_distance(bound)
-    half = settings.trials // 2
-    apart = replace(settings, trials=half)
-    main = accuracy_of_best(scores, first, second, settings)
-    none = learned_scores(first[:half][apart.parts[0]], first[half : 2 * half][apart.parts[0]])
-    if known is not None:
-        none["likelihood ratio"] = known
-    control = accuracy_of_best(none, first[:half], first[half : 2 * half], apart)
-    return _Outcome(pair, bound, event, main, control)
+    found = learned_scores(first[learn], second[learn])
+    return found if known is None else {**found, "likelihood ratio": known}
 
 
 def _likelihood_ratio(subject: Subject, pair: Pair) -> Score | None:
@@ -135,37 +124,3 @@ def _likelihood_ratio(subject: Subject, pair: Pair) -> Score | None:
         return None
     one, other, noise = as_vector(pair.first), as_vector(pair.second), subject
     return lambda outputs: losses(noise, np.asarray(outputs, np.float64), one, other)
-
-
-def _report(outcome: _Outcome, claim: Guarantee, settings: TrialSettings) -> Report:
-    ceiling = epsilon_ceiling(
-        settings.counted, delta=settings.delta, confidence=settings.confidence, tests=settings.tests
-    )
-    distance = outcome.pair.gap
-    signature: dict[str, Json] = {
-        "pair": outcome.pair.name,
-        "pairs": settings.tests // 2,
-        "event": outcome.event,
-        "trials": settings.trials,
-        "counted": settings.counted,
-        "confidence": settings.confidence,
-        "delta": settings.delta,
-        "distance": distance,
-        "randomness": settings.randomness.fingerprint[:12],
-    }
-    return Report(
-        attack="distinguish",
-        main=outcome.main,
-        baseline=Estimate(0.5, 0.5, 0.5, settings.confidence),
-        control=outcome.control,
-        measures=_MEASURES,
-        epsilon_lower_bound=outcome.bound,
-        delta=settings.delta,
-        confidence=settings.confidence,
-        ceiling=ceiling / distance if distance > 0 else math.inf,
-        unit=claim.unit,
-        relation=claim.relation,
-        metric=claim.metric,
-        reveals=claim.reveals,
-        signature=signature,
-    )

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.report import Report
+from dptext.audits.report import Report, exactly
 from dptext.audits.running import sample
-from dptext.audits.subjects import Chooser, OnCount, Subject, Value, as_record, as_vector, claim_of, unclaimed
-from dptext.audits.trials.pairs import Pair, chosen_pairs
-from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
+from dptext.audits.subjects import Chooser, OnCount, Subject, Value, as_record, as_vector
+from dptext.audits.trials.pairs import Pair, Trial
+from dptext.audits.trials.sampler_fit import distribution_p_value, sampler_defects
 from dptext.errors import ConfigError
-from dptext.estimates import Estimate
 from dptext.mechanism import HasDistribution
-from dptext.privacy.guarantee import Basis, Guarantee
-from dptext.sampling.source import Randomness, secure
+from dptext.privacy.guarantee import Guarantee
+from dptext.sampling.source import Randomness
 from dptext.types import Floats
 
 #: Probabilities in floats may err by this share of themselves: bounds are lowered by it.
@@ -101,83 +101,48 @@ def exact(
 ) -> Report:
     """Exact epsilon of two neighbouring inputs by enumeration, and a test that the sampler keeps to the distribution.
 
-    Args:
-        subject: a mechanism with `output_distribution`, or a choice with `distribution`. The inputs of a choice are
-            scores; the caller sees to it that they differ by no more than its sensitivity.
-        first: one of two inputs: texts, records or vectors.
-        second: the other one.
-        pairs: neighbours to try; without them and without inputs, the worst ones that are known.
-        claim: what the subject claims; the default is what it states itself.
-        distance: of the two inputs where the claim is a multiple of a metric and the subject does not know it.
-        delta: the bound is for this delta; the default is that of the claim.
-        trials: runs on each input for the test of the sampler; the bound needs none.
-        randomness: handed to the subject; the default is `randomness.secure()`.
-        on_progress: called with runs done and runs in all.
+    The arguments are those of `distinguish`. The subject is a mechanism with `output_distribution`, or a choice with
+    `distribution`. The inputs of a choice are scores; the caller sees to it that they differ by no more than its
+    sensitivity. The `trials` are for the test of the sampler; the bound needs none.
 
     Raises:
         ConfigError: the outputs cannot be enumerated, or a setting is out of its range.
         IncomparableError: inputs that are no neighbours under the claim.
     """
     _validate.count(trials=trials)
-    claim = claim or claim_of(subject) or unclaimed()
-    chosen = chosen_pairs(subject, first, second, pairs=pairs, claim=claim, distance=distance)
+    trial = Trial.of(subject, first, second, pairs, claim, distance, delta, trials, randomness)
     if first is None and not pairs:
-        chosen = [pair for pair in chosen if enumerable(subject, pair)]
-    if not chosen:
+        trial = replace(trial, pairs=[pair for pair in trial.pairs if enumerable(subject, pair)])
+    if not trial.pairs:
         raise ConfigError("Expected outputs that can be enumerated: give two short inputs, or set a small n_words.")
-    delta = claim.delta if delta is None else delta
-    _validate.probability(delta=delta)
-    randomness = randomness or secure()
-    total, done, tested = 2 * trials * len(chosen), 0, 0
-    best: tuple[float, float, Pair] | None = None
+    done = 0
+    found: list[tuple[float, Pair, float]] = []
     smallest_p = 1.0
-    for pair in chosen:
+    # Sums of floats may pass a delta that is just attained. Then no epsilon would hold, so delta is taken larger.
+    above = min(1.0, trial.delta * (1 + _FLOAT_SLACK))
+    for pair in trial.pairs:
         distributions = [_distribution(subject, value) for value in (pair.first, pair.second)]
         outputs = sorted(set(distributions[0]) | set(distributions[1]))
-        p, q = (np.array([found.get(output, 0.0) for output in outputs]) for found in distributions)
-        # Sums of floats may pass a delta that is just attained. Then no epsilon would hold, so delta is taken larger.
-        bound = exact_epsilon(p, q, min(1.0, delta * (1 + _FLOAT_SLACK))) * (1 - _FLOAT_SLACK) - _FLOAT_SLACK
-        bound = pair.per_distance(max(0.0, bound))
-        claimed = 0.0 if claim.basis is Basis.NONE else claim.epsilon * pair.gap
-        if best is None or bound > best[0]:
-            best = bound, exact_delta(p, q, claimed), pair
+        p, q = (np.array([declared.get(output, 0.0) for output in outputs]) for declared in distributions)
+        bound = pair.per_distance(max(0.0, exact_epsilon(p, q, above) * (1 - _FLOAT_SLACK) - _FLOAT_SLACK))
+        found.append((bound, pair, min(1.0, exact_delta(p, q, trial.claimed(pair)))))
         for value, declared in zip((pair.first, pair.second), distributions, strict=True):
-            released = sample(subject, value, trials, randomness, position=done)
+            released = sample(subject, value, trials, trial.randomness, position=done)
             smallest_p = min(smallest_p, distribution_p_value(declared, _keys(released)))
-            done, tested = done + trials, tested + 1
+            done += trials
             if on_progress is not None:
-                on_progress(done, total)
-    assert best is not None  # noqa: S101  # chosen_pairs never gives none
-    bound, at_claim, pair = best
-    p_value = min(1.0, smallest_p * tested)
-    at = "0" if claim.basis is Basis.NONE else f"{claim.epsilon:.6g}" + (" x distance" if claim.metric else "")
-    return Report(
+                on_progress(done, trial.runs)
+    bound, pair, at_claim = max(found, key=lambda each: each[0])
+    p_value = min(1.0, smallest_p * 2 * len(trial.pairs))
+    return trial.report(
+        pair,
+        bound,
         attack="exact",
-        main=Estimate(min(1.0, at_claim), min(1.0, at_claim), min(1.0, at_claim), 0.95),
-        baseline=Estimate(claim.delta, claim.delta, claim.delta, 0.95),
-        control=Estimate(p_value, p_value, p_value, 0.95),
-        measures=f"delta at epsilon {at}; beside the delta allowed; control: p-value of the declared distribution",
-        epsilon_lower_bound=bound,
-        delta=delta,
+        measures=trial.measures("distribution"),
+        numbers=(exactly(at_claim, 0.95), exactly(trial.claim.delta, 0.95), exactly(p_value, 0.95)),
         confidence=1.0,
-        ceiling=math.inf,
-        unit=claim.unit,
-        relation=claim.relation,
-        metric=claim.metric,
-        reveals=claim.reveals,
-        signature={
-            "pair": pair.name,
-            "pairs": len(chosen),
-            "trials": trials,
-            "delta": delta,
-            "distance": pair.gap,
-            "randomness": randomness.fingerprint[:12],
-        },
-        defects=(
-            (f"the sampler does not draw from the distribution it declares (p = {p_value:.2g})",)
-            if p_value < SIGNIFICANT
-            else ()
-        ),
+        settings={"trials": trials},
+        defects=sampler_defects("distribution", p_value),
     )
 
 

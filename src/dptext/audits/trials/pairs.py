@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.subjects import HasClipNorm, HasDim, Privatizer, Subject, Value, as_record, as_vector
+from dptext.audits.report import Report
+from dptext.audits.subjects import (
+    HasClipNorm,
+    HasDim,
+    Privatizer,
+    Subject,
+    Value,
+    as_record,
+    as_vector,
+    claim_of,
+    unclaimed,
+)
 from dptext.audits.trials.neighbours import check_neighbours
 from dptext.errors import ConfigError, IncomparableError
+from dptext.estimates import Estimate
 from dptext.mechanism import HasMetric
-from dptext.privacy.guarantee import Guarantee, Relation, Unit
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.sampling.source import Randomness, secure
 from dptext.text.records import Record
 from dptext.text.tokens import REVEALED
+from dptext.types import Json
 
 # A run has one record, and these do not depend on what it says.
 _ABOUT_THE_FILE = re.compile(r"the number of (skipped |training )?records|the ids( \(.*\))?|the field '.*'")
@@ -166,21 +180,113 @@ def worst_latents(dim: int, clip_norm: float = 1.0) -> list[Pair]:
     return pairs if dim == 1 else [*pairs, Pair(axis, -axis, "antipodal ends of an axis")]
 
 
-def chosen_pairs(
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Pairs of neighbours on trial.
+
+    Attributes:
+        pairs: checked, with their distances.
+        claim: what the subject claims.
+        delta: the bound is for this delta.
+        trials: runs on each input of each pair.
+        randomness: handed to the subject.
+    """
+
+    pairs: list[Pair]
+    claim: Guarantee
+    delta: float
+    trials: int
+    randomness: Randomness
+
+    @classmethod
+    def of(
+        cls,
+        subject: Subject,
+        first: Value | None,
+        second: Value | None,
+        pairs: Sequence[Pair],
+        claim: Guarantee | None,
+        distance: float | None,
+        delta: float | None,
+        trials: int,
+        randomness: Randomness | None,
+    ) -> Trial:
+        """What `distinguish` is given, with what was left out filled in.
+
+        Raises:
+            ConfigError: one input instead of two, or a subject for which no pair can be proposed.
+            IncomparableError: inputs that are no neighbours under the claim.
+        """
+        claim = claim or claim_of(subject) or unclaimed()
+        chosen = _chosen_pairs(subject, first, second, pairs, claim, distance)
+        delta = claim.delta if delta is None else delta
+        _validate.probability(delta=delta)
+        return cls(chosen, claim, delta, trials, randomness or secure())
+
+    @property
+    def runs(self) -> int:
+        """Runs in all."""
+        return 2 * self.trials * len(self.pairs)
+
+    def measures(self, declared: str) -> str:
+        """What the numbers of an audit are that reads what the subject declares."""
+        nothing = self.claim.basis is Basis.NONE
+        at = "0" if nothing else f"{self.claim.epsilon:.6g}" + (" x distance" if self.claim.metric else "")
+        return f"delta at epsilon {at}; beside the delta allowed; control: p-value of the declared {declared}"
+
+    def claimed(self, pair: Pair) -> float:
+        """The epsilon that is claimed for a pair; 0 where nothing is."""
+        return 0.0 if self.claim.basis is Basis.NONE else self.claim.epsilon * pair.gap
+
+    def report(
+        self,
+        best: Pair,
+        bound: float,
+        *,
+        attack: str,
+        measures: str,
+        numbers: tuple[Estimate, Estimate, Estimate],
+        confidence: float,
+        ceiling: float = math.inf,
+        settings: Mapping[str, Json],
+        defects: tuple[str, ...] = (),
+    ) -> Report:
+        """The report on the best pair, with its bound on epsilon; numbers are main, baseline and control."""
+        main, baseline, control = numbers
+        return Report(
+            attack=attack,
+            measures=measures,
+            main=main,
+            baseline=baseline,
+            control=control,
+            epsilon_lower_bound=bound,
+            delta=self.delta,
+            confidence=confidence,
+            ceiling=ceiling,
+            unit=self.claim.unit,
+            relation=self.claim.relation,
+            metric=self.claim.metric,
+            reveals=self.claim.reveals,
+            defects=defects,
+            signature={
+                "pair": best.name,
+                "pairs": len(self.pairs),
+                **settings,
+                "delta": self.delta,
+                "distance": best.gap,
+                "randomness": self.randomness.fingerprint[:12],
+            },
+        )
+
+
+def _chosen_pairs(
     subject: Subject,
     first: Value | None,
     second: Value | None,
-    *,
     pairs: Sequence[Pair],
     claim: Guarantee,
-    distance: float | None = None,
+    distance: float | None,
 ) -> list[Pair]:
-    """The pairs to try, with their distances.
-
-    Raises:
-        ConfigError: one input instead of two, or a subject for which no pair can be proposed.
-        IncomparableError: inputs that are no neighbours under the claim.
-    """
     if (first is None) != (second is None) or (first is not None and pairs):
         raise ConfigError("Expected two inputs, or pairs, or neither.")
     if first is not None and second is not None:

@@ -27,21 +27,20 @@ _RANDOM_DIRECTIONS = 3
 _CLOSEST = 2.0**-40
 
 
+def sampler_defects(declared: str, p_value: float) -> tuple[str, ...]:
+    """What a p-value says against a sampler."""
+    found = f"the sampler does not draw from the {declared} it declares (p = {p_value:.2g})"
+    return (found,) if p_value < SIGNIFICANT else ()
+
+
 def density_p_value(noise: VectorNoise, first: Floats, second: Floats, *, runs: int, randomness: Randomness) -> float:
     """The p-value of the hypothesis that releases have the declared density, Bonferroni over several directions.
 
     The directions are from `first` towards `second`, along a coordinate, and random. Steps are such that releases are
     hard to tell apart: there the declared odds are put to the sharpest test.
 
-    Args:
-        noise: the vector mechanism.
-        first: a latent `(dim,)`.
-        second: another one.
-        runs: on each of the two latents, for each direction.
-        randomness: handed to the noise; it also draws the directions.
-
-    Returns:
-        A p-value in [0, 1].
+    There are so many `runs` on each of the two latents, `(dim,)`, for each direction. The randomness is handed to the
+    noise, and draws the directions.
     """
     dim = len(first)
     length = float(np.linalg.norm(second - first)) or 1.0

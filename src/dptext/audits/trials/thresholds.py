@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dptext.audits.bounds import EpsilonLowerBound, epsilon_from_rates
+from dptext.audits.bounds import epsilon_from_rates
 from dptext.audits.features import Score, learned_scores, spread_thresholds
 from dptext.audits.subjects import Outputs
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
-from dptext.sampling.source import Randomness, secure
 from dptext.types import Floats
 
 #: Fewer runs than this can show nothing.
@@ -33,14 +32,12 @@ class TrialSettings:
         confidence: of all bounds together.
         delta: the bounds are for this delta.
         tests: pairs times directions, among which the error is divided.
-        randomness: handed to the subject.
     """
 
     trials: int
     confidence: float
     delta: float
     tests: int
-    randomness: Randomness
 
     @property
     def parts(self) -> tuple[slice, slice, slice]:
@@ -60,11 +57,7 @@ def separation(first: Outputs, second: Outputs, *, delta: float = 0.0, confidenc
     It is 0 where the samples do not tell the distributions apart. A positive bound says, with this confidence, that
     they differ.
 
-    Args:
-        first: independent outputs, `(n, dim)` or n texts.
-        second: as many of the other distribution; the longer sample is cut.
-        delta: the bound is for this delta.
-        confidence: of the bound.
+    The outputs are independent, `(n, dim)` or n texts; the longer sample is cut.
 
     Raises:
         ConfigError: fewer than 200 outputs, or a setting out of its range.
@@ -72,7 +65,7 @@ def separation(first: Outputs, second: Outputs, *, delta: float = 0.0, confidenc
     trials = min(len(first), len(second))
     if trials < FEWEST_TRIALS:
         raise ConfigError(f"Expected at least {FEWEST_TRIALS} outputs of each distribution, found {trials}.")
-    settings = TrialSettings(trials, confidence, delta, 2, secure())
+    settings = TrialSettings(trials, confidence, delta, 2)
     learn = settings.parts[0]
     first, second = first[:trials], second[:trials]
     return best_bound(learned_scores(first[learn], second[learn]), first, second, settings)[0]
@@ -89,22 +82,15 @@ def best_bound(
         name, threshold = _best_event(scores, one[choose], other[choose], sign, settings)
         tp = int((sign * scores[name](one[count]) > threshold).sum())
         fp = int((sign * scores[name](other[count]) > threshold).sum())
-        found = _bound(tp, fp, settings.counted, settings).epsilon
+        found = _bound(tp, fp, settings.counted, settings)
         if found > bound:
             bound, event = found, f"{name}, towards the {direction}"
     return bound, event
 
 
-def _bound(tp: int, fp: int, runs: int, settings: TrialSettings) -> EpsilonLowerBound:
-    return epsilon_from_rates(
-        tp,
-        runs,
-        false_positives=fp,
-        negatives=runs,
-        delta=settings.delta,
-        confidence=settings.confidence,
-        tests=settings.tests,
-    )
+def _bound(tp: int, fp: int, runs: int, settings: TrialSettings) -> float:
+    given = {"delta": settings.delta, "confidence": settings.confidence}
+    return epsilon_from_rates(tp, runs, false_positives=fp, negatives=runs, tests=settings.tests, **given).epsilon
 
 
 def _thresholds(scores: Floats) -> Floats:
@@ -125,7 +111,7 @@ def _best_event(
             tp = len(mine) - int(np.searchsorted(mine, threshold, "right"))
             fp = len(theirs) - int(np.searchsorted(theirs, threshold, "right"))
             # The bound that the same shares would give among the runs that will be counted, which are more.
-            found = _bound(tp * scale, fp * scale, len(mine) * scale, settings).epsilon
+            found = _bound(tp * scale, fp * scale, len(mine) * scale, settings)
             if found > best[0]:
                 best = (found, name, threshold)
     return best[1], best[2]

@@ -61,11 +61,8 @@ class Losses:
 def losses_of(choose: nn.Linear, hidden: Tensor, wanted: Tensor, reward: Reward | None = None) -> Losses:
     """Losses of positions `(n,)`.
 
-    Args:
-        choose: the output layer.
-        hidden: what it sees, `(n, dim)`.
-        wanted: options of the text, `(n,)`.
-        reward: of the same positions; None is the reconstruction alone.
+    The output layer sees `hidden`, `(n, dim)`. The `wanted` are options of the text, `(n,)`. The reward is of the same
+    positions; without it there is the reconstruction alone.
     """
     total, parts = _Losses.apply(hidden, choose.weight, choose.bias, wanted, reward)  # type: ignore[no-untyped-call]
     reconstruction, rewarded = parts.tolist()

@@ -100,11 +100,8 @@ class ErAeNetwork(nn.Module):
     def before_logits(self, previous: Tensor, latents: Tensor, state: Tensor, counted: Tensor) -> Tensor:
         """What the output layer sees at the counted positions of whole texts, `(counted, embedding)`.
 
-        Args:
-            previous: the words before each position, `(n, length)`.
-            latents: as `latents` gives them.
-            state: as `begin` gives it.
-            counted: positions `(n, length)`. The writer stops at the last one of each text.
+        The words before each position are `previous`, `(n, length)`. The latents and the state are as `latents` and
+        `begin` give them. The writer stops at the last of the counted positions `(n, length)` of each text.
         """
         places = torch.arange(1, counted.shape[1] + 1, device=counted.device)
         lengths = (counted * places).amax(dim=1).clamp(min=1).cpu()

@@ -76,14 +76,8 @@ def train(
 ) -> None:
     """Fit the network in place on public texts.
 
-    Args:
-        network: fresh.
-        targets: what `targets_of` gives.
-        vectors: public unit vectors of the options, for the reward.
-        schedule: see there.
-        seed: it draws the order, the hidden words and the random words.
-        device: where the network is.
-        on_progress: called some twenty times.
+    The `targets` are what `targets_of` gives. The vectors of the options are public and of length 1, for the reward.
+    The seed draws the order, the hidden words and the random words. `on_progress` is called some twenty times.
 
     Raises:
         ConfigError: the training diverged.
