@@ -140,18 +140,16 @@ def test_the_readme_names_the_two_commands_and_every_command_it_shows_exists() -
     assert shown <= options
 
 
-def test_the_shell_lines_of_the_readme_run(tmp_path: Path) -> None:
+def test_five_minutes_take_no_more(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
-    block = readme.partition("## Ten lines of shell")[2].partition("```sh\n")[2].partition("```")[0]
-    lines = [line for line in block.splitlines() if not line.startswith("pip install")]
-    assert len(lines) == 9
-    script = "\n".join(
-        ["set -eu", f'dptext() {{ "{sys.executable}" -c "from dptext.cli.app import main; main()" "$@"; }}', *lines]
-    )
-    done = subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True, cwd=tmp_path)
+    block = readme.partition("## Five minutes")[2].partition("## ")[0]
+    done = run_lines(shell_blocks(block), tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Verified" in done.stdout
-    assert (tmp_path / "notes.private.jsonl").read_text("utf-8").count('"year": "2024"') == 1
+    rows = (tmp_path / "reviews.private.csv").read_text("utf-8").splitlines()
+    assert len(rows) == 3
+    public = (tmp_path / "public.csv").read_text("utf-8")
+    assert all(any(text in public for text in row.split(",")) for row in rows[1:])
+    assert "singling out" in done.stdout.lower()
 
 
 def run_lines(lines: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -180,22 +178,6 @@ def test_the_ledger_lines_run(page: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "spent is rounded up" in done.stdout
     assert ("its charge is in the books" in done.stdout) == (page != "README.md")
-
-
-@pytest.mark.slow
-def test_the_model_of_the_readme_is_fitted_and_used(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    block = readme.partition("Whole utterances and their labels")[2].partition("## ")[0]
-    labels = ("travel", "money")
-    for name, number, seed in (("public", 600, 0), ("private", 20, 1)):
-        rows = [{"text": r.text, "intent": labels[i % 2]} for i, r in enumerate(sample_records(number, seed=seed))]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    lines = [line for line in shell_blocks(block) if not line.startswith("#")]
-    assert sum(line.startswith("dptext ") for line in lines) == 3  # fit, privatize, recommend
-    done = run_lines(lines, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert len((tmp_path / "private.out.jsonl").read_text("utf-8").splitlines()) == 20
-    assert "Measured on these corpora and no others" in done.stdout
 
 
 @pytest.mark.slow
