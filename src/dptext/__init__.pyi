@@ -52,6 +52,7 @@ from .sampling import privunit as privunit
 from .sampling import published as published
 from .sampling import randomness as randomness
 from .sampling import selection as selection
+from .text.reading import as_records as as_records
 from .text.reading import read_records as read_records
 from .text.records import Fields as Fields
 from .text.records import Record as Record

@@ -1,7 +1,6 @@
 """What strangers see first: names, imports, README, Makefile."""
 
 import importlib
-import json
 import pkgutil
 import re
 import subprocess
@@ -14,7 +13,6 @@ import pytest
 
 import dptext
 from dptext.mechanisms.registry import SPECS
-from dptext.text.samples import sample_records
 
 ROOT = Path(__file__).parents[2]
 

@@ -353,3 +353,26 @@ def test_version_and_words() -> None:
     spec = dp.WordMetric(epsilon=3.0)
     assert "epsilon = 3" in dp.explain(spec)
     assert dp.explain(spec.guarantee()) == spec.guarantee().explain()
+
+
+def test_utilities_take_what_people_hold(labelled) -> None:
+    frame = pd.DataFrame({"text": ["so it is", "la di da", "do re mi"], "label": ["a", "b", "a"]})
+    private = dp.as_records(frame)
+    result = dp.privatize(frame, labelled, label="label")
+    embedder = Letters()
+    plain = dp.utility.baselines(private, private, labels=(), seed=0)
+    table = dp.utility.utility_table({**plain, "ours": result}, private=frame, test=[], embedder=embedder)
+    [ours] = [row for row in table.rows if row.name == "ours"]
+    assert dp.utility.fidelity(frame["text"], result, embedder=embedder).cosine == ours.fidelity.cosine
+    assert "<td" in table._repr_html_()
+    assert "not private" in table._repr_html_()
+
+
+class Letters:
+    """Counts letters."""
+
+    name = "letters"
+    dim = 26
+
+    def embed(self, texts: list[str]) -> np.ndarray:
+        return np.array([[1.0 + text.count(chr(97 + i)) for i in range(26)] for text in texts])

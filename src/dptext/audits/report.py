@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate
+from dptext.notebook import html_text
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit, format_delta, format_epsilon
 from dptext.types import Json, as_json
 
@@ -120,6 +121,9 @@ class Report(Result):
         return "|".join(
             f"{key}:{value if isinstance(value, str) else json.dumps(value)}" for key, value in self.signature.items()
         )
+
+    def _repr_html_(self) -> str:
+        return html_text(self.explain())
 
     def explain(self, guarantee: Guarantee | None = None) -> str:
         """The report in plain words; with a guarantee also whether it is refuted.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns, Mechanism, OnProgress, Spec
-from dptext.text.reading import read_records
-from dptext.text.records import TEXT_FIELD, Fields, Record
+from dptext.text.reading import as_records
+from dptext.text.records import TEXT_FIELD
 from dptext.text.tables import Texts
 
 
@@ -48,11 +49,7 @@ def fit(
         raise ConfigError(f"Expected pool=None: {spec.kind} chooses among no candidates.")
     if public is None and private is None and traits.learns is not Learns.NOTHING:
         raise ConfigError(f"Expected public texts: {spec.kind} learns from them.")
-    fields = Fields(text=text, label=label)
-
-    def records(texts: Texts) -> list[Record]:
-        return list(read_records(texts, fields, empty_nulls=empty_nulls))
-
+    records = partial(as_records, text=text, label=label, empty_nulls=empty_nulls)
     given: dict[str, object] = {"public": [], "seed": seed}
     if public is not None and traits.learns is not Learns.NOTHING:
         given["public"] = records(public)

@@ -29,7 +29,7 @@ from dptext.text.ids import Ids
 from dptext.text.inputs import file_error
 from dptext.text.lines import Bad, Broken, Chunk, Row, rows_of
 from dptext.text.parquet_rows import load_pyarrow
-from dptext.text.records import Fields, Record
+from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.text.row_checks import Checks, needed
 from dptext.text.rows import file_chunks
 from dptext.text.tables import EXPECTED, Texts, table_rows
@@ -117,9 +117,18 @@ def read_records(
     )
 
 
-def as_records(texts: Texts) -> list[Record]:
-    """What `read_records` reads, by the default names, as a list."""
-    return list(read_records(texts))
+def as_records(
+    texts: Texts,
+    *,
+    text: str = TEXT_FIELD,
+    label: str | None = None,
+    id: str | None = None,
+    author: str | None = None,
+    empty_nulls: bool = False,
+) -> list[Record]:
+    """What people hold as records: see `read_records`. The names are of columns; ready records stay as they are."""
+    fields = Fields(text=text, label=label, id=id, author=author)
+    return list(read_records(texts, fields, empty_nulls=empty_nulls))
 
 
 def read_batches(

@@ -17,7 +17,8 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate, clopper_pearson
 from dptext.sampling.bootstrap import bootstrap
 from dptext.sampling.source import seeded
-from dptext.text.records import Record
+from dptext.text.reading import as_records
+from dptext.text.tables import Texts
 from dptext.types import Floats, Integers, Json, fields_as_json
 
 _CONFIDENCE = 0.95
@@ -130,7 +131,7 @@ class Accuracy:
         return fields_as_json(self)
 
 
-def evaluate(classifier: Classifier, test: Sequence[Record], *, seed: int = 0) -> Accuracy:
+def evaluate(classifier: Classifier, test: Texts, *, seed: int = 0) -> Accuracy:
     """Accuracy and macro-F1 with intervals at 95%, on the records that have a label.
 
     A classifier without labels is wrong on every text.
@@ -140,7 +141,7 @@ def evaluate(classifier: Classifier, test: Sequence[Record], *, seed: int = 0) -
     Raises:
         ConfigError: no record has a label.
     """
-    known = [(record.text, record.label) for record in test if record.label is not None]
+    known = [(record.text, record.label) for record in as_records(test) if record.label is not None]
     if not known:
         raise ConfigError("Expected test records with labels.")
     texts, truth = zip(*known, strict=True)

@@ -20,7 +20,9 @@ from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.sampling.bootstrap import bootstrap_mean
+from dptext.text.reading import as_records
 from dptext.text.records import Record, Release
+from dptext.text.tables import Texts
 from dptext.text.tokens import tokenize
 from dptext.types import Floats, Integers, Json, fields_as_json
 
@@ -83,8 +85,8 @@ def check_pairs(originals: Sequence[Record], outputs: Sequence[Release[str]]) ->
 
 
 def fidelity(
-    originals: Sequence[Record],
-    outputs: Sequence[Release[str]],
+    originals: Texts,
+    outputs: Iterable[Release[str]],
     *,
     embedder: Embedder,
     embedded: EmbeddedTexts | None = None,
@@ -93,7 +95,7 @@ def fidelity(
     """Compare each output with its own original; intervals at 95%.
 
     Args:
-        originals: the private records.
+        originals: the private records, or what `as_records` makes records of.
         outputs: one release a record, in the same order.
         embedder: public, for the cosines.
         embedded: vectors of all these texts. With them the embedder is not asked.
@@ -102,6 +104,7 @@ def fidelity(
     Raises:
         ConfigError: outputs that do not match the originals, or an embedder without finite vectors.
     """
+    originals, outputs = as_records(originals), list(outputs)
     check_pairs(originals, outputs)
     texts, written = [record.text for record in originals], [release.output for release in outputs]
     space = embedded or embed_distinct([*texts, *written], embedder, single=True)

@@ -14,7 +14,7 @@ Where there are labels it must also have what simple mechanisms keep at the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import FunctionType
 
@@ -24,8 +24,11 @@ from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
+from dptext.notebook import html_table
 from dptext.text import tokens as text
+from dptext.text.reading import as_records
 from dptext.text.records import Record, Release
+from dptext.text.tables import Texts
 from dptext.types import Json
 from dptext.utility.classification import Accuracy, ClassifierName, Trainer, evaluate, train_named
 from dptext.utility.fidelity import Fidelity, check_pairs, fidelity
@@ -103,6 +106,10 @@ class UtilityTable:
             },
         }
 
+    def _repr_html_(self) -> str:
+        lines = [[row.name, *map(_shown, row.cells().values())] for row in self.rows]
+        return html_table(["row", *self.rows[0].cells()], lines, "Intervals at 95%. These numbers are not private.")
+
     def to_markdown(self) -> str:
         """The table in Markdown, below a line with its settings; intervals at 95%."""
         head = ["row", *self.rows[0].cells()]
@@ -127,10 +134,10 @@ def _shown(value: Estimate | float | None) -> str:
 
 
 def utility_table(
-    rows: Mapping[str, Sequence[Release[str]]],
+    rows: Mapping[str, Iterable[Release[str]]],
     *,
-    private: Sequence[Record],
-    test: Sequence[Record],
+    private: Texts,
+    test: Texts,
     embedder: Embedder,
     classifier: ClassifierName | Trainer = "tfidf",
     seed: int = 0,
@@ -139,7 +146,7 @@ def utility_table(
 
     Args:
         rows: the releases of the private records, in their order, by name.
-        private: the private records.
+        private: the private records, or what `as_records` makes records of.
         test: other real records, neither public nor private ones, for the accuracy.
         embedder: public, for the cosines.
         classifier: the name of a classifier, or what trains one.
@@ -149,15 +156,17 @@ def utility_table(
         ConfigError: a baseline is missing, or releases do not match the private records.
         MissingExtraError: the package of the classifier is absent.
     """
+    private, test = as_records(private), as_records(test)
+    released = {name: list(releases) for name, releases in rows.items()}
     for name in required_rows(private):
         if name not in rows:
             raise ConfigError(
                 f"Expected a row {name!r}: no utility is shown without its baselines. Found: {', '.join(rows)}."
             )
-    for releases in rows.values():
+    for releases in released.values():
         check_pairs(private, releases)
     train = train_named(classifier) if isinstance(classifier, str) else classifier
-    written = (release.output for releases in rows.values() for release in releases)
+    written = (release.output for releases in released.values() for release in releases)
     embedded = embed_distinct([*(record.text for record in private), *written], embedder, single=True)
     return UtilityTable(
         tuple(
@@ -166,7 +175,7 @@ def utility_table(
                 _accuracy(releases, test, train, seed),
                 fidelity(private, releases, embedder=embedder, embedded=embedded, seed=seed),
             )
-            for name, releases in rows.items()
+            for name, releases in released.items()
         ),
         _name_of(classifier),
         embedder.name,
