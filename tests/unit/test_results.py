@@ -209,6 +209,7 @@ def test_the_certificate_speaks_of_the_bytes(tmp_path: Path, mechanism) -> None:
     result = dp.privatize(TEXTS, mechanism)
     path = tmp_path / "releases.jsonl"
     assert result.write(path) == result.certificate
+    assert f"dptext {dp.__version__}" in result.certificate.explain()
     found = dp.verify(certificate_path(path)).certificate
     assert found.guarantees == result.guarantees
     assert [json.loads(line)["text"] for line in path.read_text().splitlines()] == [each.output for each in result]

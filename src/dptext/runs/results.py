@@ -28,6 +28,7 @@ from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.text.releases import write_all
 from dptext.text.tables import Texts, index_of
+from dptext.version import __version__
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Payment
@@ -228,6 +229,7 @@ class Privatized(Iterable[Release[str]]):
             output=name,
             sha256=sha256,
             digests=self._digests,
+            version=__version__,
             charged=self._charged,
             **self._terms,
         )
