@@ -144,6 +144,8 @@ TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
     ("explain", "spec", BAD_INPUTS, ["--spec", "@"]),
     ("explain", "ledger", BAD | BAD_FILES, ["out.jsonl", "--ledger", "@"]),
     ("explain", "page", BAD_OUTPUTS, ["out.jsonl", "--for", "legal", "--html", "@"]),
+    ("init", "source", BAD_INPUTS, ["@", "--unit", "token"]),
+    ("init", "public", BAD_INPUTS, ["in.jsonl", "--public", "@", "--label-field", "label"]),
     ("fit", "target", BAD_FOLDERS, [*SPEC, "--out", "@"]),
     ("fit", "spec", BAD_INPUTS, ["--spec", "@", "--out", "new/1"]),
     ("fit", "public", BAD_INPUTS, [*NEAREST, "--public", "@", "--out", "new/2"]),

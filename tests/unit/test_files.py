@@ -247,7 +247,7 @@ def test_there_is_one_door() -> None:
     assert {name: found for name, found in calls.items() if found} == {
         "cli/terminal.py": ["open", "os.open", "os.open"],  # what stands for closed streams
         # two of them only to sync a file or a folder
-        "text/files.py": ["each.open", "os.fdopen", "os.fdopen", "os.open", "os.open", "os.open"],
+        "text/files.py": ["each.open", "open", "os.fdopen", "os.open", "os.open", "os.open"],
         "testing/shapes.py": ["source.write_text"],  # made-up texts in a folder that is removed
         "audits/drawing.py": ["figure.savefig"],  # into memory
         "compare/folder.py": ["os.open"],  # the lock: nothing is written to it, and no link is followed

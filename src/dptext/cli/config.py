@@ -11,7 +11,6 @@ epsilon = 10.0
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any, Final
 
 from dptext.cli.progress import say
 from dptext.errors import ConfigError
-from dptext.text.inputs import read_whole
+from dptext.runs.toml import read_toml
 
 FILE: Final = Path("dptext.toml")
 _FIELDS: Final = (
@@ -61,10 +60,7 @@ def config() -> Config:
     path = _named[-1] if _named else FILE
     if not _named and not path.is_file():
         return Config()
-    try:
-        data = tomllib.loads(read_whole(path).decode())
-    except ValueError as error:
-        raise ConfigError(f"Cannot read {path}: {error}. Write it anew with dptext init.") from error
+    data = read_toml(path)
     mechanism, model = data.pop("mechanism", {}), data.pop("model", None)
     unknown = sorted(data.keys() - set(_FIELDS))
     if unknown or not isinstance(mechanism, dict) or not isinstance(model, str | None):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +19,7 @@ from dptext.mechanism import Learns
 from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Unit
 from dptext.runs.specs import spec_from_settings
+from dptext.runs.toml import settings_to_toml
 from dptext.text.files import Target
 from dptext.text.reading import read_records
 from dptext.text.records import TEXT_FIELD, Fields
@@ -54,6 +54,7 @@ def init(
         public = Path(told) if told else None
     wanted = member(Unit, "--unit", unit or _asked("Protect each document or each token", Unit.DOCUMENT))
     limit = float(epsilon or _asked("The largest epsilon for each", "10"))
+    next(read_records(source, Fields(text=text_field, label=label_field or None)), None)  # refused as fit would
     labels = _labels(public, text_field, label_field)
     settings, why = _mechanism(Asked(wanted, limit, 1e-3, task), labels, with_public=public is not None)
     spec = spec_from_settings(settings)
@@ -63,7 +64,7 @@ def init(
         fields["label-field"] = label_field
     if learns:
         fields |= {"public": str(public), "model": f"{source.name.partition('.')[0]}.model"}
-    Target(FILE, force, private=False).write(_toml(fields, settings).encode())
+    Target(FILE, force, private=False).write(settings_to_toml({**fields, "mechanism": settings}).encode())
     print(f"{why}\n{spec.guarantee(spec.units[-1] if wanted is Unit.DOCUMENT else spec.units[0]).sentence()}\n")
     print(f"Written: {FILE}. Next:")
     if learns:
@@ -119,10 +120,3 @@ def _mechanism(asked: Asked, labels: list[str], *, with_public: bool) -> tuple[d
             "epsilon keeps more."
         )
     return settings, f"Take {kind}: at {price} it measured best for {asked.task} on {n} of our corpora."
-
-
-def _toml(fields: Mapping[str, Json], settings: Mapping[str, Json]) -> str:
-    """The file, in the order of its tables. JSON of strings, numbers and lists of them is TOML, too."""
-    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items()]
-    values = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
-    return "\n".join(["# What dptext reads where an option is not given.", *lines, "", "[mechanism]", *values, ""])

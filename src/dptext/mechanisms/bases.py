@@ -30,6 +30,7 @@ from dptext.mechanism import Mechanism, Spec, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.text.files import Target
 
 WHOLE_RECORD = "a record is protected as a whole"
 
@@ -205,7 +206,7 @@ def _from_files(spec: Spec, files: Mapping[Path, bytes]) -> Mechanism[str]:
         for name, data in files.items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            Target(path).write(data)
         return spec.load(Path(folder))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 from dptext.errors import ConfigError
@@ -76,3 +78,13 @@ def read_toml(path: Path) -> dict[str, Json]:
         return parse_toml(read_whole(path, limit=_MAX_TOML_BYTES).decode(), str(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not a TOML file: {error}.") from error
+
+
+def settings_to_toml(settings: Mapping[str, Json]) -> str:
+    """Settings as TOML: first what stands alone, then the tables. JSON of strings, numbers and lists of them is TOML."""
+    alone = {name: value for name, value in settings.items() if not isinstance(value, dict)}
+    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in alone.items()]
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            lines += ["", f"[{name}]", settings_to_toml(value).rstrip()]
+    return "\n".join([*lines, ""])
