@@ -37,8 +37,8 @@ def chosen_spec(mechanism: str | None, assignments: list[str] | None, path: Path
     written = config().mechanism if mechanism is None else {"kind": mechanism}
     if not written:
         raise ConfigError(
-            "Expected one of --mechanism NAME, --spec FILE.toml and dptext.toml with a mechanism (dptext init writes it). "
-            "dptext recommend names one."
+            "Expected one of --mechanism NAME, --spec FILE.toml and dptext.toml with a mechanism (dptext init writes "
+            "it). dptext recommend names one."
         )
     return spec_from_settings({**written, **changes})
 

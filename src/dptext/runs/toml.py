@@ -81,7 +81,7 @@ def read_toml(path: Path) -> dict[str, Json]:
 
 
 def settings_to_toml(settings: Mapping[str, Json]) -> str:
-    """Settings as TOML: first what stands alone, then the tables. JSON of strings, numbers and lists of them is TOML."""
+    """Settings as TOML, tables last. JSON of strings, numbers and lists of them is TOML, too."""
     alone = {name: value for name, value in settings.items() if not isinstance(value, dict)}
     lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in alone.items()]
     for name, value in settings.items():
