@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from dptext.audits.inference.authorship_report import AuthorshipReport
+from dptext.audits.inference.trait_report import TraitReport
+from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
+from dptext.cli.answers import interval
 from dptext.cli.chosen import Choice, check_label_field, fitted_on
 from dptext.cli.progress import say
+from dptext.cli.terminal import print_answer
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, Spec
 from dptext.runs.streaming import require_guarantee
@@ -73,9 +78,14 @@ def made_ready(choice: Choice, known: Sequence[Record], seed: int) -> Mechanism[
     return fitted_on(choice.spec, public=known, seed=seed) if choice.needs_fit else choice.fitted()
 
 
-def verdict(claim: str, *, refuted: bool) -> str:
-    """The result of an attack on a claim, in one sentence."""
-    return f"REFUTED: {claim} is false." if refuted else f"Not refuted: {claim} survives, which proves nothing more."
+def show_attacks(
+    answer: Sequence[str], found: AuthorshipReport | TraitReport, duplicates: int, *, details: bool
+) -> None:
+    """Print the answer, how well each attacker did on releases and on originals, and with details all numbers."""
+    head = ("accuracy", "similarity")
+    rows = [[row.name, *(interval(row.cells()[name]) for name in head)] for row in (*found.attacks, *found.baselines)]
+    more = [found.to_markdown(), f"{duplicates:,} duplicates removed first."]
+    print_answer(answer, markdown_table(["attacker, interval at 95%", *head], rows), more, details=details)
 
 
 def say_trained(done: int, total: int) -> None:

@@ -12,6 +12,7 @@ from dptext import _validate
 from dptext.audits.inference.authors import split_authors
 from dptext.audits.inference.authorship import attribute_releases, release_split
 from dptext.audits.inference.authorship_report import AuthorshipReport
+from dptext.cli import answers
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import (
     check_options,
@@ -20,12 +21,13 @@ from dptext.cli.audit.attacked import (
     own_fields,
     public_records,
     say_trained,
-    verdict,
+    show_attacks,
 )
 from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import (
     DeltaOption,
+    DetailsOption,
     JsonOption,
     LabelFieldOption,
     MechanismOption,
@@ -71,6 +73,7 @@ def authorship(
     delta: DeltaOption = 0.0,
     seed: SeedOption = None,
     without_guarantee: WithoutGuaranteeOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Attribute releases to authors, and print how often that succeeds.
@@ -126,8 +129,10 @@ def authorship(
     )
     claim = None if choice is None else _claim(choice.spec, delta, found)
     refuted = claim is not None and found.report.refutes(claim)
+    answer = answers.authorship(found, claim)
     if as_json:
         stated: dict[str, Json] = {
+            "answer": [*answer],
             "duplicates": split.duplicates,
             "claim": claim.to_dict() if claim else None,
             "refuted": refuted,
@@ -135,12 +140,7 @@ def authorship(
         }
         print(json.dumps({**found.to_dict(), **stated}, indent=2))
     else:
-        print(found.to_markdown())
-        if claim is None:
-            print("No claim for replacing one document by any other, at this delta, was there to be tried.")
-        else:
-            print(verdict(f"the claim of epsilon {claim.epsilon:.6g} for one document", refuted=refuted))
-        print(f"{split.duplicates:,} duplicates removed first.")
+        show_attacks(answer, found, split.duplicates, details=details)
     return EXIT_REFUTED if refuted else 0
 
 

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dptext.audits.report import markdown_table
+from dptext.cli import answers
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import (
     DeltaOption,
+    DetailsOption,
     FirstSetArgument,
     ForceOption,
     JsonOption,
@@ -23,6 +26,7 @@ from dptext.cli.options import (
     seed_of,
 )
 from dptext.cli.progress import counted, say
+from dptext.cli.terminal import print_answer
 from dptext.cli.utility.judged import NOT_PRIVATE
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
@@ -66,6 +70,7 @@ def divergence(
     seed: SeedOption = None,
     out: Annotated[Path | None, folder_option("--out", help="Folder for the figures and the JSON.")] = None,
     force: ForceOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two files and print the result; with a folder also write it there, with figures.
@@ -96,10 +101,20 @@ def divergence(
     embedder = _embedder(embedding, others, (a, b), settings.seed)
     with counted("divergence", "steps") as tell:
         found = measure(a, b, public=others, embedder=embedder, settings=settings, attack=attack, on_step=tell)
-    data = json.dumps({**found.to_dict(), "note": NOT_PRIVATE}, indent=2)
+    answer = answers.divergence(found)
+    data = json.dumps({"answer": answer, **found.to_dict(), "note": NOT_PRIVATE}, indent=2)
     if out is not None:
         _write(found, data, targets)
-    print(data if as_json else found.to_markdown())
+    if as_json:
+        print(data)
+        return
+    rows = [
+        [way, answers.interval(each.estimate), f"{each.null:.2f}", f"{each.p_value:.2g}"]
+        for way, each in found.epsilons.items()
+    ]
+    rows.append(["certified, at least", answers.short(found.certified.epsilon), "", ""])
+    head = [f"epsilon at delta {found.delta:g}", "interval at 95%", "of one set, relabelled", "p"]
+    print_answer(answer, markdown_table(head, rows), [found.to_markdown()], details=details)
 
 
 def _orders(text: str) -> tuple[float, ...]:

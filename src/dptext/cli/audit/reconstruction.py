@@ -10,6 +10,8 @@ import typer
 
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
+from dptext.audits.report import markdown_table
+from dptext.cli import answers
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.subject import (
     ClaimOption,
@@ -23,8 +25,18 @@ from dptext.cli.audit.subject import (
     UnitOption,
     on_trial,
 )
-from dptext.cli.options import JsonOption, MechanismOption, ModelOption, SeedOption, SetOption, SpecOption, file_option
+from dptext.cli.options import (
+    DetailsOption,
+    JsonOption,
+    MechanismOption,
+    ModelOption,
+    SeedOption,
+    SetOption,
+    SpecOption,
+    file_option,
+)
 from dptext.cli.progress import counted
+from dptext.cli.terminal import print_answer
 from dptext.errors import ConfigError
 from dptext.sampling.source import secure, seeded
 from dptext.text.reading import read_records
@@ -53,6 +65,7 @@ def reconstruction(
     claim: ClaimOption = None,
     confidence: ConfidenceOption = 0.95,
     seed: SeedOption = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Attack one subject and print what was found.
@@ -87,13 +100,20 @@ def reconstruction(
             on_progress=tell,
         )
     refuted = found.refutes(tried.claim)
+    answer = answers.reconstruction(found, tried.claim)
     if as_json:
         stated: dict[str, Json] = {
+            "answer": [*answer],
             "claim": tried.claim.to_dict(),
             "refuted": refuted,
             "feasible_candidates": found.feasible(tried.claim),
         }
         print(json.dumps({**found.to_dict(), **stated}, indent=2))
     else:
-        print(found.explain(tried.claim))
+        rows = [
+            [str(top.top), answers.interval(top.success), answers.short(top.allowed), answers.short(top.chance)]
+            for top in found.tops
+        ]
+        head = ["guesses", "right, interval at 95%", "allowed by the claim", "by chance"]
+        print_answer(answer, markdown_table(head, rows), [found.explain(tried.claim)], details=details)
     return EXIT_REFUTED if refuted else 0

@@ -12,9 +12,11 @@ import typer
 
 from dptext.audits.report import Report
 from dptext.audits.subjects import Subject, claim_of, unclaimed
+from dptext.cli import answers
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import chosen
 from dptext.cli.options import member
+from dptext.cli.terminal import print_answer
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
@@ -131,12 +133,13 @@ def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
     )
 
 
-def show(report: Report, claim: Guarantee, *, as_json: bool) -> int:
-    """Print a report and whether it refutes the claim; the exit code."""
-    refuted = report.refutes(claim)
+def show(report: Report, claim: Guarantee, *, details: bool, as_json: bool) -> int:
+    """Print whether a report refutes the claim, and the report; the exit code."""
+    refuted, answer = report.refutes(claim), answers.trial(report, claim)
     if as_json:
-        data: dict[str, Json] = {"refuted": refuted, "claim": claim.to_dict(), "report": report.to_dict()}
-        print(json.dumps(data, indent=2))
+        data: dict[str, Json] = {"answer": [*answer], "refuted": refuted}
+        print(json.dumps({**data, "claim": claim.to_dict(), "report": report.to_dict()}, indent=2))
     else:
-        print(report.explain(claim))
+        *screen, signature = report.explain().splitlines()
+        print_answer(answer, screen, [signature], details=details)
     return EXIT_REFUTED if refuted else 0

@@ -7,11 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from rich.box import SIMPLE
-from rich.table import Table
-
-from dptext.cli.options import JsonOption, LabelFieldOption, ModelOption, SeedOption, TextFieldOption, file_option
+from dptext.audits.report import markdown_table
+from dptext.cli import answers
+from dptext.cli.options import (
+    DetailsOption,
+    JsonOption,
+    LabelFieldOption,
+    ModelOption,
+    SeedOption,
+    TextFieldOption,
+    file_option,
+)
 from dptext.cli.progress import counted, say
+from dptext.cli.terminal import print_answer
 from dptext.cli.utility.judged import (
     NOT_PRIVATE,
     BaselineEpsilonOption,
@@ -23,7 +31,6 @@ from dptext.cli.utility.judged import (
     ReleasedArgument,
     read_judged,
 )
-from dptext.cli.utility.table import wide_console
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
@@ -57,6 +64,7 @@ def balance(
         ),
     ] = None,
     seed: SeedOption = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the L1 error of the class balance that each way recovers.
@@ -92,8 +100,11 @@ def balance(
         fields = Fields(text=judged.fields.text, label=judged.fields.label)
         unseen = judged.public if held_out is None else list(read_records(held_out, fields))
         errors[f"{judged.name}, debiased by public texts"] = error(own, matrix=_confusion(judged, model, unseen))
+    ways = list(errors.values())
+    answer = answers.balance(ways[-1], *ways[:2])
     if as_json:
         data: dict[str, Json] = {
+            "answer": [*answer],
             "note": NOT_PRIVATE,
             "epsilon": judged.epsilon,
             "labels": list(judged.labels),
@@ -102,11 +113,10 @@ def balance(
         }
         print(json.dumps(data, indent=2))
         return
-    drawn = Table("class balance recovered from", "L1 error (0 to 2)", box=SIMPLE, pad_edge=False)
-    for name, found in errors.items():
-        drawn.add_row(name, f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]")
-    wide_console().print(drawn, markup=False, highlight=False)
-    print(f"{len(true)} private records; epsilon {judged.epsilon:g}; seed {judged.seed}; intervals at 95%.")
+    rows = [[name, answers.interval(found)] for name, found in errors.items()]
+    drawn = markdown_table(["class balance recovered from", "L1 error (0 to 2), interval at 95%"], rows)
+    legend = f"{len(true)} private records; epsilon {judged.epsilon:g}; seed {judged.seed}; intervals at 95%."
+    print_answer(answer, drawn, [legend], details=details)
     if model is not None and held_out is None:
         print("The correction is biased where the model was fitted on --public: give --held-out, texts it never saw.")
 
