@@ -89,7 +89,6 @@ ClassifierOption = Annotated[
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there; never one that is read.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-DetailsOption = Annotated[bool, typer.Option("--details", help="Print all numbers below the answer.")]
 WithoutGuaranteeOption = Annotated[
     bool, typer.Option("--without-guarantee", help="Try a mechanism that guarantees nothing.")
 ]

@@ -6,7 +6,6 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, TextIO, cast
 
 from dptext.errors import ConfigError
@@ -136,12 +135,6 @@ def plain_console(*, width: int | None = None) -> Console:
     from rich.console import Console
 
     return Console(file=sys.stdout, color_system=None, width=width)
-
-
-def print_answer(said: Sequence[str], screen: Sequence[str], more: Sequence[str], *, details: bool) -> None:
-    """Print the sentences that answer the question of the command, what they rest on, and on demand all else."""
-    rest = more if details else ["All numbers: the same command with --details."]
-    print("\n\n".join("\n".join(lines) for lines in (said, screen, rest) if lines))
 
 
 def bars() -> Console:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.audits.inference.trait_report import TraitReport
 from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
-from dptext.cli.answers import interval
+from dptext.cli.answers import interval, print_answer
 from dptext.cli.chosen import Choice, check_label_field, fitted_on
 from dptext.cli.progress import say
-from dptext.cli.terminal import print_answer
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, Spec
 from dptext.runs.streaming import require_guarantee
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record
+from dptext.types import Json
 
 
 def check_public(choice: Choice | None, public: Path | None) -> None:
@@ -79,13 +79,20 @@ def made_ready(choice: Choice, known: Sequence[Record], seed: int) -> Mechanism[
 
 
 def show_attacks(
-    answer: Sequence[str], found: AuthorshipReport | TraitReport, duplicates: int, *, details: bool
+    answer: Sequence[str],
+    found: AuthorshipReport | TraitReport,
+    duplicates: int,
+    data: Mapping[str, Json],
+    *,
+    details: bool,
+    as_json: bool,
 ) -> None:
     """Print the answer, how well each attacker did on releases and on originals, and with details all numbers."""
     head = ("accuracy", "similarity")
     rows = [[row.name, *(interval(row.cells()[name]) for name in head)] for row in (*found.attacks, *found.baselines)]
     more = [found.to_markdown(), f"{duplicates:,} duplicates removed first."]
-    print_answer(answer, markdown_table(["attacker, interval at 95%", *head], rows), more, details=details)
+    screen = markdown_table(["attacker, interval at 95%", *head], rows)
+    print_answer(answer, screen, more, data, details=details, as_json=as_json)
 
 
 def say_trained(done: int, total: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from dptext.audits.inference.authors import split_authors
 from dptext.audits.inference.authorship import attribute_releases, release_split
 from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.cli import answers
+from dptext.cli.answers import DetailsOption
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import (
     check_options,
@@ -27,7 +27,6 @@ from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import (
     DeltaOption,
-    DetailsOption,
     JsonOption,
     LabelFieldOption,
     MechanismOption,
@@ -129,18 +128,9 @@ def authorship(
     )
     claim = None if choice is None else _claim(choice.spec, delta, found)
     refuted = claim is not None and found.report.refutes(claim)
-    answer = answers.authorship(found, claim)
-    if as_json:
-        stated: dict[str, Json] = {
-            "answer": [*answer],
-            "duplicates": split.duplicates,
-            "claim": claim.to_dict() if claim else None,
-            "refuted": refuted,
-            "note": NOT_PRIVATE,
-        }
-        print(json.dumps({**found.to_dict(), **stated}, indent=2))
-    else:
-        show_attacks(answer, found, split.duplicates, details=details)
+    stated: dict[str, Json] = {"claim": claim.to_dict() if claim else None, "refuted": refuted, "note": NOT_PRIVATE}
+    data = {**found.to_dict(), "duplicates": split.duplicates, **stated}
+    show_attacks(answers.authorship(found, claim), found, split.duplicates, data, details=details, as_json=as_json)
     return EXIT_REFUTED if refuted else 0
 
 

@@ -11,10 +11,10 @@ import typer
 
 from dptext.audits.report import markdown_table
 from dptext.cli import answers
+from dptext.cli.answers import DetailsOption, interval, print_answer, short
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import (
     DeltaOption,
-    DetailsOption,
     FirstSetArgument,
     ForceOption,
     JsonOption,
@@ -26,7 +26,6 @@ from dptext.cli.options import (
     seed_of,
 )
 from dptext.cli.progress import counted, say
-from dptext.cli.terminal import print_answer
 from dptext.cli.utility.judged import NOT_PRIVATE
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
@@ -34,6 +33,7 @@ from dptext.estimates import Estimate
 from dptext.text.files import Target, writing
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record
+from dptext.types import Json
 
 if TYPE_CHECKING:
     from dptext.audits.divergence.findings import DivergenceReport
@@ -102,19 +102,14 @@ def divergence(
     with counted("divergence", "steps") as tell:
         found = measure(a, b, public=others, embedder=embedder, settings=settings, attack=attack, on_step=tell)
     answer = answers.divergence(found)
-    data = json.dumps({"answer": answer, **found.to_dict(), "note": NOT_PRIVATE}, indent=2)
+    data: dict[str, Json] = {**found.to_dict(), "note": NOT_PRIVATE}
     if out is not None:
-        _write(found, data, targets)
-    if as_json:
-        print(data)
-        return
-    rows = [
-        [way, answers.interval(each.estimate), f"{each.null:.2f}", f"{each.p_value:.2g}"]
-        for way, each in found.epsilons.items()
-    ]
-    rows.append(["certified, at least", answers.short(found.certified.epsilon), "", ""])
-    head = [f"epsilon at delta {found.delta:g}", "interval at 95%", "of one set, relabelled", "p"]
-    print_answer(answer, markdown_table(head, rows), [found.to_markdown()], details=details)
+        _write(found, json.dumps({"answer": answer, **data}, indent=2), targets)
+    rows = [[way, interval(each.estimate), f"{each.p_value:.2g}"] for way, each in found.epsilons.items()]
+    rows.append(["certified, at least", short(found.certified.epsilon), ""])
+    head = [f"epsilon at delta {found.delta:g}", "interval at 95%", "p of no difference"]
+    screen = markdown_table(head, rows)
+    print_answer(answer, screen, [found.to_markdown()], data, details=details, as_json=as_json)
 
 
 def _orders(text: str) -> tuple[float, ...]:

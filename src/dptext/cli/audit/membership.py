@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,12 +14,12 @@ from dptext.audits.membership.results import Attack, MembershipResult
 from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
 from dptext.cli import answers
+from dptext.cli.answers import DetailsOption, interval, print_answer
 from dptext.cli.audit.attacked import check_public, made_ready
 from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
 from dptext.cli.chosen import Choice, check_label_field, chosen_if_any, kinds
 from dptext.cli.options import (
     ClassifierOption,
-    DetailsOption,
     ForceOption,
     JsonOption,
     LabelFieldOption,
@@ -39,7 +38,6 @@ from dptext.cli.options import (
     target_of,
 )
 from dptext.cli.progress import say
-from dptext.cli.terminal import print_answer
 from dptext.cli.utility.judged import chosen_classifier
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
@@ -129,27 +127,23 @@ def membership(
     if svg is not None:
         _draw(attacked, svg)
     name, best = max(attacked.items(), key=lambda item: item[1].main.auc.low)
-    answer = answers.membership(best, name)
-    if as_json:
-        data: dict[str, Json] = {
-            "answer": [*answer],
-            "attack": attack,
-            "classifier": None if attack == "reconstruction" else classifier,
-            "duplicates": split.duplicates,
-            "left_over": split.left_over,
-            "note": PROXY,
-            "results": {name or attack: found.to_dict() for name, found in attacked.items()},
-        }
-        print(json.dumps(data, indent=2))
-        return
+    data: dict[str, Json] = {
+        "attack": attack,
+        "classifier": None if attack == "reconstruction" else classifier,
+        "duplicates": split.duplicates,
+        "left_over": split.left_over,
+        "note": PROXY,
+        "results": {name or attack: found.to_dict() for name, found in attacked.items()},
+    }
     removed = (
         f"{split.duplicates:,} duplicates removed first, {split.left_over:,} records left out to make the sides equal."
     )
     tried = {f"attack {name}".strip(): found.main for name, found in attacked.items()}
     tried |= {"control": best.control, **{attack.name: attack for attack in best.baselines}}
-    rows = [[name, answers.interval(attack.auc)] for name, attack in tried.items()]
+    rows = [[name, interval(attack.auc)] for name, attack in tried.items()]
     more = [*(found.explain() for found in attacked.values()), removed]
-    print_answer(answer, markdown_table(["who looks", "AUC, interval at 95%"], rows), more, details=details)
+    screen = markdown_table(["who looks", "AUC, interval at 95%"], rows)
+    print_answer(answers.membership(best, name), screen, more, data, details=details, as_json=as_json)
 
 
 def _check(choice: Choice | None, attack: str, public: Path | None, others: Path | None, fields: Fields) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
 from dptext.audits.report import markdown_table
 from dptext.cli import answers
+from dptext.cli.answers import DetailsOption, interval, print_answer, short
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.subject import (
     ClaimOption,
@@ -25,18 +25,8 @@ from dptext.cli.audit.subject import (
     UnitOption,
     on_trial,
 )
-from dptext.cli.options import (
-    DetailsOption,
-    JsonOption,
-    MechanismOption,
-    ModelOption,
-    SeedOption,
-    SetOption,
-    SpecOption,
-    file_option,
-)
+from dptext.cli.options import JsonOption, MechanismOption, ModelOption, SeedOption, SetOption, SpecOption, file_option
 from dptext.cli.progress import counted
-from dptext.cli.terminal import print_answer
 from dptext.errors import ConfigError
 from dptext.sampling.source import secure, seeded
 from dptext.text.reading import read_records
@@ -100,20 +90,13 @@ def reconstruction(
             on_progress=tell,
         )
     refuted = found.refutes(tried.claim)
-    answer = answers.reconstruction(found, tried.claim)
-    if as_json:
-        stated: dict[str, Json] = {
-            "answer": [*answer],
-            "claim": tried.claim.to_dict(),
-            "refuted": refuted,
-            "feasible_candidates": found.feasible(tried.claim),
-        }
-        print(json.dumps({**found.to_dict(), **stated}, indent=2))
-    else:
-        rows = [
-            [str(top.top), answers.interval(top.success), answers.short(top.allowed), answers.short(top.chance)]
-            for top in found.tops
-        ]
-        head = ["guesses", "right, interval at 95%", "allowed by the claim", "by chance"]
-        print_answer(answer, markdown_table(head, rows), [found.explain(tried.claim)], details=details)
+    stated: dict[str, Json] = {
+        "claim": tried.claim.to_dict(),
+        "refuted": refuted,
+        "feasible_candidates": found.feasible(tried.claim),
+    }
+    rows = [[str(top.top), interval(top.success), short(top.allowed), short(top.chance)] for top in found.tops]
+    screen = markdown_table(["guesses", "right [interval]", "allowed by the claim", "by chance"], rows)
+    answer, more = answers.reconstruction(found, tried.claim), [found.explain(tried.claim)]
+    print_answer(answer, screen, more, {**found.to_dict(), **stated}, details=details, as_json=as_json)
     return EXIT_REFUTED if refuted else 0

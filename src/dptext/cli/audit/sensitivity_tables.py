@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +12,8 @@ from dptext.audits.sensitivity.claims import Claim, counterexample
 from dptext.audits.sensitivity.latents import violating_pairs
 from dptext.audits.sensitivity.scales import VarianceRow, classical_limit, true_gaussian_epsilon, variance_table
 from dptext.audits.sensitivity.simulation import Violations
+from dptext.cli.answers import print_answer
 from dptext.cli.progress import say
-from dptext.cli.terminal import print_answer
 from dptext.estimates import Estimate
 from dptext.sampling.clipping import Norm, Vectors
 from dptext.types import Json
@@ -44,29 +43,24 @@ def show_simulated(
     refuted = any(claim.refuted for claim in claims) or bool(broken)
     drawn = f"Violating pairs were drawn for {len(broken)} of {len(claims)} values of n."
     answer = [sensitivity_answer(claims, drawn=bool(broken)), drawn, *_formula(claims[0], stated)]
-    if as_json:
-        table = [
-            {
-                **_analytic(claim, stated),
-                "violating": {law: share.to_dict() for law, share in shares[claim].items()},
-            }
-            for claim in claims
-        ]
-        found = {"answer": answer, "claim": _settings(claims[0]), **recipe, "rows": table, "refuted": refuted}
-        print(json.dumps(found, indent=2))
-        return int(refuted)
+    found: list[Json] = [
+        {**_analytic(claim, stated), "violating": {law: {**share.to_dict()} for law, share in shares[claim].items()}}
+        for claim in claims
+    ]
+    data: dict[str, Json] = {"claim": _settings(claims[0]), **recipe, "rows": found, "refuted": refuted}
     laws = list(shares[claims[0]]) if details else ["at most"]
     kept = {claims[0].dim, claims[-1].dim, *(_SHOWN_DIMS if details else _POWERS)}
-    shown = claims if len(claims) <= 12 else [claim for claim in claims if claim.dim in kept]
+    shown = claims if len(claims) <= (20 if details else 12) else [claim for claim in claims if claim.dim in kept]
     kinds = list(_true_epsilons(claims[0], stated))
-    table_lines = _aligned(
+    table = _aligned(
         [
             ["", "", "", *["true epsilon"] * len(kinds), "% violating", *[""] * (len(laws) - 1)],
             ["n", "sensitivity", "true/claimed", *(_column(kind, stated) for kind in kinds), *laws],
         ],
         [[str(claim.dim), *_cells(claim, stated), *_violating(shares[claim], details=details)] for claim in shown],
     )
-    print_answer(answer, [f"Claim: {claims[0]}.", "", *table_lines], _worked(claims, stated), details=details)
+    screen = [f"Claim: {claims[0]}. C = {claims[0].clip_norm:g}.", "", *table]
+    print_answer(answer, screen, _worked(claims, stated), data, details=details, as_json=as_json)
     return int(refuted)
 
 
@@ -93,10 +87,9 @@ def _worked(claims: Sequence[Claim], stated: Stated) -> list[str]:
         return []
     example = counterexample(claim.clip_norm)
     epsilon = 1.0 if stated.epsilon is None else stated.epsilon
-    return [
-        "By hand: n = 2, (2C/3, 2C/3) and its negative pass the clipping unchanged and are 8C/3 = "
-        f"{example.distance:.4g} apart; a run meant for epsilon = {epsilon:g} had {example.privacy_loss(epsilon):.4g}."
-    ]
+    loss = f"a run meant for epsilon = {epsilon:g} had {example.privacy_loss(epsilon):.4g}"
+    pair = "By hand: n = 2, (2C/3, 2C/3) and its negative pass the clipping unchanged"
+    return [f"{pair} and are 8C/3 = {example.distance:.4g} apart; {loss}."]
 
 
 def sensitivity_answer(claims: Sequence[Claim], *, drawn: bool) -> str:
@@ -118,14 +111,7 @@ def sensitivity_answer(claims: Sequence[Claim], *, drawn: bool) -> str:
 
 
 def show_latents(
-    claim: Claim,
-    vectors: Vectors,
-    stated: Stated,
-    *,
-    pairs: int | None,
-    seed: int | None,
-    details: bool,
-    as_json: bool,
+    claim: Claim, vectors: Vectors, stated: Stated, *, pairs: int | None, seed: int | None, details: bool, as_json: bool
 ) -> int:
     """Compare pairs of the rows of `vectors` and print how often they violate the claim; 1 where it is refuted."""
     most = 2_000_000 if pairs is None else pairs
@@ -140,15 +126,9 @@ def show_latents(
     measured = _percent(share) if compared < every else f"{100 * share.value:.2f}"
     verdict = sensitivity_answer([claim], drawn=share.value > 0)
     answer = [verdict, f"Of the pairs of these latents {measured} % violate it.", *_formula(claim, stated)]
-    if as_json:
-        data: dict[str, Json] = {"latents": rows, "pairs": compared, "all_pairs": compared == every}
-        found = {"violating": share.to_dict(), "refuted": refuted}
-        print(
-            json.dumps(
-                {"answer": answer, "claim": _settings(claim), **data, **_analytic(claim, stated), **found}, indent=2
-            )
-        )
-        return int(refuted)
+    data: dict[str, Json] = {"claim": _settings(claim), "latents": rows, "pairs": compared}
+    data |= {"all_pairs": compared == every, **_analytic(claim, stated)}
+    data |= {"violating": {**share.to_dict()}, "refuted": refuted}
     kinds = list(_true_epsilons(claim, stated))
     table = _aligned(
         [
@@ -159,7 +139,7 @@ def show_latents(
     )
     how = f"all {every:,} pairs" if compared == every else f"{most:,} of {every:,} pairs, drawn at random"
     screen = [f"Claim: {claim}. C = {claim.clip_norm:g}, n = {claim.dim}.", f"Compared: {how}.", "", *table]
-    print_answer(answer, screen, _worked([claim], stated), details=details)
+    print_answer(answer, screen, _worked([claim], stated), data, details=details, as_json=as_json)
     return int(refuted)
 
 
@@ -170,28 +150,25 @@ def show_variances(
     table = variance_table(clip_norms, dims=dims, clipped=first.clipped, delta=delta)
     claims = [replace(first, dim=dim) for dim in dims]
     refuted, answer = any(claim.refuted for claim in claims), [sensitivity_answer(claims, drawn=False)]
-    if as_json:
-        rows = [
-            {
-                "clip_norm": row.clip_norm,
-                "variance": row.variance,
-                "scale": row.scale,
-                "claimed_epsilon": row.claimed_epsilon,
-                "true_epsilon": {str(n): _number(e) for n, e in zip(row.dims, row.true_epsilons, strict=True)},
-                "classical_gaussian_epsilon": row.classical_epsilon,
-                "gaussian_epsilon": _number(row.gaussian_epsilon),
-                "rho": _number(row.rho),
-            }
-            for row in table
-        ]
-        found = {"answer": answer, "claim": _settings(first), "delta": delta, "rows": rows, "refuted": refuted}
-        print(json.dumps(found, indent=2))
-        return int(refuted)
+    rows: list[Json] = [
+        {
+            "clip_norm": row.clip_norm,
+            "variance": row.variance,
+            "scale": row.scale,
+            "claimed_epsilon": row.claimed_epsilon,
+            "true_epsilon": {str(n): _number(e) for n, e in zip(row.dims, row.true_epsilons, strict=True)},
+            "classical_gaussian_epsilon": row.classical_epsilon,
+            "gaussian_epsilon": _number(row.gaussian_epsilon),
+            "rho": _number(row.rho),
+        }
+        for row in table
+    ]
+    data: dict[str, Json] = {"claim": _settings(first), "delta": delta, "rows": rows, "refuted": refuted}
     second_line = ["C", "variance", "b", "claimed", *(f"n={dim}" for dim in dims), "analytic", "classical", "rho"]
     first_line = ["", "", "Laplace", "epsilon", "true epsilon", *[""] * (len(dims) - 1), "Gaussian", "formula", "zCDP"]
     lines = _aligned([first_line, second_line], [_variance_cells(row) for row in table])
     what = f"What the variance of the noise on each coordinate means; Gaussian epsilons at delta = {delta:g}."
-    print_answer(answer, [what, "", *lines], [f"Claim: {first}."], details=details)
+    print_answer(answer, [what, "", *lines], [f"Claim: {first}."], data, details=details, as_json=as_json)
     return int(refuted)
 
 

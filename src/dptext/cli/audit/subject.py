@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,10 @@ import typer
 from dptext.audits.report import Report
 from dptext.audits.subjects import Subject, claim_of, unclaimed
 from dptext.cli import answers
+from dptext.cli.answers import print_answer
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import chosen
 from dptext.cli.options import member
-from dptext.cli.terminal import print_answer
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
@@ -136,10 +135,7 @@ def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
 def show(report: Report, claim: Guarantee, *, details: bool, as_json: bool) -> int:
     """Print whether a report refutes the claim, and the report; the exit code."""
     refuted, answer = report.refutes(claim), answers.trial(report, claim)
-    if as_json:
-        data: dict[str, Json] = {"answer": [*answer], "refuted": refuted}
-        print(json.dumps({**data, "claim": claim.to_dict(), "report": report.to_dict()}, indent=2))
-    else:
-        *screen, signature = report.explain().splitlines()
-        print_answer(answer, screen, [signature], details=details)
+    *screen, signature = report.explain().splitlines()
+    data: dict[str, Json] = {"refuted": refuted, "claim": claim.to_dict(), "report": report.to_dict()}
+    print_answer(answer, screen, [signature], data, details=details, as_json=as_json)
     return EXIT_REFUTED if refuted else 0

@@ -13,13 +13,13 @@ from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttac
 from dptext.audits.inference.sets import SetSplit, split_sets
 from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
 from dptext.cli import answers
+from dptext.cli.answers import DetailsOption
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import check_options, made_ready, own_fields, public_records, say_trained, show_attacks
 from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import (
     DeltaOption,
-    DetailsOption,
     FirstSetArgument,
     ForceOption,
     JsonOption,
@@ -142,15 +142,12 @@ def trait(
         delta=delta,
         on_attacker=say_trained,
     )
-    refuted, answer = claim is not None and found.refutes(claim), answers.trait(found, claim)
-    stated: dict[str, Json] = {"answer": [*answer], "claim": claim, "refuted": refuted, "note": NOT_PRIVATE}
-    data = json.dumps({**found.to_dict(), **stated}, indent=2)
+    refuted = claim is not None and found.refutes(claim)
+    data: dict[str, Json] = {**found.to_dict(), "claim": claim, "refuted": refuted, "note": NOT_PRIVATE}
+    answer = answers.trait(found, claim)
     if target is not None:
-        target.write(f"{data}\n".encode())
-    if as_json:
-        print(data)
-    else:
-        show_attacks(answer, found, split.duplicates, details=details)
+        target.write(f"{json.dumps({'answer': answer, **data}, indent=2)}\n".encode())
+    show_attacks(answer, found, split.duplicates, data, details=details, as_json=as_json)
     return EXIT_REFUTED if refuted else 0
 
 

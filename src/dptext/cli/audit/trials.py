@@ -9,6 +9,7 @@ import typer
 
 from dptext.audits.report import Report
 from dptext.audits.trials import density, distinguishing, enumeration
+from dptext.cli.answers import DetailsOption
 from dptext.cli.audit.subject import (
     ClaimOption,
     ClipNormOption,
@@ -24,7 +25,6 @@ from dptext.cli.audit.subject import (
     show,
 )
 from dptext.cli.options import (
-    DetailsOption,
     ForceOption,
     JsonOption,
     MechanismOption,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,19 +13,10 @@ from rich.table import Table
 
 from dptext.audits.report import markdown_table
 from dptext.cli import answers
-from dptext.cli.answers import interval, short
+from dptext.cli.answers import DetailsOption, interval, print_answer, short
 from dptext.cli.encoder import load_encoder
-from dptext.cli.options import (
-    ClassifierOption,
-    DetailsOption,
-    JsonOption,
-    LabelFieldOption,
-    SeedOption,
-    TextFieldOption,
-    file_option,
-)
+from dptext.cli.options import ClassifierOption, JsonOption, LabelFieldOption, SeedOption, TextFieldOption, file_option
 from dptext.cli.progress import say
-from dptext.cli.terminal import print_answer
 from dptext.cli.utility.judged import (
     NOT_PRIVATE,
     BaselineEpsilonOption,
@@ -104,14 +94,15 @@ def _compare(judged: Judged, *, test: Path | None, classifier: str, details: boo
     answer, columns = answers.fidelity(found, judged.name), ["cosine", "tokens kept", "label kept"]
     if test is not None:
         answer, columns = [answers.classification(found, judged.name), answer[0]], ["accuracy", "cosine"]
-    if as_json:
-        shown: dict[str, Json] = {"note": NOT_PRIVATE, "epsilon": judged.epsilon, "labels": list(judged.labels)}
-        print(json.dumps({"answer": [*answer], **shown, **found.to_dict()}, indent=2))
-        return
-    everything = [*_tables(found, [*found.rows[0].cells()]), _legend(found, classifier if real else None)]
-    print_answer(answer, _tables(found, columns)[:-1], everything, details=details)
+    data: dict[str, Json] = {"note": NOT_PRIVATE, "epsilon": judged.epsilon, "labels": list(judged.labels)}
+    screen, more = _table(found, columns), [_legend(found, classifier if real else None)]
     if judged.epsilon is None and judged.name != CANDIDATES:
-        print(f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon.")
+        missing = f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon."
+        screen += ["", missing]
+    every = [*found.rows[0].cells()]
+    for i in range(0, len(every), _ACROSS):
+        more += ["", *_table(found, every[i : i + _ACROSS])]
+    print_answer(answer, screen, more, {**data, **found.to_dict()}, details=details, as_json=as_json)
 
 
 def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
@@ -152,16 +143,11 @@ def table(judged: Judged, *, test: Sequence[Record], classifier: ClassifierName)
     )
 
 
-def _tables(found: UtilityTable, columns: Sequence[str]) -> list[str]:
-    """The lines of tables of the named columns that have a number, a few columns in each, and an empty line after it."""
+def _table(found: UtilityTable, columns: Sequence[str]) -> list[str]:
+    """The lines of a table of the named columns."""
     cells = {row.name: row.cells() for row in found.rows}
-    names = [name for name in columns if any(row[name] is not None for row in cells.values())]
-    lines = []
-    for i in range(0, len(names), _ACROSS):
-        part = names[i : i + _ACROSS]
-        rows = [[name, *(_cell(row[each], interval) for each in part)] for name, row in cells.items()]
-        lines += [*markdown_table(["interval at 95%", *part], rows), ""]
-    return lines
+    rows = [[name, *(_cell(row[column], interval) for column in columns)] for name, row in cells.items()]
+    return markdown_table(["interval at 95%", *columns], rows)
 
 
 def show_table(found: UtilityTable, console: Console, *, columns: Sequence[str]) -> None:
