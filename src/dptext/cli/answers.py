@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # slow to load
     from dptext.audits.membership.results import MembershipResult
     from dptext.audits.reconstruction.outcome import Reconstruction
     from dptext.audits.report import Report
+    from dptext.compare.stored import KeptRow
     from dptext.utility.tables import UtilityTable
 
 DetailsOption = Annotated[bool, typer.Option("--details", help="Print all numbers below the answer.")]
@@ -35,11 +36,7 @@ _SLIGHT: Final = 0.05  # a smaller gain is called slight
 #: By what is shown: nothing, that it is better, that it is worse.
 _WORTH: Final = ("not shown to be worth more than", "worth {}more than", "worth less than")
 _KEPT: Final = ("not shown to be kept better than by", "kept {}better than by", "kept worse than by")
-_GIVEN: Final = (
-    "not shown to be recovered better than from",
-    "recovered {}better than from",
-    "recovered worse than from",
-)
+_GIVEN: Final = ("not shown to be known better than from", "known {}better than from", "known worse than from")
 _FOUND: Final = ("not shown to find more than", "shown to find {}more than", "shown to find less than")
 
 
@@ -93,8 +90,11 @@ def classification(table: UtilityTable, name: str) -> str:
         lead = f"For classification this release is {_WORTH[0]} public text alone"
         return f"{lead}: {short(own.value)}, and the public records have no labels."
     moot = original is not None and max(own.low, original.low) <= public.high and own.high >= public.low
-    subject = "neither this release nor the originals are" if moot else "this release is"
-    return _beside(f"For classification {subject}", _WORTH, own, public, "public text alone")
+    if moot:
+        words = (_WORTH[0].removeprefix("not "), *_WORTH[1:])
+        subject = "For classification neither this release nor the originals are"
+        return _beside(subject, words, own, public, "public text alone")
+    return _beside("For classification this release is", _WORTH, own, public, "public text alone")
 
 
 def fidelity(table: UtilityTable, name: str) -> list[str]:
@@ -128,8 +128,7 @@ def trial(report: Report, claim: Guarantee) -> list[str]:
         IncomparableError: as `Report.refutes`.
     """
     bound, refuted, nothing = report.epsilon_lower_bound, report.refutes(claim), claim.basis is Basis.NONE
-    sure = f"confidence {100 * report.confidence:.6g}%" if report.confidence < 1 else "exact"
-    seen = f"at least epsilon {_down(bound, claim.epsilon)}"
+    seen = _seen(bound, claim.epsilon, report.confidence)
     lead = "Nothing is guaranteed, so there is nothing to refute"
     if not nothing:
         per = f"unit of {report.metric}" if report.metric else report.unit
@@ -139,18 +138,16 @@ def trial(report: Report, claim: Guarantee) -> list[str]:
     if refuted and bound <= claim.epsilon:
         return [f"{lead}: {report.defects[0]}."]
     if refuted:
-        return [f"{lead}: outputs of two neighbours differ by {seen} ({sure})."]
-    found = f"{seen} was seen ({sure})" if bound > 0 else "no difference was shown"
-    weak = [] if nothing or report.ceiling > claim.epsilon else [f"So many runs can show at most {report.ceiling:.3g}."]
-    return [f"{lead}: {found}.", *weak, NO_PROOF]
+        return [f"{lead}: outputs of two neighbours differ by {seen}."]
+    most = f"So many runs cannot show more than epsilon {report.ceiling:.3g}."
+    return [f"{lead}: {seen} was seen.", *([] if nothing or report.ceiling > claim.epsilon else [most]), NO_PROOF]
 
 
-def _down(bound: float, claimed: float) -> str:
-    """A lower bound for reading, rounded down unless that hides that it is above the claim."""
-    if math.isinf(bound):
-        return "infinity"
-    shown = math.floor(bound * 1000) / 1000
-    return f"{bound if shown <= claimed < bound else shown:.10g}"
+def _seen(bound: float, claimed: float, confidence: float) -> str:
+    """A lower bound in words, rounded down unless that hides that it is above the claim."""
+    shown = bound if math.isinf(bound) else math.floor(bound * 1000) / 1000
+    sure = f"confidence {100 * confidence:.6g}%" if confidence < 1 else "exact"
+    return f"at least epsilon {bound if shown <= claimed < bound else shown:.10g} ({sure})" if bound > 0 else "nothing"
 
 
 def reconstruction(found: Reconstruction, claim: Guarantee) -> list[str]:
@@ -158,8 +155,8 @@ def reconstruction(found: Reconstruction, claim: Guarantee) -> list[str]:
     first, nothing = found.tops[0], claim.basis is Basis.NONE
     said = trial(found.report, claim)[:1]
     allowed = "" if nothing else f"; the claim allows {short(first.allowed)}"
-    guess = f"Among {found.candidates:,} candidates the input is among the first {first.top} for"
-    said.append(f"{guess} {interval(first.success)} of the releases{allowed}.")
+    place = f"{'the' if first.top == 1 else f'among the {first.top}'} first of {found.candidates:,} candidates"
+    said.append(f"The input is guessed as {place} for {interval(first.success)} of the releases{allowed}.")
     needed = found.feasible(claim)
     if not found.refutes(claim) and not nothing and found.dim is not None and (needed or math.inf) > found.candidates:
         return [*said, "Noise as wrong as ADePT's would not show here: use the audit whitebox."]
@@ -176,7 +173,7 @@ def membership(found: MembershipResult, name: str = "") -> list[str]:
         said.insert(0, FAULT)
     elif auc.low > 0.5 and blind:
         said.append(_beside("It is", _FOUND, auc, blind[0], "an attacker who does not look at the model"))
-    return [*said, "It measures one model and refutes no guarantee."]
+    return [*said, "The attack measures one model and refutes no guarantee."]
 
 
 def authorship(found: AuthorshipReport, claim: Guarantee | None) -> list[str]:
@@ -195,8 +192,7 @@ def trait(found: TraitReport, claim: float | None) -> list[str]:
     if claim is not None:
         stated = f"claim of epsilon {claim:g}, delta {bound.delta:g}, of the two sets"
         lead = f"The {stated} is refuted" if refuted else f"Nothing refutes the {stated}"
-        sure = f"confidence {100 * bound.confidence:.6g}%"
-        tried = f"{lead}: at least epsilon {_down(bound.epsilon, claim)} was seen ({sure})."
+        tried = f"{lead}: {_seen(bound.epsilon, claim, bound.confidence)} was seen."
     hits = {row.name: (row.accuracy, row.attacked) for row in found.rows}
     attack = _guessed("tell the two sets apart", hits, len(found.attacks), 0.5)
     return _inferred(attack, tried, found, refuted=refuted)
@@ -228,13 +224,22 @@ def _best(found: Sequence[tuple[Estimate, int]]) -> Estimate:
     return clopper_pearson(round(value * texts), texts, confidence=1 - bonferroni(0.95, len(found)))
 
 
+def comparison(rows: Sequence[KeptRow]) -> list[str]:
+    """Whether a release of a measured table is worth having, by `dptext.compare.report.verdict`."""
+    from dptext.compare.report.verdict import verdict
+
+    if all(row.failed or row.reference for row in rows):
+        return ["No mechanism was measured: each of their cells failed, or none is done."]
+    return verdict(rows)
+
+
 def divergence(found: DivergenceReport) -> list[str]:
     """Whether two sets of texts differ in the embedding, by what is certified and by the estimate."""
     sure, epsilon = found.certified, found.epsilon
     lead = "The two sets differ" if max(sure.epsilon, epsilon.low) > 0 else "The two sets are not shown to differ"
     estimate = f"{epsilon.value:.2f} [{epsilon.low:.2f}, {epsilon.high:.2f}]"
-    least = f"certified to be at least {_down(sure.epsilon, math.inf)} (confidence {100 * sure.confidence:.6g}%)"
-    said = [f"{lead}: epsilon at delta {found.delta:g} is estimated as {estimate}, and {least}."]
+    least = _seen(sure.epsilon, math.inf, sure.confidence)
+    said = [f"{lead}: epsilon at delta {found.delta:g} is estimated as {estimate}, and {least} is certified."]
     if found.is_separated:
         said.append("A model told all unseen records apart: every number is a lower value.")
     elif sure.epsilon > epsilon.high or any("direct" in check.surely_below for check in found.checks):

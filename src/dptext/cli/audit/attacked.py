@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.audits.inference.trait_report import TraitReport
@@ -18,6 +19,8 @@ from dptext.runs.streaming import require_guarantee
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record
 from dptext.types import Json
+
+_MOST_ATTACKS: Final = 8  # on a screen
 
 
 def check_public(choice: Choice | None, public: Path | None) -> None:
@@ -87,9 +90,10 @@ def show_attacks(
     details: bool,
     as_json: bool,
 ) -> None:
-    """Print the answer, how well each attacker did on releases and on originals, and with details all numbers."""
+    """Print the answer, the best attacks on releases, those on originals, and with details all numbers."""
     head = ("accuracy", "similarity")
-    rows = [[row.name, *(interval(row.cells()[name]) for name in head)] for row in (*found.attacks, *found.baselines)]
+    shown = [*sorted(found.attacks, key=lambda row: -row.accuracy.value)[:_MOST_ATTACKS], *found.baselines]
+    rows = [[row.name, *(interval(row.cells()[name]) for name in head)] for row in shown]
     more = [found.to_markdown(), f"{duplicates:,} duplicates removed first."]
     screen = markdown_table(["attacker, interval at 95%", *head], rows)
     print_answer(answer, screen, more, data, details=details, as_json=as_json)

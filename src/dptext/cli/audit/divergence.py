@@ -107,7 +107,7 @@ def divergence(
         _write(found, json.dumps({"answer": answer, **data}, indent=2), targets)
     rows = [[way, interval(each.estimate), f"{each.p_value:.2g}"] for way, each in found.epsilons.items()]
     rows.append(["certified, at least", short(found.certified.epsilon), ""])
-    head = [f"epsilon at delta {found.delta:g}", "interval at 95%", "p of no difference"]
+    head = [f"epsilon at delta {found.delta:g}", "interval at 95%", "p"]
     screen = markdown_table(head, rows)
     print_answer(answer, screen, [found.to_markdown()], data, details=details, as_json=as_json)
 

@@ -135,7 +135,7 @@ def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
 def show(report: Report, claim: Guarantee, *, details: bool, as_json: bool) -> int:
     """Print whether a report refutes the claim, and the report; the exit code."""
     refuted, answer = report.refutes(claim), answers.trial(report, claim)
-    *screen, signature = report.explain().splitlines()
+    lines = report.explain().splitlines()
     data: dict[str, Json] = {"refuted": refuted, "claim": claim.to_dict(), "report": report.to_dict()}
-    print_answer(answer, screen, [signature], data, details=details, as_json=as_json)
+    print_answer(answer, lines[:4], lines[4:], data, details=details, as_json=as_json)
     return EXIT_REFUTED if refuted else 0

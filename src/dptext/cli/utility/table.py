@@ -144,10 +144,11 @@ def table(judged: Judged, *, test: Sequence[Record], classifier: ClassifierName)
 
 
 def _table(found: UtilityTable, columns: Sequence[str]) -> list[str]:
-    """The lines of a table of the named columns."""
+    """The lines of a table of those columns that have a number."""
     cells = {row.name: row.cells() for row in found.rows}
-    rows = [[name, *(_cell(row[column], interval) for column in columns)] for name, row in cells.items()]
-    return markdown_table(["interval at 95%", *columns], rows)
+    known = [column for column in columns if any(row[column] is not None for row in cells.values())]
+    rows = [[name, *(_cell(row[column], interval) for column in known)] for name, row in cells.items()]
+    return markdown_table(["interval at 95%", *known], rows)
 
 
 def show_table(found: UtilityTable, console: Console, *, columns: Sequence[str]) -> None:
