@@ -29,6 +29,8 @@ if TYPE_CHECKING:  # slow to load
 
 DetailsOption = Annotated[bool, typer.Option("--details", help="Print all numbers below the answer.")]
 
+Lines = Sequence[str]
+
 #: What a control that finds something makes of the other numbers.
 FAULT: Final = "A control found something where there is nothing: do not rely on these numbers."
 NO_PROOF: Final = "An audit cannot prove a guarantee."
@@ -41,13 +43,7 @@ _FOUND: Final = ("not shown to find more than", "shown to find {}more than", "sh
 
 
 def print_answer(
-    said: Sequence[str],
-    screen: Sequence[str],
-    more: Sequence[str],
-    data: Mapping[str, Json],
-    *,
-    details: bool,
-    as_json: bool,
+    said: Lines, screen: Lines, more: Lines, data: Mapping[str, Json], *, details: bool, as_json: bool
 ) -> None:
     """Print the sentences, the lines (a screen at most) on which they rest, and with details all else; or JSON."""
     if as_json:
@@ -107,9 +103,6 @@ def fidelity(table: UtilityTable, name: str) -> list[str]:
     said = [_beside("The meaning of single texts is", _KEPT, own.cosine, best, references)]
     if own.label_kept is not None and public.label_kept is not None:
         said.append(_beside("The labels are", _KEPT, own.label_kept, public.label_kept, "public text alone"))
-    elif any(found.label_kept is not None for found in rows.values()):
-        without = "releases" if own.label_kept is None else "public records"
-        said.append(f"Whether labels are kept was not measured: the {without} have none.")
     return said
 
 
@@ -210,12 +203,13 @@ def _guessed(doing: str, hits: Mapping[str, tuple[Estimate, int]], attacks: int,
     """Whether the best attack is better than a guess, by rows of which the first ones are attacks on the releases."""
     own = _best(list(hits.values())[:attacks])
     plain = _best([found for name, found in hits.items() if name.startswith("originals")])
-    numbers = f"the best is right for {short(own.value)}, on the originals for {short(plain.value)}"
-    numbers = f"{numbers}, and a guess for {short(chance)}"
+    best = f"the best is right for {short(own.value)}, on the originals for {short(plain.value)}"
     if own.low > chance:
-        return f"Attackers {doing} better than by guessing: {numbers}."
+        return f"Attackers {doing} better than by guessing: {best}, and a guess for {short(chance)}."
     known = "" if plain.low > chance else ", nor on the originals, so nothing is known of the releases"
-    return f"Attackers are not shown to {doing} better than by guessing{known}: {numbers}."
+    return (
+        f"Attackers are not shown to {doing} better than by guessing{known}: {best}, and a guess for {short(chance)}."
+    )
 
 
 def _best(found: Sequence[tuple[Estimate, int]]) -> Estimate:

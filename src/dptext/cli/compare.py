@@ -89,10 +89,7 @@ def compare(
     ]
     if len(cells) <= _MOST_ROWS:
         screen += ["", *markdown_table(["corpus", "row", *columns], cells)]
-    more = [
-        *(f"Refuted: {row}: an audit found its guarantee to be false." for row in summary.refuted),
-        markdown(results),
-    ]
+    more = [*(f"Refuted: {row}." for row in summary.refuted), markdown(results)]
     data: dict[str, Json] = {
         "out": str(out),
         "total": summary.total,

@@ -10,7 +10,7 @@ from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.audits.inference.trait_report import TraitReport
 from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
-from dptext.cli.answers import interval, print_answer
+from dptext.cli.answers import Lines, interval, print_answer
 from dptext.cli.chosen import Choice, check_label_field, fitted_on
 from dptext.cli.progress import say
 from dptext.errors import ConfigError
@@ -20,6 +20,7 @@ from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record
 from dptext.types import Json
 
+Report = AuthorshipReport | TraitReport
 _MOST_ATTACKS: Final = 8  # on a screen
 
 
@@ -82,13 +83,7 @@ def made_ready(choice: Choice, known: Sequence[Record], seed: int) -> Mechanism[
 
 
 def show_attacks(
-    answer: Sequence[str],
-    found: AuthorshipReport | TraitReport,
-    duplicates: int,
-    data: Mapping[str, Json],
-    *,
-    details: bool,
-    as_json: bool,
+    said: Lines, found: Report, duplicates: int, data: Mapping[str, Json], *, details: bool, as_json: bool
 ) -> None:
     """Print the answer, the best attacks on releases, those on originals, and with details all numbers."""
     head = ("accuracy", "similarity")
@@ -96,7 +91,7 @@ def show_attacks(
     rows = [[row.name, *(interval(row.cells()[name]) for name in head)] for row in shown]
     more = [found.to_markdown(), f"{duplicates:,} duplicates removed first."]
     screen = markdown_table(["attacker, interval at 95%", *head], rows)
-    print_answer(answer, screen, more, data, details=details, as_json=as_json)
+    print_answer(said, screen, more, data, details=details, as_json=as_json)
 
 
 def say_trained(done: int, total: int) -> None:

@@ -75,8 +75,7 @@ def _formula(claim: Claim, stated: Stated) -> list[str]:
     limit = classical_limit(stated.delta) if "classical_gaussian" in _true_epsilons(claim, stated) else math.inf
     if stated.epsilon is None or stated.epsilon <= limit:
         return []
-    formula = f"The classical Gaussian formula is wrong above epsilon = {limit:.2f} at delta = {stated.delta:g}"
-    return [f"{formula}, whatever the sensitivity."]
+    return [f"The classical Gaussian formula is wrong above epsilon = {limit:.2f} at delta = {stated.delta:g}."]
 
 
 def _worked(claims: Sequence[Claim], stated: Stated) -> list[str]:

@@ -38,8 +38,6 @@ from dptext.types import Json
 from dptext.utility.classification import ClassifierName
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, ORIGINAL, UtilityTable, baselines, utility_table
 
-_ACROSS = 3  # columns of numbers that fit beside each other
-
 
 def fidelity(
     originals: OriginalsArgument,
@@ -95,14 +93,15 @@ def _compare(judged: Judged, *, test: Path | None, classifier: str, details: boo
     if test is not None:
         answer, columns = [answers.classification(found, judged.name), answer[0]], ["accuracy", "cosine"]
     data: dict[str, Json] = {"note": NOT_PRIVATE, "epsilon": judged.epsilon, "labels": list(judged.labels)}
-    screen, more = _table(found, columns), [_legend(found, classifier if real else None)]
+    cells = {row.name: row.cells() for row in found.rows}
+    known = [column for column in columns if any(row[column] is not None for row in cells.values())]
+    rows = [[row, *(_cell(values[column], interval) for column in known)] for row, values in cells.items()]
+    screen = markdown_table(["interval at 95%", *known], rows)
     if judged.epsilon is None and judged.name != CANDIDATES:
         missing = f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon."
         screen += ["", missing]
-    every = [*found.rows[0].cells()]
-    for i in range(0, len(every), _ACROSS):
-        more += ["", *_table(found, every[i : i + _ACROSS])]
-    print_answer(answer, screen, more, {**data, **found.to_dict()}, details=details, as_json=as_json)
+    everything = {**data, **found.to_dict()}
+    print_answer(answer, screen, [found.to_markdown()], everything, details=details, as_json=as_json)
 
 
 def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
@@ -143,14 +142,6 @@ def table(judged: Judged, *, test: Sequence[Record], classifier: ClassifierName)
     )
 
 
-def _table(found: UtilityTable, columns: Sequence[str]) -> list[str]:
-    """The lines of a table of those columns that have a number."""
-    cells = {row.name: row.cells() for row in found.rows}
-    known = [column for column in columns if any(row[column] is not None for row in cells.values())]
-    rows = [[name, *(_cell(row[column], interval) for column in known)] for name, row in cells.items()]
-    return markdown_table(["interval at 95%", *known], rows)
-
-
 def show_table(found: UtilityTable, console: Console, *, columns: Sequence[str]) -> None:
     """Print those of the columns that have a number, intervals below the values."""
     cells = [row.cells() for row in found.rows]
@@ -169,8 +160,3 @@ def _cell(value: Estimate | float | None, shown: Callable[[Estimate], str]) -> s
 
 def _below(value: Estimate) -> str:
     return f"{short(value.value)}\n{short(value.low)}-{short(value.high)}"
-
-
-def _legend(found: UtilityTable, classifier: str | None) -> str:
-    tested = "" if classifier is None else f", {found.test} test records, classifier {classifier}"
-    return f"{found.private} private records{tested}; cosines by {found.embedder}; seed {found.seed}; intervals at 95%."
