@@ -140,7 +140,11 @@ def _seen(bound: float, claimed: float, confidence: float) -> str:
     """A lower bound in words, rounded down unless that hides that it is above the claim."""
     shown = bound if math.isinf(bound) else math.floor(bound * 1000) / 1000
     sure = f"confidence {100 * confidence:.6g}%" if confidence < 1 else "exact"
-    return f"at least epsilon {bound if shown <= claimed < bound else shown:.10g} ({sure})" if bound > 0 else "nothing"
+    return (
+        f"at least epsilon {bound if shown <= claimed < bound else shown:.10g} ({sure})"
+        if bound > 0
+        else "no difference"
+    )
 
 
 def reconstruction(found: Reconstruction, claim: Guarantee) -> list[str]:
