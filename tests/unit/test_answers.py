@@ -16,7 +16,6 @@ from dptext.privacy import accounting
 from dptext.privacy.events import ApproximateEvent, MetricEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 
-
 OVERLAP = "; their intervals overlap."
 
 

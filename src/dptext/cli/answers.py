@@ -115,11 +115,7 @@ def balance(errors: Sequence[Estimate]) -> list[str]:
 
 
 def trial(report: Report, claim: Guarantee) -> list[str]:
-    """Whether a trial refutes a claim, and what it could have shown.
-
-    Raises:
-        IncomparableError: as `Report.refutes`.
-    """
+    """Whether a trial refutes a claim, which must be comparable, and what it could have shown."""
     bound, refuted, nothing = report.epsilon_lower_bound, report.refutes(claim), claim.basis is Basis.NONE
     seen = _seen(bound, claim.epsilon, report.confidence)
     lead = "Nothing is guaranteed, so there is nothing to refute"

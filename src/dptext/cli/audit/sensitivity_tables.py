@@ -52,22 +52,18 @@ def show_simulated(
     kept = {claims[0].dim, claims[-1].dim, *(_SHOWN_DIMS if details else _POWERS)}
     shown = claims if len(claims) <= (20 if details else 12) else [claim for claim in claims if claim.dim in kept]
     kinds = list(_true_epsilons(claims[0], stated))
+    most = {claim: [f"{100 * max(share.value for share in shares[claim].values()):.2f}"] for claim in shown}
+    violating = {claim: list(map(_percent, shares[claim].values())) for claim in shown} if details else most
     table = _aligned(
         [
             ["", "", "", *["true epsilon"] * len(kinds), "% violating", *[""] * (len(laws) - 1)],
             ["n", "sensitivity", "true/claimed", *(_column(kind, stated) for kind in kinds), *laws],
         ],
-        [[str(claim.dim), *_cells(claim, stated), *_violating(shares[claim], details=details)] for claim in shown],
+        [[str(claim.dim), *_cells(claim, stated), *violating[claim]] for claim in shown],
     )
     screen = [f"Claim: {claims[0]}. C = {claims[0].clip_norm:g}.", "", *table]
     print_answer(answer, screen, _worked(claims, stated), data, details=details, as_json=as_json)
     return int(refuted)
-
-
-def _violating(shares: dict[str, Estimate], *, details: bool) -> list[str]:
-    if details:
-        return [_percent(share) for share in shares.values()]
-    return [f"{100 * max(share.value for share in shares.values()):.2f}"]
 
 
 def _formula(claim: Claim, stated: Stated) -> list[str]:
