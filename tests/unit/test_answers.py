@@ -85,10 +85,7 @@ def test_without_labels_nothing_is_said_of_classification() -> None:
     said = answers.classification(table(original=(None, 1.0, 1.0), mine=(None, 0.4, 0.9)), "mine")
     assert said == "For classification nothing was measured: the test records have no labels."
     said = answers.classification(labelled(0.99, 0.5, public_only=(None, 0.3, None)), "mine")
-    assert said == (
-        "For classification this release is not shown to be worth more than public text alone: .990, and the public "
-        "records have no labels."
-    )
+    assert said == "For classification .990 was reached, but the public records have no labels to compare."
 
 
 @pytest.mark.parametrize(

@@ -83,10 +83,8 @@ def classification(table: UtilityTable, name: str) -> str:
         without = "releases" if found else "test records"
         return f"For classification nothing was measured: the {without} have no labels."
     if public is None:
-        lead = f"For classification this release is {_WORTH[0]} public text alone"
-        return f"{lead}: {short(own.value)}, and the public records have no labels."
-    moot = original is not None and max(own.low, original.low) <= public.high and own.high >= public.low
-    if moot:
+        return f"For classification {short(own.value)} was reached, but the public records have no labels to compare."
+    if original is not None and max(own.low, original.low) <= public.high and own.high >= public.low:
         words = (_WORTH[0].removeprefix("not "), *_WORTH[1:])
         subject = "For classification neither this release nor the originals are"
         return _beside(subject, words, own, public, "public text alone")

@@ -22,7 +22,6 @@ EXIT_FAILED_CELLS: Final = 5
 
 _MIB_A_GIB: Final = 1024
 _MOST_GIB: Final = 2**20
-_MOST_ROWS: Final = 12  # of the table on a screen
 
 
 def compare(
@@ -87,7 +86,7 @@ def compare(
         f"Table: {out / PARQUET}, {out / JSON_FILE}",
         f"Next: dptext report {shlex.quote(str(out))}",
     ]
-    if len(cells) <= _MOST_ROWS:
+    if len(cells) <= 12:  # a screen
         screen += ["", *markdown_table(["corpus", "row", *columns], cells)]
     more = [*(f"Refuted: {row}." for row in summary.refuted), markdown(results)]
     data: dict[str, Json] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.audits.inference.trait_report import TraitReport
@@ -21,7 +20,6 @@ from dptext.text.records import Fields, Record
 from dptext.types import Json
 
 Report = AuthorshipReport | TraitReport
-_MOST_ATTACKS: Final = 8  # on a screen
 
 
 def check_public(choice: Choice | None, public: Path | None) -> None:
@@ -87,7 +85,7 @@ def show_attacks(
 ) -> None:
     """Print the answer, the best attacks on releases, those on originals, and with details all numbers."""
     head = ("accuracy", "similarity")
-    shown = [*sorted(found.attacks, key=lambda row: -row.accuracy.value)[:_MOST_ATTACKS], *found.baselines]
+    shown = [*sorted(found.attacks, key=lambda row: -row.accuracy.value)[:8], *found.baselines]  # a screen
     rows = [[row.name, *(interval(row.cells()[name]) for name in head)] for row in shown]
     more = [found.to_markdown(), f"{duplicates:,} duplicates removed first."]
     screen = markdown_table(["attacker, interval at 95%", *head], rows)
