@@ -30,6 +30,8 @@ def test_exit_codes(attack: str, noise: str, code: int) -> None:
     claim = "claim of epsilon 5 per document"
     said = f"The {claim} is refuted: outputs of two neighbours differ by at least epsilon "
     assert done.stdout.startswith(said if code else f"Nothing refutes the {claim}: at least epsilon ")
+    assert len(done.stdout.splitlines()) <= 24
+    assert "randomness:" not in done.stdout  # with --details
     assert done.stderr == ""
 
 
