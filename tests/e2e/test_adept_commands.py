@@ -276,7 +276,12 @@ def test_an_epsilon_is_taken_from_a_certificate_that_holds_only(files: Files, tm
 
 def test_every_row_stands_beside_the_mechanism(files: Files) -> None:
     common = [files.private, files.released, "--public", files.public, "--label-field", "label", "--seed", 1]
-    shown = dptext("utility", "classification", *common, "--test", files.test)
+    brief = dptext("utility", "classification", *common, "--test", files.test)
+    assert brief.out.startswith("For classification this release is worth less than public text alone: .")
+    assert brief.out.splitlines()[1].startswith("The meaning of single texts is ")
+    assert len(brief.out.splitlines()) <= 24
+    assert "own first" not in brief.out
+    shown = dptext("utility", "classification", *common, "--test", files.test, "--details")
     assert shown.code == 0, shown.err
     assert shown.err.count("not private themselves") == 1
     assert "accuracy" in shown.out
@@ -398,7 +403,7 @@ def test_every_attack_prints_control_baselines_and_what_it_is_no_test_of(
     files: Files, tmp_path: Path, attack: str
 ) -> None:
     common = ["audit", "membership", files.private, "--label-field", "label", "--attack", attack, "--shadows", 4]
-    done = dptext(*common, "--figure", tmp_path / "roc.svg")
+    done = dptext(*common, "--figure", tmp_path / "roc.svg", "--details")
     assert done.code == 0, done.err
     for line in ("  attack ", "  control ", "  baseline  no look at the model", "only a proxy"):
         assert line in done.out
@@ -436,7 +441,7 @@ def test_a_given_model_is_attacked_by_its_losses(files: Files, tmp_path: Path) -
     assert data["duplicates"] == 101 + 90 - distinct - fresh
     assert found["main"]["auc"]["low"] > 0.55 > found["control"]["auc"]["value"]  # it was trained on these very texts
     assert "membership permuted" in found["control"]["name"]
-    shown = dptext(*common)
+    shown = dptext(*common, "--details")
     for part in ("loss of the given adept", "no trained control", "  baseline  no look at the model"):
         assert part in shown.out
 

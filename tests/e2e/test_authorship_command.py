@@ -81,13 +81,16 @@ def test_from_a_file_to_a_table(source: Path, tmp_path: Path, vectors: Path) -> 
     released = tmp_path / "out.jsonl"
     code, _, err = dptext("privatize", source, released, *words, "epsilon=1000", "--text-field", "body")
     assert code == 0, err
-    code, out, err = dptext("audit", "authorship", source, *few, "--released", released, "--bundle", 3)
+    code, out, err = dptext("audit", "authorship", source, *few, "--released", released, "--bundle", 3, "--details")
     assert code == 0, err
     for shown in ("character n-grams, static", "sentence encoder, adaptive", "control: ", "originals: ", "chance"):
         assert f"| {shown}" in out
     assert "similarity" in out
     assert "6 authors, 54 training texts, 36 attacked texts, 3 texts of one author at a time" in out
-    assert "No claim for replacing one document" in out
+    first, second, third = out.splitlines()[:3]
+    assert first.startswith("Attackers name the authors better than by guessing: the best is right for ")
+    assert second.startswith("The releases have a similarity of ")
+    assert third.startswith("No claim for replacing one document")
     assert "not private themselves" in err
     assert "attackers: 4 of 4 trained" in err
     adaptive = next(line for line in out.splitlines() if line.startswith("| character n-grams, adaptive"))
@@ -105,7 +108,8 @@ def test_a_claim_for_documents_is_tried(source: Path, monkeypatch: pytest.Monkey
     audit += ["--train-texts", 9, "--attacked-texts", 6, "--seed", 1]
     code, out, err = dptext(*audit)
     assert code == 0, err
-    assert "Not refuted: the claim of epsilon 0.5 for one document" in out
+    assert "Nothing refutes the claim of epsilon 0.5 per document: no difference was seen." in out
+    assert "control" not in out
     assert "90 of the texts are in --public" in err
     choose = label_response.TopKRandomizedResponse.choose
     monkeypatch.setattr(
@@ -115,7 +119,7 @@ def test_a_claim_for_documents_is_tried(source: Path, monkeypatch: pytest.Monkey
     )
     code, out, err = dptext(*audit)
     assert code == 1, out + err
-    assert "REFUTED" in out
+    assert out.startswith("The claim of epsilon 0.5 per document is refuted: outputs of two neighbours differ by ")
 
 
 def test_bad_usage_ends_with_2_and_names_no_author(source: Path, tmp_path: Path, vectors: Path) -> None:

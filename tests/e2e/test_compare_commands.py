@@ -60,6 +60,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run([*run, *asked], check=False, capture_output=True, text=True)
     assert done.returncode == 5, done.stderr
     assert "7 of 8 cells done, 1 failed, 8 run now" in done.stdout
+    assert done.stdout.startswith("For classification ")
+    assert len(done.stdout.splitlines()) <= 24
     assert "--retry" in done.stderr
     return base / "out"
 

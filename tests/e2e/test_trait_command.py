@@ -92,12 +92,13 @@ def test_from_two_files_to_a_table(two: tuple[Path, Path], tmp_path: Path) -> No
         assert code == 0, err
     given = ["--released-a", releases[0], "--released-b", releases[1], "--attacker", "tfidf"]
     report = tmp_path / "report.json"
-    code, out, err = dptext("audit", "trait", *two, *FEW, *given, "--out", report)
+    code, out, err = dptext("audit", "trait", *two, *FEW, *given, "--out", report, "--details")
     assert code == 0, err
     for shown in ("TF-IDF, linear, static", "TF-IDF, linear, adaptive", "control: ", "originals: ", "majority"):
         assert f"| {shown}" in out
     assert "50 training texts and 25 attacked texts of each" in out
     assert "no guarantee" in out
+    assert out.startswith("Attackers tell the two sets apart better than by guessing: the best is right for ")
     assert "attackers: 3 of 3 trained" in err
     assert "not private themselves" in err
     written = json.loads(report.read_text("utf-8"))
@@ -109,12 +110,13 @@ def test_a_claim_is_refuted_with_1(two: tuple[Path, Path]) -> None:
     quick = [*FEW, *redacting(0.0), "--attacker", "tfidf"]
     code, out, err = dptext("audit", "trait", *two, *quick, "--claim", 0.2)
     assert code == 1, err
-    assert "REFUTED: the claim of epsilon 0.2 at delta 0 for the two sets is false." in out
+    assert out.startswith("The claim of epsilon 0.2, delta 0, of the two sets is refuted: at least epsilon ")
+    assert "control" not in out
     code, out, _ = dptext("audit", "trait", *two, *quick, "--claim", 50, "--json")
     assert code == 0
     assert (json.loads(out)["claim"], json.loads(out)["refuted"]) == (50, False)
     code, out, _ = dptext("audit", "trait", *two, *quick, "--claim", 50)
-    assert "which proves nothing more" in out
+    assert "Nothing refutes the claim of epsilon 50, delta 0, of the two sets: at least epsilon " in out
 
 
 def test_a_mechanism_that_learns_from_labels(two: tuple[Path, Path], tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from dptext.audits.report import markdown_table
+from dptext.cli.answers import DetailsOption, comparison, print_answer
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.options import JsonOption, file_argument, folder_option
 from dptext.cli.progress import counted, say
@@ -40,9 +41,10 @@ def compare(
     accept_changes: Annotated[
         bool, typer.Option("--accept-changes", help="Go on in DIR with another experiment; equal cells are kept.")
     ] = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Run the cells that are not done, write the table, and say where it is.
+    """Run the cells that are not done, write the table, and say what it shows and where it is.
 
     Returns:
         0; 1 where an audit refuted a guarantee; else 5 where a cell failed.
@@ -54,6 +56,8 @@ def compare(
     """
     from dptext.compare.experiment import read_experiment
     from dptext.compare.folder import Folder
+    from dptext.compare.report import markdown, read_results
+    from dptext.compare.report.summary import first_rows, measured
     from dptext.compare.runner import Options, run_experiment
     from dptext.compare.stored import JSON_FILE, PARQUET
 
@@ -71,23 +75,29 @@ def compare(
     say(f"{found.name}: reading {len(found.corpora)} corpora")
     with advising(lambda: "Finished cells are kept: the same command goes on."), counted(found.name) as tell:
         summary = run_experiment(found, Folder(out), options, command=command, on_progress=tell)
-    if as_json:
-        data: dict[str, Json] = {
-            "out": str(out),
-            "total": summary.total,
-            "done": summary.done,
-            "failed": summary.failed,
-            "run_now": summary.run,
-            "refuted": list(summary.refuted),
-        }
-        print(json.dumps(data, indent=2))
-    else:
-        print(
-            f"{summary.done} of {summary.total} cells done, {summary.failed} failed, {summary.run} run now.\n"
-            f"Table: {out / PARQUET}, {out / JSON_FILE}\nNext: dptext report {shlex.quote(str(out))}"
-        )
-        for row in summary.refuted:
-            print(f"REFUTED: {row}: an audit found its guarantee to be false.")
+    results = read_results(out)
+    numbers, columns = measured(results.rows), ("classification.accuracy", "fidelity.cosine")
+    cells = [
+        [corpus, row, *(str(numbers.get((corpus, row, metric), "-")) for metric in columns)]
+        for corpus, row in first_rows(results.rows)
+    ]
+    screen = [
+        f"{summary.done} of {summary.total} cells done, {summary.failed} failed, {summary.run} run now.",
+        f"Table: {out / PARQUET}, {out / JSON_FILE}",
+        f"Next: dptext report {shlex.quote(str(out))}",
+    ]
+    if len(cells) <= 12:  # a screen
+        screen += ["", *markdown_table(["corpus", "row", *columns], cells)]
+    more = [*(f"Refuted: {row}." for row in summary.refuted), markdown(results)]
+    data: dict[str, Json] = {
+        "out": str(out),
+        "total": summary.total,
+        "done": summary.done,
+        "failed": summary.failed,
+        "run_now": summary.run,
+        "refuted": list(summary.refuted),
+    }
+    print_answer(comparison(results.rows), screen, more, data, details=details, as_json=as_json)
     if summary.failed:
         say(f"{summary.failed} cells failed: the column `error` of the table says why. --retry runs them again.")
     if summary.refuted:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from dptext.audits.inference.authorship_report import AuthorshipReport
+from dptext.audits.inference.trait_report import TraitReport
+from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
+from dptext.cli.answers import Lines, interval, print_answer
 from dptext.cli.chosen import Choice, check_label_field, fitted_on
 from dptext.cli.progress import say
 from dptext.errors import ConfigError
@@ -13,6 +17,9 @@ from dptext.mechanism import Mechanism, Spec
 from dptext.runs.streaming import require_guarantee
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record
+from dptext.types import Json
+
+Report = AuthorshipReport | TraitReport
 
 
 def check_public(choice: Choice | None, public: Path | None) -> None:
@@ -73,9 +80,16 @@ def made_ready(choice: Choice, known: Sequence[Record], seed: int) -> Mechanism[
     return fitted_on(choice.spec, public=known, seed=seed) if choice.needs_fit else choice.fitted()
 
 
-def verdict(claim: str, *, refuted: bool) -> str:
-    """The result of an attack on a claim, in one sentence."""
-    return f"REFUTED: {claim} is false." if refuted else f"Not refuted: {claim} survives, which proves nothing more."
+def show_attacks(
+    said: Lines, found: Report, duplicates: int, data: Mapping[str, Json], *, details: bool, as_json: bool
+) -> None:
+    """Print the answer, the best attacks on releases, those on originals, and with details all numbers."""
+    head = ("accuracy", "similarity")
+    shown = [*sorted(found.attacks, key=lambda row: -row.accuracy.value)[:8], *found.baselines]  # a screen
+    rows = [[row.name, *(interval(row.cells()[name]) for name in head)] for row in shown]
+    more = [found.to_markdown(), f"{duplicates:,} duplicates removed first."]
+    screen = markdown_table(["attacker, interval at 95%", *head], rows)
+    print_answer(said, screen, more, data, details=details, as_json=as_json)
 
 
 def say_trained(done: int, total: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,8 @@ from dptext import _validate
 from dptext.audits.inference.authors import split_authors
 from dptext.audits.inference.authorship import attribute_releases, release_split
 from dptext.audits.inference.authorship_report import AuthorshipReport
+from dptext.cli import answers
+from dptext.cli.answers import DetailsOption
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import (
     check_options,
@@ -20,7 +21,7 @@ from dptext.cli.audit.attacked import (
     own_fields,
     public_records,
     say_trained,
-    verdict,
+    show_attacks,
 )
 from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
@@ -71,6 +72,7 @@ def authorship(
     delta: DeltaOption = 0.0,
     seed: SeedOption = None,
     without_guarantee: WithoutGuaranteeOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Attribute releases to authors, and print how often that succeeds.
@@ -126,21 +128,9 @@ def authorship(
     )
     claim = None if choice is None else _claim(choice.spec, delta, found)
     refuted = claim is not None and found.report.refutes(claim)
-    if as_json:
-        stated: dict[str, Json] = {
-            "duplicates": split.duplicates,
-            "claim": claim.to_dict() if claim else None,
-            "refuted": refuted,
-            "note": NOT_PRIVATE,
-        }
-        print(json.dumps({**found.to_dict(), **stated}, indent=2))
-    else:
-        print(found.to_markdown())
-        if claim is None:
-            print("No claim for replacing one document by any other, at this delta, was there to be tried.")
-        else:
-            print(verdict(f"the claim of epsilon {claim.epsilon:.6g} for one document", refuted=refuted))
-        print(f"{split.duplicates:,} duplicates removed first.")
+    stated: dict[str, Json] = {"claim": claim.to_dict() if claim else None, "refuted": refuted, "note": NOT_PRIVATE}
+    data = {**found.to_dict(), "duplicates": split.duplicates, **stated}
+    show_attacks(answers.authorship(found, claim), found, split.duplicates, data, details=details, as_json=as_json)
     return EXIT_REFUTED if refuted else 0
 
 

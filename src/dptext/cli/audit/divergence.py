@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dptext.audits.report import markdown_table
+from dptext.cli import answers
+from dptext.cli.answers import DetailsOption, interval, print_answer, short
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import (
     DeltaOption,
@@ -30,6 +33,7 @@ from dptext.estimates import Estimate
 from dptext.text.files import Target, writing
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record
+from dptext.types import Json
 
 if TYPE_CHECKING:
     from dptext.audits.divergence.findings import DivergenceReport
@@ -66,6 +70,7 @@ def divergence(
     seed: SeedOption = None,
     out: Annotated[Path | None, folder_option("--out", help="Folder for the figures and the JSON.")] = None,
     force: ForceOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two files and print the result; with a folder also write it there, with figures.
@@ -96,10 +101,15 @@ def divergence(
     embedder = _embedder(embedding, others, (a, b), settings.seed)
     with counted("divergence", "steps") as tell:
         found = measure(a, b, public=others, embedder=embedder, settings=settings, attack=attack, on_step=tell)
-    data = json.dumps({**found.to_dict(), "note": NOT_PRIVATE}, indent=2)
+    answer = answers.divergence(found)
+    data: dict[str, Json] = {**found.to_dict(), "note": NOT_PRIVATE}
     if out is not None:
-        _write(found, data, targets)
-    print(data if as_json else found.to_markdown())
+        _write(found, json.dumps({"answer": answer, **data}, indent=2), targets)
+    rows = [[way, interval(each.estimate), f"{each.p_value:.2g}"] for way, each in found.epsilons.items()]
+    rows.append(["certified, at least", short(found.certified.epsilon), ""])
+    head = [f"epsilon at delta {found.delta:g}", "interval at 95%", "p"]
+    screen = markdown_table(head, rows)
+    print_answer(answer, screen, [found.to_markdown()], data, details=details, as_json=as_json)
 
 
 def _orders(text: str) -> tuple[float, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
@@ -12,7 +11,10 @@ import typer
 from dptext.audits.membership.attacks import PROXY
 from dptext.audits.membership.members import match_members, split_members
 from dptext.audits.membership.results import Attack, MembershipResult
+from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
+from dptext.cli import answers
+from dptext.cli.answers import DetailsOption, interval, print_answer
 from dptext.cli.audit.attacked import check_public, made_ready
 from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
 from dptext.cli.chosen import Choice, check_label_field, chosen_if_any, kinds
@@ -79,6 +81,7 @@ def membership(
     figure: Annotated[Path | None, output_option("--figure", help="SVG of the ROC curves, on log scales.")] = None,
     force: ForceOption = False,
     without_guarantee: WithoutGuaranteeOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Attack a classifier trained on records or on what a mechanism makes of them, or the mechanism's own model.
@@ -123,21 +126,24 @@ def membership(
         attacked = attack_classifier(split, behind, attack=attack, classifier=classifier, seed=seed, shadows=shadows)
     if svg is not None:
         _draw(attacked, svg)
-    if as_json:
-        data: dict[str, Json] = {
-            "attack": attack,
-            "classifier": None if attack == "reconstruction" else classifier,
-            "duplicates": split.duplicates,
-            "left_over": split.left_over,
-            "note": PROXY,
-            "results": {name or attack: found.to_dict() for name, found in attacked.items()},
-        }
-        print(json.dumps(data, indent=2))
-        return
+    name, best = max(attacked.items(), key=lambda item: item[1].main.auc.low)
+    data: dict[str, Json] = {
+        "attack": attack,
+        "classifier": None if attack == "reconstruction" else classifier,
+        "duplicates": split.duplicates,
+        "left_over": split.left_over,
+        "note": PROXY,
+        "results": {name or attack: found.to_dict() for name, found in attacked.items()},
+    }
     removed = (
         f"{split.duplicates:,} duplicates removed first, {split.left_over:,} records left out to make the sides equal."
     )
-    print("\n\n".join([*(found.explain() for found in attacked.values()), removed]))
+    tried = {f"attack {name}".strip(): found.main for name, found in attacked.items()}
+    tried |= {"control": best.control, **{attack.name: attack for attack in best.baselines}}
+    rows = [[name, interval(attack.auc)] for name, attack in tried.items()]
+    more = [*(found.explain() for found in attacked.values()), removed]
+    screen = markdown_table(["who looks", "AUC, interval at 95%"], rows)
+    print_answer(answers.membership(best, name), screen, more, data, details=details, as_json=as_json)
 
 
 def _check(choice: Choice | None, attack: str, public: Path | None, others: Path | None, fields: Fields) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,9 @@ import typer
 
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
+from dptext.audits.report import markdown_table
+from dptext.cli import answers
+from dptext.cli.answers import DetailsOption, interval, print_answer, short
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.subject import (
     ClaimOption,
@@ -53,6 +55,7 @@ def reconstruction(
     claim: ClaimOption = None,
     confidence: ConfidenceOption = 0.95,
     seed: SeedOption = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Attack one subject and print what was found.
@@ -87,13 +90,13 @@ def reconstruction(
             on_progress=tell,
         )
     refuted = found.refutes(tried.claim)
-    if as_json:
-        stated: dict[str, Json] = {
-            "claim": tried.claim.to_dict(),
-            "refuted": refuted,
-            "feasible_candidates": found.feasible(tried.claim),
-        }
-        print(json.dumps({**found.to_dict(), **stated}, indent=2))
-    else:
-        print(found.explain(tried.claim))
+    stated: dict[str, Json] = {
+        "claim": tried.claim.to_dict(),
+        "refuted": refuted,
+        "feasible_candidates": found.feasible(tried.claim),
+    }
+    rows = [[str(top.top), interval(top.success), short(top.allowed), short(top.chance)] for top in found.tops]
+    screen = markdown_table(["guesses", "right [interval]", "allowed by the claim", "by chance"], rows)
+    answer, more = answers.reconstruction(found, tried.claim), [found.explain(tried.claim)]
+    print_answer(answer, screen, more, {**found.to_dict(), **stated}, details=details, as_json=as_json)
     return EXIT_REFUTED if refuted else 0

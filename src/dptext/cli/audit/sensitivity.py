@@ -25,6 +25,7 @@ from dptext.audits.sensitivity.simulation import (
     replay,
     simulate,
 )
+from dptext.cli.answers import DetailsOption
 from dptext.cli.audit.sensitivity_tables import Stated, show_latents, show_simulated, show_variances
 from dptext.cli.options import ForceOption, JsonOption, SeedOption, file_option, member, output_option, target_of
 from dptext.cli.progress import counted, say
@@ -59,6 +60,7 @@ def sensitivity(
     ] = False,
     figure: Annotated[Path | None, output_option("--figure", help="SVG of violations against dimension.")] = None,
     force: ForceOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Audit a claimed sensitivity and print what was found.
@@ -86,7 +88,7 @@ def sensitivity(
             raise ConfigError("Expected --variances without --norm and --claimed: its claim is ADePT's, 2C in L1 norm.")
         clip_norms = (1.0, 5.0) if clip_norm is None else (clip_norm,)
         wanted = TYPICAL_DIMS if dims is None else _dims(dims)
-        return show_variances(first, clip_norms, wanted, delta, as_json=as_json)
+        return show_variances(first, clip_norms, wanted, delta, details=details, as_json=as_json)
     if latents is not None:
         _refuse("--latents", law_sd=law_sd, dims=dims, figure=figure)
         if clip_norm is None:
@@ -95,7 +97,7 @@ def sensitivity(
             )
         vectors = _read(latents)
         claim = replace(first, dim=max(1, vectors.shape[-1] if vectors.ndim else 1))
-        return show_latents(claim, vectors, stated, pairs=pairs, seed=seed, as_json=as_json)
+        return show_latents(claim, vectors, stated, pairs=pairs, seed=seed, details=details, as_json=as_json)
     wanted = tuple(PUBLISHED_DIMS) if dims is None else _dims(dims)
     published = law_sd is None and pairs is None and seed is None and first.clip_norm == PUBLISHED_CLIP_NORM
     recipe: dict[str, Json]
@@ -111,7 +113,7 @@ def sensitivity(
 
         violations_figure(rows, svg)
         say(f"Written: {svg.path}")
-    return show_simulated(rows, recipe, stated, as_json=as_json)
+    return show_simulated(rows, recipe, stated, details=details, as_json=as_json)
 
 
 def _refuse(mode: str, **options: object) -> None:

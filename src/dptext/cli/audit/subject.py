@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,8 @@ import typer
 
 from dptext.audits.report import Report
 from dptext.audits.subjects import Subject, claim_of, unclaimed
+from dptext.cli import answers
+from dptext.cli.answers import print_answer
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import chosen
 from dptext.cli.options import member
@@ -131,12 +132,10 @@ def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:
     )
 
 
-def show(report: Report, claim: Guarantee, *, as_json: bool) -> int:
-    """Print a report and whether it refutes the claim; the exit code."""
-    refuted = report.refutes(claim)
-    if as_json:
-        data: dict[str, Json] = {"refuted": refuted, "claim": claim.to_dict(), "report": report.to_dict()}
-        print(json.dumps(data, indent=2))
-    else:
-        print(report.explain(claim))
+def show(report: Report, claim: Guarantee, *, details: bool, as_json: bool) -> int:
+    """Print whether a report refutes the claim, and the report; the exit code."""
+    refuted, answer = report.refutes(claim), answers.trial(report, claim)
+    lines = report.explain().splitlines()
+    data: dict[str, Json] = {"refuted": refuted, "claim": claim.to_dict(), "report": report.to_dict()}
+    print_answer(answer, lines[:4], lines[4:], data, details=details, as_json=as_json)
     return EXIT_REFUTED if refuted else 0

@@ -12,8 +12,10 @@ from dptext import _validate
 from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttacker, standard_attackers
 from dptext.audits.inference.sets import SetSplit, split_sets
 from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
+from dptext.cli import answers
+from dptext.cli.answers import DetailsOption
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.audit.attacked import check_options, made_ready, own_fields, public_records, say_trained, verdict
+from dptext.cli.audit.attacked import check_options, made_ready, own_fields, public_records, say_trained, show_attacks
 from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import (
@@ -85,6 +87,7 @@ def trait(
     without_guarantee: WithoutGuaranteeOption = False,
     out: Annotated[Path | None, output_option("--out", help="File for the result as JSON.")] = None,
     force: ForceOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Tell two sets apart by their releases, and print how often that succeeds.
@@ -140,18 +143,11 @@ def trait(
         on_attacker=say_trained,
     )
     refuted = claim is not None and found.refutes(claim)
-    stated: dict[str, Json] = {"claim": claim, "refuted": refuted, "note": NOT_PRIVATE}
-    data = json.dumps({**found.to_dict(), **stated}, indent=2)
+    data: dict[str, Json] = {**found.to_dict(), "claim": claim, "refuted": refuted, "note": NOT_PRIVATE}
+    answer = answers.trait(found, claim)
     if target is not None:
-        target.write(f"{data}\n".encode())
-    if as_json:
-        print(data)
-    else:
-        print(found.to_markdown())
-        if claim is not None:
-            stated_claim = f"the claim of epsilon {claim:.6g} at delta {delta:g} for the two sets"
-            print(verdict(stated_claim, refuted=refuted))
-        print(f"{split.duplicates:,} duplicates removed first.")
+        target.write(f"{json.dumps({'answer': answer, **data}, indent=2)}\n".encode())
+    show_attacks(answer, found, split.duplicates, data, details=details, as_json=as_json)
     return EXIT_REFUTED if refuted else 0
 
 

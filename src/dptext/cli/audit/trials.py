@@ -9,6 +9,7 @@ import typer
 
 from dptext.audits.report import Report
 from dptext.audits.trials import density, distinguishing, enumeration
+from dptext.cli.answers import DetailsOption
 from dptext.cli.audit.subject import (
     ClaimOption,
     ClipNormOption,
@@ -65,6 +66,7 @@ def distinguish(
         output_option("--figure", help="SVG of the bound against the number of runs, up to --trials."),
     ] = None,
     force: ForceOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Tell outputs apart; with a figure also with a half, a quarter, ... of the runs."""
@@ -91,7 +93,7 @@ def distinguish(
         reports.append(found)
     if svg is not None:
         _draw(tried, sizes, reports, svg)
-    return show(reports[-1], tried.claim, as_json=as_json)
+    return show(reports[-1], tried.claim, details=details, as_json=as_json)
 
 
 def _draw(tried: OnTrial, sizes: list[int], reports: list[Report], svg: Target) -> None:
@@ -125,6 +127,7 @@ def whitebox(
     trials: Annotated[int, typer.Option("--trials", help="Releases from each input of a pair.")] = 100000,
     confidence: ConfidenceOption = 0.95,
     seed: SeedOption = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Compare declared densities, and test the sampler."""
@@ -142,7 +145,7 @@ def whitebox(
             randomness=secure() if seed is None else seeded(seed),
             on_progress=tell,
         )
-    return show(found, tried.claim, as_json=as_json)
+    return show(found, tried.claim, details=details, as_json=as_json)
 
 
 def exact(
@@ -163,6 +166,7 @@ def exact(
         int, typer.Option("--trials", help="Runs for the test of the sampler; the bound needs none.")
     ] = 20000,
     seed: SeedOption = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """List all outputs, and test the sampler."""
@@ -179,4 +183,4 @@ def exact(
             randomness=secure() if seed is None else seeded(seed),
             on_progress=tell,
         )
-    return show(found, tried.claim, as_json=as_json)
+    return show(found, tried.claim, details=details, as_json=as_json)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from rich.box import SIMPLE
-from rich.table import Table
-
+from dptext.audits.report import markdown_table
+from dptext.cli import answers
+from dptext.cli.answers import DetailsOption, interval, print_answer
 from dptext.cli.options import JsonOption, LabelFieldOption, ModelOption, SeedOption, TextFieldOption, file_option
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import (
@@ -23,7 +22,6 @@ from dptext.cli.utility.judged import (
     ReleasedArgument,
     read_judged,
 )
-from dptext.cli.utility.table import wide_console
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
@@ -57,6 +55,7 @@ def balance(
         ),
     ] = None,
     seed: SeedOption = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the L1 error of the class balance that each way recovers.
@@ -92,23 +91,20 @@ def balance(
         fields = Fields(text=judged.fields.text, label=judged.fields.label)
         unseen = judged.public if held_out is None else list(read_records(held_out, fields))
         errors[f"{judged.name}, debiased by public texts"] = error(own, matrix=_confusion(judged, model, unseen))
-    if as_json:
-        data: dict[str, Json] = {
-            "note": NOT_PRIVATE,
-            "epsilon": judged.epsilon,
-            "labels": list(judged.labels),
-            "seed": judged.seed,
-            "l1_error": {name: {**found.to_dict()} for name, found in errors.items()},
-        }
-        print(json.dumps(data, indent=2))
-        return
-    drawn = Table("class balance recovered from", "L1 error (0 to 2)", box=SIMPLE, pad_edge=False)
-    for name, found in errors.items():
-        drawn.add_row(name, f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]")
-    wide_console().print(drawn, markup=False, highlight=False)
-    print(f"{len(true)} private records; epsilon {judged.epsilon:g}; seed {judged.seed}; intervals at 95%.")
+    data: dict[str, Json] = {
+        "note": NOT_PRIVATE,
+        "epsilon": judged.epsilon,
+        "labels": list(judged.labels),
+        "seed": judged.seed,
+        "l1_error": {name: {**found.to_dict()} for name, found in errors.items()},
+    }
+    rows = [[name, interval(found)] for name, found in errors.items()]
+    screen = markdown_table(["class balance recovered from", "L1 error (0 to 2), interval at 95%"], rows)
+    legend = f"{len(true)} private records; epsilon {judged.epsilon:g}; seed {judged.seed}; intervals at 95%."
     if model is not None and held_out is None:
-        print("The correction is biased where the model was fitted on --public: give --held-out, texts it never saw.")
+        biased = "The correction is biased where the model was fitted on --public: give --held-out, texts it never saw."
+        screen += ["", biased]
+    print_answer(answers.balance(list(errors.values())), screen, [legend], data, details=details, as_json=as_json)
 
 
 def _confusion(judged: Judged, model: Path, unseen: Sequence[Record]) -> Floats:

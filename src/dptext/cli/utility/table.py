@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +11,12 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from dptext.audits.report import markdown_table
+from dptext.cli import answers
+from dptext.cli.answers import DetailsOption, interval, print_answer, short
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import ClassifierOption, JsonOption, LabelFieldOption, SeedOption, TextFieldOption, file_option
 from dptext.cli.progress import say
-from dptext.cli.terminal import plain_console
 from dptext.cli.utility.judged import (
     NOT_PRIVATE,
     BaselineEpsilonOption,
@@ -38,8 +38,6 @@ from dptext.types import Json
 from dptext.utility.classification import ClassifierName
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, ORIGINAL, UtilityTable, baselines, utility_table
 
-_WIDE = 240
-
 
 def fidelity(
     originals: OriginalsArgument,
@@ -51,12 +49,13 @@ def fidelity(
     label: LabelOption = None,
     epsilon: BaselineEpsilonOption = None,
     seed: SeedOption = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print how much of each record came through."""
     fields = Fields(text=text_field, label=label_field, id=id_field)
     judged = read_judged(originals, released, public, fields, label, epsilon, seed)
-    _compare(judged, test=None, classifier="tfidf", as_json=as_json)
+    _compare(judged, test=None, classifier="tfidf", details=details, as_json=as_json)
 
 
 def classification(
@@ -71,16 +70,17 @@ def classification(
     epsilon: BaselineEpsilonOption = None,
     classifier: ClassifierOption = "tfidf",
     seed: SeedOption = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print how well a classifier learns from the releases."""
     fields = Fields(text=text_field, label=label_field, id=id_field)
     judged = read_judged(originals, released, public, fields, label, epsilon, seed)
-    _compare(judged, test=test, classifier=classifier, as_json=as_json)
+    _compare(judged, test=test, classifier=classifier, details=details, as_json=as_json)
 
 
-def _compare(judged: Judged, *, test: Path | None, classifier: str, as_json: bool) -> None:
-    """Print the table; with test records also how well a classifier learns from the releases."""
+def _compare(judged: Judged, *, test: Path | None, classifier: str, details: bool, as_json: bool) -> None:
+    """Print what is kept; with test records first how well a classifier learns from the releases."""
     name = chosen_classifier(classifier)
     real: list[Record] = []
     if test is not None:
@@ -89,14 +89,19 @@ def _compare(judged: Judged, *, test: Path | None, classifier: str, as_json: boo
         real = list(read_records(test, replace(judged.fields, id=None)))
     say(NOT_PRIVATE)
     found = table(judged, test=real, classifier=name)
-    if as_json:
-        shown: dict[str, Json] = {"note": NOT_PRIVATE, "epsilon": judged.epsilon, "labels": list(judged.labels)}
-        print(json.dumps({**shown, **found.to_dict()}, indent=2))
-        return
-    show_table(found, wide_console())
-    print(_legend(found, classifier if real else None))
+    answer, columns = answers.fidelity(found, judged.name), ["cosine", "tokens kept", "label kept"]
+    if test is not None:
+        answer, columns = [answers.classification(found, judged.name), answer[0]], ["accuracy", "cosine"]
+    data: dict[str, Json] = {"note": NOT_PRIVATE, "epsilon": judged.epsilon, "labels": list(judged.labels)}
+    cells = {row.name: row.cells() for row in found.rows}
+    known = [column for column in columns if any(row[column] is not None for row in cells.values())]
+    rows = [[row, *(_cell(values[column], interval) for column in known)] for row, values in cells.items()]
+    screen = markdown_table(["interval at 95%", *known], rows)
     if judged.epsilon is None and judged.name != CANDIDATES:
-        print(f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon.")
+        missing = f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon."
+        screen += ["", missing]
+    everything = {**data, **found.to_dict()}
+    print_answer(answer, screen, [found.to_markdown()], everything, details=details, as_json=as_json)
 
 
 def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
@@ -137,36 +142,21 @@ def table(judged: Judged, *, test: Sequence[Record], classifier: ClassifierName)
     )
 
 
-def wide_console() -> Console:
-    """Of the width of the terminal; in a file or a pipe nothing is wrapped."""
-    return plain_console(width=None if sys.stdout.isatty() else _WIDE)
-
-
-def show_table(found: UtilityTable, console: Console, *, columns: Sequence[str] = ()) -> None:
-    """Print a table, intervals below the values; all columns that have a number, or those that are named."""
+def show_table(found: UtilityTable, console: Console, *, columns: Sequence[str]) -> None:
+    """Print those of the columns that have a number, intervals below the values."""
     cells = [row.cells() for row in found.rows]
-    names = [
-        name for name in cells[0] if (not columns or name in columns) and any(row[name] is not None for row in cells)
-    ]
+    names = [name for name in cells[0] if name in columns and any(row[name] is not None for row in cells)]
     drawn = Table("", *names, box=SIMPLE, pad_edge=False, show_lines=False)
     for row, values in zip(found.rows, cells, strict=True):
-        drawn.add_row(row.name, *(_cell(values[name]) for name in names))
+        drawn.add_row(row.name, *(_cell(values[name], _below) for name in names))
     console.print(drawn, markup=False, highlight=False)
 
 
-def _cell(value: Estimate | float | None) -> str:
+def _cell(value: Estimate | float | None, shown: Callable[[Estimate], str]) -> str:
     if value is None:
         return "-"
-    if isinstance(value, Estimate):
-        return f"{_short(value.value)}\n{_short(value.low)}-{_short(value.high)}"
-    return _short(value)
+    return shown(value) if isinstance(value, Estimate) else short(value)
 
 
-def _short(value: float) -> str:
-    """Three decimals without the zero before them: a table of 80 columns has no room for it."""
-    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 0.9995 else f"{value:.0f}"
-
-
-def _legend(found: UtilityTable, classifier: str | None) -> str:
-    tested = "" if classifier is None else f", {found.test} test records, classifier {classifier}"
-    return f"{found.private} private records{tested}; cosines by {found.embedder}; seed {found.seed}; intervals at 95%."
+def _below(value: Estimate) -> str:
+    return f"{short(value.value)}\n{short(value.low)}-{short(value.high)}"

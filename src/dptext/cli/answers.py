@@ -1,0 +1,239 @@
+"""What a command found: one to three plain sentences, computed from the numbers with their intervals, then the rest.
+
+A number is above another where the low end of its interval is above the high end of the other's, and below it the
+other way round; else the intervals overlap, and nothing is shown. `dptext.compare.report.verdict` has the same rule.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from dptext.estimates import Estimate, bonferroni, clopper_pearson
+from dptext.privacy.guarantee import Basis, Guarantee, format_delta, format_epsilon
+from dptext.types import Json
+
+if TYPE_CHECKING:  # slow to load
+    from dptext.audits.divergence.findings import DivergenceReport
+    from dptext.audits.inference.authorship_report import AuthorshipReport
+    from dptext.audits.inference.trait_report import TraitReport
+    from dptext.audits.membership.results import MembershipResult
+    from dptext.audits.reconstruction.outcome import Reconstruction
+    from dptext.audits.report import Report
+    from dptext.compare.stored import KeptRow
+    from dptext.utility.tables import UtilityTable
+
+DetailsOption = Annotated[bool, typer.Option("--details", help="Print all numbers below the answer.")]
+
+Lines = Sequence[str]
+
+#: What a control that finds something makes of the other numbers.
+FAULT: Final = "A control found something where there is nothing: do not rely on these numbers."
+NO_PROOF: Final = "An audit cannot prove a guarantee."
+_SLIGHT: Final = 0.05  # a smaller gain is called slight
+#: By what is shown: nothing, that it is better, that it is worse.
+_WORTH: Final = ("not shown to be worth more than", "worth {}more than", "worth less than")
+_KEPT: Final = ("not shown to be kept better than by", "kept {}better than by", "kept worse than by")
+_GIVEN: Final = ("not shown to be known better than from", "known {}better than from", "known worse than from")
+_FOUND: Final = ("not shown to find more than", "shown to find {}more than", "shown to find less than")
+
+
+def print_answer(
+    said: Lines, screen: Lines, more: Lines, data: Mapping[str, Json], *, details: bool, as_json: bool
+) -> None:
+    """Print the sentences, the lines (a screen at most) on which they rest, and with details all else; or JSON."""
+    if as_json:
+        print(json.dumps({"answer": [*said], **data}, indent=2))
+        return
+    rest = more if details else ["All numbers: the same command with --details."]
+    print("\n\n".join("\n".join(lines) for lines in (said, screen, rest) if lines))
+
+
+def short(value: float) -> str:
+    """Three decimals without the zero before them: a table of 80 columns has no room for it."""
+    text = f"{value:.3f}"
+    return text.replace("0.", ".", 1) if abs(value) < 0.9995 else text.removesuffix(".000")
+
+
+def interval(found: Estimate) -> str:
+    """The number with its interval, for a cell of a table."""
+    return f"{short(found.value)} [{short(found.low)}, {short(found.high)}]"
+
+
+def _beside(
+    subject: str, said: tuple[str, str, str], own: Estimate, other: Estimate, references: str, *, sign: int = 1
+) -> str:
+    """Whether a number is above (with sign -1: below) that of the references, in a sentence."""
+    state = sign * ((own.low > other.high) - (own.high < other.low))
+    slightly = "slightly " if abs(own.value - other.value) < _SLIGHT else ""
+    overlap = "" if state else "; their intervals overlap"
+    numbers = f"{short(own.value)} against {short(other.value)}"
+    return f"{subject} {said[state].format(slightly)} {references}: {numbers}{overlap}."
+
+
+def classification(table: UtilityTable, name: str) -> str:
+    """Whether a classifier learns more from the releases in the row `name` than from public text alone."""
+    found = {row.name: row.accuracy.accuracy for row in table.rows if row.accuracy is not None}
+    own, public, original = (found.get(each) for each in (name, "public-only", "original"))
+    if own is None:
+        without = "releases" if found else "test records"
+        return f"For classification nothing was measured: the {without} have no labels."
+    if public is None:
+        return f"For classification {short(own.value)} was reached, but the public records have no labels to compare."
+    if original is not None and max(own.low, original.low) <= public.high and own.high >= public.low:
+        words = (_WORTH[0].removeprefix("not "), *_WORTH[1:])
+        subject = "For classification neither this release nor the originals are"
+        return _beside(subject, words, own, public, "public text alone")
+    return _beside("For classification this release is", _WORTH, own, public, "public text alone")
+
+
+def fidelity(table: UtilityTable, name: str) -> list[str]:
+    """Whether the releases in the row `name` keep meaning and labels better than what no text goes into."""
+    rows = {row.name: row.fidelity for row in table.rows}
+    own, public = rows[name], rows["public-only"]
+    known = [public.cosine, *(found.cosine for row, found in rows.items() if row.startswith("label_only ("))]
+    references = "public text or a label" if len(known) > 1 else "public text alone"
+    best = max(known, key=lambda found: found.high)
+    said = [_beside("The meaning of single texts is", _KEPT, own.cosine, best, references)]
+    if own.label_kept is not None and public.label_kept is not None:
+        said.append(_beside("The labels are", _KEPT, own.label_kept, public.label_kept, "public text alone"))
+    return said
+
+
+def balance(errors: Sequence[Estimate]) -> list[str]:
+    """Whether releases (last) give the class balance with a smaller L1 error than public text and labels (first)."""
+    return [
+        _beside("From this release the class balance is", _GIVEN, errors[-1], other, references, sign=-1)
+        for other, references in zip(errors, ("public text alone", "labels by randomized response"), strict=False)
+    ]
+
+
+def trial(report: Report, claim: Guarantee) -> list[str]:
+    """Whether a trial refutes a claim, which must be comparable, and what it could have shown."""
+    bound, refuted, nothing = report.epsilon_lower_bound, report.refutes(claim), claim.basis is Basis.NONE
+    seen = _seen(bound, claim.epsilon, report.confidence)
+    lead = "Nothing is guaranteed, so there is nothing to refute"
+    if not nothing:
+        per = f"unit of {report.metric}" if report.metric else report.unit
+        at = f", delta {format_delta(claim.delta)}," if claim.delta else ""
+        stated = f"claim of epsilon {format_epsilon(claim.epsilon)}{at} per {per}"
+        lead = f"The {stated} is refuted" if refuted else f"Nothing refutes the {stated}"
+    if refuted and bound <= claim.epsilon:
+        return [f"{lead}: {report.defects[0]}."]
+    if refuted:
+        return [f"{lead}: outputs of two neighbours differ by {seen}."]
+    most = f"So many runs cannot show more than epsilon {report.ceiling:.3g}."
+    return [f"{lead}: {seen} was seen.", *([] if nothing or report.ceiling > claim.epsilon else [most]), NO_PROOF]
+
+
+def _seen(bound: float, claimed: float, confidence: float) -> str:
+    """A lower bound in words, rounded down unless that hides that it is above the claim."""
+    shown = bound if math.isinf(bound) else math.floor(bound * 1000) / 1000
+    sure = f"confidence {100 * confidence:.6g}%" if confidence < 1 else "exact"
+    return (
+        f"at least epsilon {bound if shown <= claimed < bound else shown:.10g} ({sure})"
+        if bound > 0
+        else "no difference"
+    )
+
+
+def reconstruction(found: Reconstruction, claim: Guarantee) -> list[str]:
+    """Whether guesses of the input refute a claim, how often they are right, and what would not show."""
+    first, nothing = found.tops[0], claim.basis is Basis.NONE
+    said = trial(found.report, claim)[:1]
+    allowed = "" if nothing else f"; the claim allows {short(first.allowed)}"
+    place = f"{'the' if first.top == 1 else f'among the {first.top}'} first of {found.candidates:,} candidates"
+    said.append(f"The input is guessed as {place} for {interval(first.success)} of the releases{allowed}.")
+    needed = found.feasible(claim)
+    if not found.refutes(claim) and not nothing and found.dim is not None and (needed or math.inf) > found.candidates:
+        return [*said, "Noise as wrong as ADePT's would not show here: use the audit whitebox."]
+    return said if found.refutes(claim) else [*said, NO_PROOF]
+
+
+def membership(found: MembershipResult, name: str = "") -> list[str]:
+    """Whether an attack tells members of the training data from others, and better than without a look at the model."""
+    auc, attack = found.main.auc, f"The attack ({name})" if name else "The attack"
+    blind = [each.auc for each in found.baselines if each.name == "no look at the model"]
+    above = "tells" if auc.low > 0.5 else "is not shown to tell"
+    said = [f"{attack} {above} members of the training data from others: AUC {interval(auc)}, where guessing has .5."]
+    if not found.control_holds:
+        said.insert(0, FAULT)
+    elif auc.low > 0.5 and blind:
+        said.append(_beside("It is", _FOUND, auc, blind[0], "an attacker who does not look at the model"))
+    return [*said, "The attack measures one model and refutes no guarantee."]
+
+
+def authorship(found: AuthorshipReport, claim: Guarantee | None) -> list[str]:
+    """Whether attackers name the authors of releases, whether that refutes a claim, and what is left of the texts."""
+    tried = "No claim for replacing one document by any other, at this delta, was there to be tried."
+    if claim is not None:
+        tried = trial(found.report, claim)[0]
+    hits = {row.name: (row.accuracy, row.attributed) for row in found.rows}
+    attack = _guessed("name the authors", hits, len(found.attacks), 1 / found.authors)
+    return _inferred(attack, tried, found, refuted=claim is not None and found.report.refutes(claim))
+
+
+def trait(found: TraitReport, claim: float | None) -> list[str]:
+    """Whether attackers tell the two sets apart, whether that refutes an epsilon, and what is left of the texts."""
+    tried, refuted, bound = "", claim is not None and found.refutes(claim), found.bound
+    if claim is not None:
+        stated = f"claim of epsilon {claim:g}, delta {bound.delta:g}, of the two sets"
+        lead = f"The {stated} is refuted" if refuted else f"Nothing refutes the {stated}"
+        tried = f"{lead}: {_seen(bound.epsilon, claim, bound.confidence)} was seen."
+    hits = {row.name: (row.accuracy, row.attacked) for row in found.rows}
+    attack = _guessed("tell the two sets apart", hits, len(found.attacks), 0.5)
+    return _inferred(attack, tried, found, refuted=refuted)
+
+
+def _inferred(attack: str, claim: str, found: AuthorshipReport | TraitReport, *, refuted: bool) -> list[str]:
+    kept = interval(found.attacks[0].similarity)
+    left = f"The releases have a similarity of {kept} to their originals; an equal text has 1."
+    if not found.control_holds:
+        return [FAULT, attack, claim or left]
+    return [each for each in ((claim, attack, left) if refuted else (attack, left, claim)) if each]
+
+
+def _guessed(doing: str, hits: Mapping[str, tuple[Estimate, int]], attacks: int, chance: float) -> str:
+    """Whether the best attack is better than a guess, by rows of which the first ones are attacks on the releases."""
+    own = _best(list(hits.values())[:attacks])
+    plain = _best([found for name, found in hits.items() if name.startswith("originals")])
+    best = f"the best is right for {short(own.value)}, on the originals for {short(plain.value)}"
+    if own.low > chance:
+        return f"Attackers {doing} better than by guessing: {best}, and a guess for {short(chance)}."
+    known = "" if plain.low > chance else ", nor on the originals, so nothing is known of the releases"
+    return (
+        f"Attackers are not shown to {doing} better than by guessing{known}: {best}, and a guess for {short(chance)}."
+    )
+
+
+def _best(found: Sequence[tuple[Estimate, int]]) -> Estimate:
+    """The highest accuracy; the error is divided among all, as that one was chosen."""
+    value, texts = max((each.value, texts) for each, texts in found)
+    return clopper_pearson(round(value * texts), texts, confidence=1 - bonferroni(0.95, len(found)))
+
+
+def comparison(rows: Sequence[KeptRow]) -> list[str]:
+    """Whether a release of a measured table is worth having, by `dptext.compare.report.verdict`."""
+    from dptext.compare.report.verdict import verdict
+
+    if all(row.failed or row.reference for row in rows):
+        return ["No mechanism was measured: each of their cells failed, or none is done."]
+    return verdict(rows)
+
+
+def divergence(found: DivergenceReport) -> list[str]:
+    """Whether two sets of texts differ in the embedding, by what is certified and by the estimate."""
+    sure, epsilon = found.certified, found.epsilon
+    lead = "The two sets differ" if max(sure.epsilon, epsilon.low) > 0 else "The two sets are not shown to differ"
+    estimate = f"{epsilon.value:.2f} [{epsilon.low:.2f}, {epsilon.high:.2f}]"
+    least = _seen(sure.epsilon, math.inf, sure.confidence)
+    said = [f"{lead}: epsilon at delta {found.delta:g} is estimated as {estimate}, and {least} is certified."]
+    if found.is_separated:
+        said.append("A model told all unseen records apart: every number is a lower value.")
+    elif sure.epsilon > epsilon.high or any("direct" in check.surely_below for check in found.checks):
+        said.append("Do not rely on the estimate: an attack or the certified bound needs more.")
+    return [*said, "This is no upper bound and not differential privacy."]
