@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Final
-
-import typer
+from typing import TYPE_CHECKING, Final
 
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.privacy.guarantee import Basis, Guarantee, format_delta, format_epsilon
@@ -26,8 +24,6 @@ if TYPE_CHECKING:  # slow to load
     from dptext.audits.report import Report
     from dptext.compare.stored import KeptRow
     from dptext.utility.tables import UtilityTable
-
-DetailsOption = Annotated[bool, typer.Option("--details", help="Print all numbers below the answer.")]
 
 Lines = Sequence[str]
 

@@ -9,9 +9,9 @@ from typing import Annotated, Final
 import typer
 
 from dptext.audits.report import markdown_table
-from dptext.cli.answers import DetailsOption, comparison, print_answer
+from dptext.cli.answers import comparison, print_answer
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.options import JsonOption, file_argument, folder_option
+from dptext.cli.options import DetailsOption, JsonOption, file_argument, folder_option
 from dptext.cli.progress import counted, say
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError

@@ -88,7 +88,7 @@ ClassifierOption = Annotated[
     str, typer.Option("--classifier", help="tfidf (linear, quick), or bilstm as in the ADePT paper.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there; never one that is read.")]
-DetailsOption = Annotated[bool, typer.Option("--details", help="Print all that is known, too.")]
+DetailsOption = Annotated[bool, typer.Option("--details", help="Print all below the answer.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 WithoutGuaranteeOption = Annotated[
     bool, typer.Option("--without-guarantee", help="Try a mechanism that guarantees nothing.")

@@ -12,7 +12,6 @@ from dptext.audits.inference.authors import split_authors
 from dptext.audits.inference.authorship import attribute_releases, release_split
 from dptext.audits.inference.authorship_report import AuthorshipReport
 from dptext.cli import answers
-from dptext.cli.answers import DetailsOption
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import (
     check_options,
@@ -27,6 +26,7 @@ from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import (
     DeltaOption,
+    DetailsOption,
     JsonOption,
     LabelFieldOption,
     MechanismOption,

@@ -11,10 +11,11 @@ import typer
 
 from dptext.audits.report import markdown_table
 from dptext.cli import answers
-from dptext.cli.answers import DetailsOption, interval, print_answer, short
+from dptext.cli.answers import interval, print_answer, short
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import (
     DeltaOption,
+    DetailsOption,
     FirstSetArgument,
     ForceOption,
     JsonOption,

@@ -14,12 +14,13 @@ from dptext.audits.membership.results import Attack, MembershipResult
 from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
 from dptext.cli import answers
-from dptext.cli.answers import DetailsOption, interval, print_answer
+from dptext.cli.answers import interval, print_answer
 from dptext.cli.audit.attacked import check_public, made_ready
 from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
 from dptext.cli.chosen import Choice, check_label_field, chosen_if_any, kinds
 from dptext.cli.options import (
     ClassifierOption,
+    DetailsOption,
     ForceOption,
     JsonOption,
     LabelFieldOption,

@@ -11,7 +11,7 @@ from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
 from dptext.audits.report import markdown_table
 from dptext.cli import answers
-from dptext.cli.answers import DetailsOption, interval, print_answer, short
+from dptext.cli.answers import interval, print_answer, short
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.subject import (
     ClaimOption,
@@ -25,7 +25,16 @@ from dptext.cli.audit.subject import (
     UnitOption,
     on_trial,
 )
-from dptext.cli.options import JsonOption, MechanismOption, ModelOption, SeedOption, SetOption, SpecOption, file_option
+from dptext.cli.options import (
+    DetailsOption,
+    JsonOption,
+    MechanismOption,
+    ModelOption,
+    SeedOption,
+    SetOption,
+    SpecOption,
+    file_option,
+)
 from dptext.cli.progress import counted
 from dptext.errors import ConfigError
 from dptext.sampling.source import secure, seeded

@@ -25,9 +25,17 @@ from dptext.audits.sensitivity.simulation import (
     replay,
     simulate,
 )
-from dptext.cli.answers import DetailsOption
 from dptext.cli.audit.sensitivity_tables import Stated, show_latents, show_simulated, show_variances
-from dptext.cli.options import ForceOption, JsonOption, SeedOption, file_option, member, output_option, target_of
+from dptext.cli.options import (
+    DetailsOption,
+    ForceOption,
+    JsonOption,
+    SeedOption,
+    file_option,
+    member,
+    output_option,
+    target_of,
+)
 from dptext.cli.progress import counted, say
 from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError

@@ -13,13 +13,13 @@ from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttac
 from dptext.audits.inference.sets import SetSplit, split_sets
 from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
 from dptext.cli import answers
-from dptext.cli.answers import DetailsOption
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import check_options, made_ready, own_fields, public_records, say_trained, show_attacks
 from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
 from dptext.cli.options import (
     DeltaOption,
+    DetailsOption,
     FirstSetArgument,
     ForceOption,
     JsonOption,

@@ -9,7 +9,6 @@ import typer
 
 from dptext.audits.report import Report
 from dptext.audits.trials import density, distinguishing, enumeration
-from dptext.cli.answers import DetailsOption
 from dptext.cli.audit.subject import (
     ClaimOption,
     ClipNormOption,
@@ -25,6 +24,7 @@ from dptext.cli.audit.subject import (
     show,
 )
 from dptext.cli.options import (
+    DetailsOption,
     ForceOption,
     JsonOption,
     MechanismOption,

@@ -8,8 +8,16 @@ from typing import Annotated
 
 from dptext.audits.report import markdown_table
 from dptext.cli import answers
-from dptext.cli.answers import DetailsOption, interval, print_answer
-from dptext.cli.options import JsonOption, LabelFieldOption, ModelOption, SeedOption, TextFieldOption, file_option
+from dptext.cli.answers import interval, print_answer
+from dptext.cli.options import (
+    DetailsOption,
+    JsonOption,
+    LabelFieldOption,
+    ModelOption,
+    SeedOption,
+    TextFieldOption,
+    file_option,
+)
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import (
     NOT_PRIVATE,

@@ -13,9 +13,17 @@ from rich.table import Table
 
 from dptext.audits.report import markdown_table
 from dptext.cli import answers
-from dptext.cli.answers import DetailsOption, interval, print_answer, short
+from dptext.cli.answers import interval, print_answer, short
 from dptext.cli.encoder import load_encoder
-from dptext.cli.options import ClassifierOption, JsonOption, LabelFieldOption, SeedOption, TextFieldOption, file_option
+from dptext.cli.options import (
+    ClassifierOption,
+    DetailsOption,
+    JsonOption,
+    LabelFieldOption,
+    SeedOption,
+    TextFieldOption,
+    file_option,
+)
 from dptext.cli.progress import say
 from dptext.cli.utility.judged import (
     NOT_PRIVATE,
