@@ -5,6 +5,7 @@ No mechanism has to use them; what it has to offer is said in `dptext.mechanism`
 * `OneUnit`: a spec with a guarantee for one unit, which follows from its events.
 * `OneEpsilon`: a `OneUnit` with a setting `epsilon`, which it calibrates.
 * `NoGuarantee`: a spec that guarantees nothing.
+* `FromWords`: a spec that is fitted to public word vectors alone.
 * `FittedMechanism`: a fitted mechanism, which holds its spec.
 * `OnWords`: a fitted mechanism that holds public word vectors, too.
 
@@ -15,25 +16,28 @@ from __future__ import annotations
 
 import tempfile
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import ClassVar, Generic, Literal, NoReturn, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from dptext import _validate
-from dptext.embeddings.saved_vectors import save_word_vectors
+from dptext.embeddings.saved_vectors import load_saved_word_vectors, save_word_vectors
+from dptext.embeddings.vector_files import load_word_vectors
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
-from dptext.mechanism import Mechanism, Spec, Traits
+from dptext.mechanism import Learns, Mechanism, Spec, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
+from dptext.text.records import Record
 
 WHOLE_RECORD = "a record is protected as a whole"
 
 Spec_co = TypeVar("Spec_co", covariant=True)
+Mechanism_co = TypeVar("Mechanism_co", covariant=True)
 Settings = TypeVar("Settings")
 
 
@@ -124,6 +128,37 @@ class OneEpsilon(OneUnit):
 
     def _at(self, epsilon: float) -> Self:
         return replace(self, epsilon=epsilon)  # type: ignore[type-var]  # every spec is a dataclass
+
+
+class FromWords(Generic[Mechanism_co]):
+    """A spec that learns from no text: it is fitted to the public word vectors that its settings name."""
+
+    __slots__ = ()
+
+    traits: ClassVar[Traits] = Traits(learns=Learns.NOTHING)
+    vectors: str
+    n_words: int
+
+    @abstractmethod
+    def _fitted(self, vectors: WordVectors) -> Mechanism_co:
+        """The mechanism on these vectors."""
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> Mechanism_co:
+        """Load the public vectors; public records and a seed are not needed.
+
+        Raises:
+            ConfigError: the vectors cannot be used with these settings, or are fewer than `n_words`.
+            MissingExtraError: the package of the vectors is absent.
+        """
+        return self._fitted(load_word_vectors(self.vectors, self.n_words))
+
+    def load(self, folder: Path) -> Mechanism_co:
+        """The mechanism that was saved into the folder under this spec; the vectors are read from there alone.
+
+        Raises:
+            ConfigError: a file is absent, truncated or edited, or does not belong to this spec.
+        """
+        return self._fitted(load_saved_word_vectors(folder, self.n_words))
 
 
 class NoGuarantee:

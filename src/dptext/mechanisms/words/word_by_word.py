@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from dptext.embeddings.saved_vectors import save_word_vectors
-from dptext.mechanisms.bases import FittedMechanism, Spec_co
+from dptext.mechanisms.bases import OnWords, Spec_co
 from dptext.mechanisms.words.vocabulary import WordPoints, frequent_words, spread_words
 from dptext.sampling.source import Randomness
 from dptext.text.batches import Releases
@@ -15,27 +13,14 @@ from dptext.text.records import Record
 from dptext.types import Integers
 
 
-class WordByWord(FittedMechanism[Spec_co], ABC):
+class WordByWord(OnWords[Spec_co], ABC):
     """Public vectors, and a word for each token."""
 
     __slots__ = ("_words",)
 
     def __init__(self, spec: Spec_co, words: WordPoints) -> None:
-        super().__init__(spec)
+        super().__init__(spec, words.vectors)
         self._words = words
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """The digest of the public vectors."""
-        return {"vectors": self._words.vectors.digest}
-
-    def save(self, folder: Path) -> None:
-        """Write the public vectors into an existing folder, for `load` of the spec.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
-        save_word_vectors(self._words.vectors, folder)
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One release a record; labels are dropped, as they are not privatized."""
