@@ -457,7 +457,7 @@ def test_private_records_train_and_the_seed_does_not_fix_it():
     public_only, same = (HASTY.fit(public=RECORDS[:40], seed=1) for _ in range(2))
     assert dict(public_only.digests) == dict(same.digests)
     assert len({mechanism.digests["model"] for mechanism in (once, again, public_only)}) == 3
-    assert once._model.tokens == public_only._model.tokens  # no private word enters the vocabulary
+    assert once.model.tokens == public_only.model.tokens  # no private word enters the vocabulary
     assert public_only.spec == once.spec
     assert isinstance(HASTY.training_event, SampledGaussianEvent)
 

@@ -250,7 +250,7 @@ def worst_sentences(scores: DepthScores | LikenessScores) -> tuple[np.ndarray, n
 def extreme(request: pytest.FixtureRequest) -> tuple[DeepCandidate, np.ndarray]:
     """The utilities of documents `(beginnings, sentences + 1, m)` that differ in their last one; the last has none."""
     mechanism = spec(request.param, projections=3).fit(public=UNEVEN, seed=1)
-    scores = mechanism._fitted.scores
+    scores = mechanism.model.scores
     first, last = worst_sentences(scores)
     beginnings = first[:, None] if len(first) else np.empty((1, *first.shape))
     documents = [
@@ -462,7 +462,7 @@ def test_odd_documents(fitted: DeepCandidateMechanism) -> None:
     else:  # exactly, as all are whole steps
         each = {text: fitted.utilities([Record("0", text)])[0] for text in set(found)}
         assert (whole == sum(each[text] for text in found)).all()
-    cut = DeepCandidateMechanism(replace(fitted.spec, max_sentences=3), fitted._fitted)
+    cut = DeepCandidateMechanism(replace(fitted.spec, max_sentences=3), fitted.model)
     assert cut.documents([long]) == [found[:3]]
     assert (cut.utilities([long]) == fitted.utilities([Record("0", " ".join(found[:3]))])).all()
 
@@ -479,7 +479,7 @@ def test_vectors(simple: DeepCandidateMechanism) -> None:
     [release] = simple.privatize([Record("0", "Book a flight.")], secure())
     assert release.vector is not None
     assert len(release.vector) == 50
-    only = DeepCandidateMechanism(replace(simple.spec, output="embedding"), simple._fitted)
+    only = DeepCandidateMechanism(replace(simple.spec, output="embedding"), simple.model)
     [release] = only.privatize([Record("0", "Book a flight.")], secure())
     assert release.output == ""
     assert release.vector is not None
@@ -523,7 +523,7 @@ def test_files_of_their_owner_alone_are_never_overwritten(fitted: DeepCandidateM
 def test_files_of_other_settings(
     fitted: DeepCandidateMechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CandidateSettings, "load_encoder", lambda self: fitted._fitted.encoder)
+    monkeypatch.setattr(CandidateSettings, "load_encoder", lambda self: fitted.model.encoder)
     fitted.save(tmp_path)
     spec_ = fitted.spec
     others = [replace(spec_, utility=utility, recoder="none") for utility in UTILITIES if utility != spec_.utility]
@@ -541,7 +541,7 @@ def test_files_of_other_settings(
 
 
 def test_edited_numbers(fitted: DeepCandidateMechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CandidateSettings, "load_encoder", lambda self: fitted._fitted.encoder)
+    monkeypatch.setattr(CandidateSettings, "load_encoder", lambda self: fitted.model.encoder)
     fitted.save(tmp_path)
     path = tmp_path / "candidates.safetensors"
     arrays = load_file(path)
@@ -576,7 +576,7 @@ def test_edited_numbers(fitted: DeepCandidateMechanism, tmp_path: Path, monkeypa
 
 def test_what_is_released_is_the_mean_of_sentences(fitted: DeepCandidateMechanism) -> None:
     """Of recoded ones, where there is a recoder."""
-    encoder, scores = WordMean(load_glove()), fitted._fitted.scores
+    encoder, scores = WordMean(load_glove()), fitted.model.scores
     for text, released in zip(fitted.candidates, fitted.candidate_embeddings, strict=True):
         embeddings = np.asarray(encoder.embed(sentences(text)), np.float64)
         if isinstance(scores, DepthScores) and scores.recoder is not None:

@@ -7,6 +7,7 @@ No mechanism has to use them; what it has to offer is said in `dptext.mechanism`
 * `NoGuarantee`: a spec that guarantees nothing.
 * `FromWords`: a spec that is fitted to public word vectors alone.
 * `FittedMechanism`: a fitted mechanism, which holds its spec.
+* `OnModel`: a fitted mechanism that holds a model, too.
 * `OnWords`: a fitted mechanism that holds public word vectors, too.
 
 `check_choices` checks the settings of a spec that are named values; `settings_for` hands settings on to a network.
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, NoReturn, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import ClassVar, Generic, Literal, NoReturn, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from dptext import _validate
 from dptext.embeddings.saved_vectors import load_saved_word_vectors, save_word_vectors
@@ -278,6 +279,48 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
             self.save(Path(folder))
             files = {path.relative_to(folder): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
         return _from_files, (self.spec, files)
+
+
+class Model(Protocol):
+    """What was fitted, and can be saved."""
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """sha256 digests, by name."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write it into an existing folder."""
+        ...
+
+
+class OnModel(FittedMechanism[Spec_co]):
+    """A fitted mechanism that holds its spec and a model, which knows its digests and how it is saved.
+
+    Attributes:
+        model: as private as the text that it was trained on.
+    """
+
+    __slots__ = ("model",)
+
+    model: Model
+
+    def __init__(self, spec: Spec_co, model: Model) -> None:
+        super().__init__(spec)
+        self.model = model
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the model, of the text that it was trained on, and of what it needs besides."""
+        return self.model.digests
+
+    def save(self, folder: Path) -> None:
+        """Write the model into an existing folder.
+
+        Raises:
+            ConfigError: a file of a model is there already, or cannot be written.
+        """
+        self.model.save(folder)
 
 
 class OnWords(FittedMechanism[Spec_co]):

@@ -123,10 +123,10 @@ def test_a_saved_mechanism_comes_back_bit_by_bit(fitted, i: int, tmp_path: Path)
     mechanism.save(tmp_path)
     loaded = type(mechanism.spec).load(mechanism.spec, tmp_path)
     assert (type(loaded), loaded.spec, dict(loaded.digests)) == (type(mechanism), mechanism.spec, mechanism.digests)
-    before, after = (m._model.model.state_dict() for m in (mechanism, loaded))
+    before, after = (m.model.model.state_dict() for m in (mechanism, loaded))
     assert list(before) == list(after)
     assert all(torch.equal(before[name], after[name]) and after[name].dtype == before[name].dtype for name in before)
-    assert loaded._model.tokens == mechanism._model.tokens
+    assert loaded.model.tokens == mechanism.model.tokens
     assert outputs(loaded) == outputs(mechanism)
     assert (loaded.reconstruction_losses(PRIVATE) == mechanism.reconstruction_losses(PRIVATE)).all()
     if isinstance(mechanism, AdeptCodebook):
@@ -165,7 +165,7 @@ def test_digests_tell_models_apart(fitted) -> None:
     less = SMALL.fit(public=PUBLIC[1:], seed=0).digests
     assert all(less[name] != fitted[0].digests[name] for name in less)
     # one word, one weight or the k alone changes them
-    model = fitted[0]._model
+    model = fitted[0].model
     words = replace(model.tokens, words=("zebra", *model.tokens.words[1:]))
     assert model_digest(model.model, words) != model.digest
     k = AdeptCodebook(SMALL, model, fitted[0].codebook, fitted[0].k + 1)

@@ -19,7 +19,7 @@ from dptext import _validate
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, Learns, OnProgress, Traits
 from dptext.mechanisms.adept import latent
-from dptext.mechanisms.adept.latent import ClippedRewriter
+from dptext.mechanisms.adept.latent import ClippedRewriter, LatentSpec
 from dptext.mechanisms.bases import OneUnit
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, SampledGaussianEvent
@@ -34,7 +34,6 @@ from dptext.text.records import Record, require_labels
 from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept import NetworkSettings
     from dptext.neural.adept.private_training import PrivateSchedule
 
 
@@ -49,7 +48,7 @@ REVEALS = ("the number of training records",)
 
 
 @dataclass(frozen=True, slots=True)
-class AdeptDpSgd(OneUnit):
+class AdeptDpSgd(LatentSpec, OneUnit):
     """Settings of rewriting utterances through a noisy latent by a network that was trained on private text.
 
     Use:
@@ -118,9 +117,7 @@ class AdeptDpSgd(OneUnit):
             delta=self.delta,
         )
         _validate.probability(delta=self.delta)
-        latent.check_network(self)
-        _validate.within(2, 4096, latent_dim=self.latent_dim)
-        object.__setattr__(self, "labels", _validate.labels(self.labels))
+        self.check_network()
         if (self.noise == "gaussian") != (self.release_delta > 0):
             raise ConfigError(
                 f"Expected release_delta={self.release_delta!r} > 0 for noise='gaussian' and 0 for every other, found "
@@ -210,11 +207,6 @@ class AdeptDpSgd(OneUnit):
         return replace(found, noise_multiplier=training.noise_multiplier)
 
     @property
-    def model_settings(self) -> NetworkSettings:
-        """The settings of the network and of its training on public text."""
-        return latent.model_settings(self, encoder=self.encoder, latent_dim=self.latent_dim, projected=True)
-
-    @property
     def private_schedule(self) -> PrivateSchedule:
         """The settings of the training on private text."""
         found: PrivateSchedule = _private_training().PrivateSchedule(
@@ -258,15 +250,7 @@ class AdeptDpSgd(OneUnit):
         def noisy(latents: Floats, source: Randomness = public_bits) -> Floats:
             return clip(noise.release(latents, source), self.clip_norm)
 
-        model = latent.rewriting().fit_model(
-            self.model_settings,
-            known,
-            noise=noisy,
-            seed=seed,
-            device=self.device,
-            precision="float32",
-            on_epoch=latent.told(on_progress),
-        )
+        model = self.trained(known, noise=noisy, seed=seed, on_epoch=latent.told(on_progress))
 
         def step(done: int, total: int) -> None:
             if on_progress is not None:
@@ -290,13 +274,7 @@ class AdeptDpSgd(OneUnit):
             ConfigError: a file is absent, truncated, edited, of another version or of another spec.
             MissingExtraError: torch, safetensors or the sentence encoder is not installed.
         """
-        model = latent.rewriting().load_fitted(
-            self.model_settings,
-            folder,
-            device=self.device,
-            precision="float32",
-            trainings=(self.private_schedule.name, "public text"),
-        )
+        model = self.loaded(folder, trainings=(self.private_schedule.name, "public text"))
         return AdeptDpSgdMechanism(self, model)
 
     @classmethod

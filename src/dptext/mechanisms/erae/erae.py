@@ -26,7 +26,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, Mechanism, OnProgress, Remarks, Traits
-from dptext.mechanisms.bases import FittedMechanism, OneUnit, check_choices, settings_for
+from dptext.mechanisms.bases import OneUnit, OnModel, check_choices, settings_for
 from dptext.mechanisms.erae.choosing import WordChoice, choose, distribution
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
@@ -304,46 +304,30 @@ def _neural() -> ModuleType:
     return erae
 
 
-class ErAeMechanism(FittedMechanism[ErAe]):
-    """`ErAe` with its network. Immutable."""
+class ErAeMechanism(OnModel[ErAe]):
+    """`ErAe` with its network: public, and the same for every choice and epsilon. Immutable."""
 
-    __slots__ = ("_model",)
+    __slots__ = ()
 
-    def __init__(self, spec: ErAe, model: ErAeModel) -> None:
-        super().__init__(spec)
-        self._model = model
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of the network with its vocabulary, and of the public text."""
-        return self._model.digests
-
-    @property
-    def model(self) -> ErAeModel:
-        """The network with its vocabulary: public, and the same for every choice and epsilon."""
-        return self._model
-
-    def save(self, folder: Path) -> None:
-        """Write the network into an existing folder."""
-        self._model.save(folder)
+    model: ErAeModel
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record, of `max_tokens` words less what follows the end."""
         batch = Batch.of(records)
         found: list[str] = []
-        for source, n in randomness.blocks([1] * len(batch), self._model.rows):
+        for source, n in randomness.blocks([1] * len(batch), self.model.rows):
             found += self._write(batch[len(found) : len(found) + n], source)
         return batch.released(found)
 
     def _write(self, block: Sequence[Record], source: Randomness) -> list[str]:
         spec, chooser = self.spec, self.spec.chooser
-        writing = self._model.begin(block, public=spec.choice == "hub")
+        writing = self.model.begin(block, public=spec.choice == "hub")
         columns = []
         for _ in range(spec.max_tokens):
             logits = writing.logits()
             columns.append(choose(chooser, spec.choice, logits, source))
             writing.wrote(columns[-1])
-        return [self._model.text(row) for row in np.stack(columns, axis=1)]
+        return [self.model.text(row) for row in np.stack(columns, axis=1)]
 
     def proposals(self, record: Record, released: Integers) -> Floats:
         """Probabilities of the next option after each of these beginnings `(n_beginnings, options)`: private.
@@ -353,9 +337,9 @@ class ErAeMechanism(FittedMechanism[ErAe]):
             released: options that were released so far `(n_beginnings, steps)`, fewer than `max_tokens`.
         """
         found = [np.empty((0, self.spec.options))]
-        for start in range(0, len(released), self._model.rows):
-            block = released[start : start + self._model.rows]
-            writing = self._model.begin([record] * len(block), public=self.spec.choice == "hub")
+        for start in range(0, len(released), self.model.rows):
+            block = released[start : start + self.model.rows]
+            writing = self.model.begin([record] * len(block), public=self.spec.choice == "hub")
             for column in block.T:
                 writing.logits()
                 writing.wrote(column)
@@ -381,6 +365,6 @@ class ErAeMechanism(FittedMechanism[ErAe]):
             released = np.concatenate([np.repeat(released, size, axis=0), every], axis=1)
         found: dict[str, float] = {}
         for row, chance in zip(released, chances.tolist(), strict=True):
-            text = self._model.text(row)
+            text = self.model.text(row)
             found[text] = found.get(text, 0.0) + chance
         return found

@@ -23,7 +23,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import read_alone
 from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.mechanism import Traits, seen
-from dptext.mechanisms.bases import FittedMechanism, check_choices, settings_for
+from dptext.mechanisms.bases import OnModel, check_choices, settings_for
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
@@ -283,44 +283,29 @@ def _neural() -> ModuleType:
     return deep_candidate
 
 
-class DeepCandidateMechanism(FittedMechanism[DeepCandidate]):
+class DeepCandidateMechanism(OnModel[DeepCandidate]):
     """`DeepCandidate` with its candidates. Immutable; every output's probability is known (`HasDistribution`)."""
 
-    __slots__ = ("_fitted",)
+    __slots__ = ()
 
-    def __init__(self, spec: DeepCandidate, fitted: FittedCandidates) -> None:
-        super().__init__(spec)
-        self._fitted = fitted
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of candidates and what ranks them, of the public texts, of the pool if any, of the encoder."""
-        return self._fitted.digests
+    model: FittedCandidates
 
     @property
     def candidates(self) -> tuple[str, ...]:
         """The public texts, in the order of the utilities."""
-        found: tuple[str, ...] = self._fitted.texts
+        found: tuple[str, ...] = self.model.texts
         return found
 
     @property
     def candidate_labels(self) -> tuple[str | None, ...]:
         """The public labels of the candidates; None without labels."""
-        found: tuple[str | None, ...] = self._fitted.labels
+        found: tuple[str | None, ...] = self.model.labels
         return found
 
     @property
     def candidate_embeddings(self) -> Floats:
         """What is released for each candidate `(m, dim)`: train a classifier on these, and apply it to releases."""
-        return np.asarray(self._fitted.outputs, np.float64)
-
-    def save(self, folder: Path) -> None:
-        """Write the candidates and what ranks them into an existing folder.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
-        self._fitted.save(folder)
+        return np.asarray(self.model.outputs, np.float64)
 
     def documents(self, records: Sequence[Record]) -> list[list[str]]:
         """The sentences of each record that are read."""
@@ -329,7 +314,7 @@ class DeepCandidateMechanism(FittedMechanism[DeepCandidate]):
 
     def utilities(self, records: Sequence[Record]) -> Floats:
         """The utility of every candidate for each record `(n_records, m)`: private, before any choice."""
-        found: Floats = self._fitted.utilities(self.documents(records))
+        found: Floats = self.model.utilities(self.documents(records))
         return found
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
@@ -351,7 +336,7 @@ class DeepCandidateMechanism(FittedMechanism[DeepCandidate]):
         return self._chosen(records, chosen)
 
     def _chosen(self, records: Sequence[Record], chosen: Sequence[int]) -> Releases:
-        fitted, output = self._fitted, self.spec.output
+        fitted, output = self.model, self.spec.output
         return Batch.of(records).released(
             None if output == "embedding" else [fitted.texts[i] for i in chosen],
             labels=[fitted.labels[i] for i in chosen],
