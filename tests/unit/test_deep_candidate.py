@@ -35,7 +35,7 @@ from dptext.embeddings.word_mean import WordMean  # noqa: E402
 from dptext.neural.deep_candidate import fit as candidates_fit  # noqa: E402
 from dptext.neural.deep_candidate.candidates import CandidateSettings  # noqa: E402
 from dptext.neural.deep_candidate.recoder import RecoderSchedule  # noqa: E402
-from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores, Utility, depth_scores  # noqa: E402
+from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores, Utility  # noqa: E402
 from dptext.neural.deep_candidate.tuning import (  # noqa: E402
     PROJECTIONS,
     Documents,
@@ -330,7 +330,7 @@ def small_depth(utility: str) -> tuple[DepthScores, Callable[[list[list[int]]], 
             found.append({"lowest": min(depths), "algorithm_1": max(depths), "mean": sum(depths) / p}[statistic])
         return found
 
-    return depth_scores(None, directions.astype(np.float32), candidates / GRID, statistic), counted, dim
+    return DepthScores(None, directions.astype(np.float32), candidates / GRID, statistic), counted, dim
 
 
 def small_sums(utility: str) -> tuple[LikenessScores, Callable[[list[list[int]]], list[float]], int]:
@@ -660,7 +660,7 @@ def test_the_number_of_directions_is_tuned(seed: int) -> None:
     found = fit_depth(pool, tuning, statistic="mean", recoder=None, projections=0, epsilon=20.0, seed=seed)
     gains = {
         count: expected_gain(
-            depth_scores(None, random_directions(6, count, seed), pool.means, "mean"), tuning, pool, epsilon=20.0
+            DepthScores(None, random_directions(6, count, seed), pool.means, "mean"), tuning, pool, epsilon=20.0
         )
         for count in PROJECTIONS
     }

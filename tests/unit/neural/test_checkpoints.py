@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.mechanisms.adept.published import PublishedAdept  # noqa: E402
 from dptext.mechanisms.adept.sound import Adept, AdeptCodebook  # noqa: E402
-from dptext.mechanisms.candidates.rankers import latents_ranker  # noqa: E402
+from dptext.mechanisms.candidates.rankers import load_ranker  # noqa: E402
 from dptext.neural.adept import Decoding, files, load_autoencoder, load_fitted  # noqa: E402
 from dptext.neural.adept.model import PUBLIC as ON_PUBLIC  # noqa: E402
 from dptext.neural.adept.model import model_digest  # noqa: E402
@@ -300,7 +300,7 @@ def test_a_privately_trained_model_is_not_made_public_by_one_word(tmp_path: Path
     texts = [record.text for record in RECORDS[:4]]
     readers = (
         lambda path: load_autoencoder(path, device="cpu"),
-        lambda path: latents_ranker(texts, path),
+        lambda path: load_ranker("adept", texts, path, max_sentences=1, device="cpu"),
         lambda path: load_fitted(SPECS[2].model_settings, path, device="cpu", precision="float32"),
     )
     for load in readers:

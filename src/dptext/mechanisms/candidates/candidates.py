@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, Self, assert_never
+from typing import Literal, Self
 
 import numpy as np
 
@@ -33,9 +33,8 @@ from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
-from dptext.mechanisms.candidates import rankers as ranking
 from dptext.mechanisms.candidates.pool import WIDTH, Pool, tuned
-from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, Ranker, Saved
+from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, Ranker, RankerName, Saved, load_ranker
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
@@ -107,7 +106,7 @@ class Candidates(OneEpsilon):
 
     epsilon: float
     labels: tuple[str, ...] = ()
-    ranker: Literal["sentence", "distilled", "tfidf", "adept"] = "sentence"
+    ranker: RankerName = "sentence"
     candidates: int = 5000
     selection: Literal["top_k", "exponential"] = "top_k"
     k: int = 0
@@ -214,13 +213,17 @@ class Candidates(OneEpsilon):
             raise ConfigError(f"Expected at least {fewest} different public texts for k={self.k}, found {len(chosen)}.")
         texts, labels = tuple(record.text for record in chosen), tuple(record.label for record in chosen)
         digests = (records_digest(known), "" if given is None else records_digest(given))
-        ranker = _ranker(self, texts, Path(self.adept))
+        ranker = self._ranker(texts, Path(self.adept))
         asked = [] if given is None else [record for record in asked if record.text.strip()]
         found = Pool(texts, labels, self.k or 1, -STEPS, STEPS, *digests)
         if not self.k:
             choice = self.text_epsilon if self.selection == "top_k" else self.exponential
             found = tuned(found, ranker, asked, choice=choice, label_weight=self.label_weight, seed=seed)
         return CandidatesMechanism(self, found, ranker)
+
+    def _ranker(self, texts: Sequence[str], folder: Path, saved: Saved | None = None) -> Ranker:
+        most, device = self.max_sentences, self.device
+        return load_ranker(self.ranker, texts, folder, max_sentences=most, device=device, saved=saved)
 
     def _checked(self, given: list[Record], name: str) -> list[Record]:
         """The records, without labels where there are none in the settings."""
@@ -252,7 +255,7 @@ class Candidates(OneEpsilon):
                 and bool((np.abs(points.astype(np.int32)) <= GRID).all())
             ):
                 raise ValueError
-        return CandidatesMechanism(self, pool, _ranker(self, pool.texts, folder, (points.astype(np.float32), middle)))
+        return CandidatesMechanism(self, pool, self._ranker(pool.texts, folder, (points.astype(np.float32), middle)))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -369,20 +372,3 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
             texts += [self.pool.texts[i] for i in chosen]
             given += labels if response is not None else [self.pool.labels[i] for i in chosen]
         return batch.released(texts, labels=given)
-
-
-def _ranker(spec: Candidates, texts: Sequence[str], folder: Path, saved: Saved | None = None) -> Ranker:
-    """What the spec ranks by; `saved` are points and centre of these texts, `folder` holds auto-encoder or pupil."""
-    match spec.ranker:
-        case "tfidf":
-            return ranking.words_ranker(texts)
-        case "sentence":
-            return ranking.sentences_ranker(texts, max_sentences=spec.max_sentences, device=spec.device, saved=saved)
-        case "distilled":
-            return ranking.distilled_ranker(
-                texts, folder, max_sentences=spec.max_sentences, device=spec.device, saved=saved
-            )
-        case "adept":
-            return ranking.latents_ranker(texts, folder, device=spec.device, saved=saved)
-        case _:
-            assert_never(spec.ranker)

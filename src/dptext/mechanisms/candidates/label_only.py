@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -69,6 +69,8 @@ class LabelOnly(OneEpsilon):
             the extra `[sbert]`).
     """
 
+    assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_TEXTS,)
+
     labels: tuple[str, ...]
     epsilon: float = 1.0
     text: Literal["random", "medoid"] = "random"
@@ -91,11 +93,6 @@ class LabelOnly(OneEpsilon):
     def released(self) -> tuple[TopKEvent]:
         """One choice among the labels."""
         return (TopKEvent(self.epsilon, 1, len(self.labels)),)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """The texts are public."""
-        return (PUBLIC_TEXTS,)
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> LabelOnlyMechanism:
         """Collect the public texts of each label, or their medoid; nothing is drawn, so a seed is not needed.

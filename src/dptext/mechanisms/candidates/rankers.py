@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never
 
 import numpy as np
 from scipy import sparse
@@ -29,6 +30,10 @@ from dptext.text.saved import SAVE_AGAIN
 from dptext.text.tokens import sentences
 from dptext.types import Floats, Int16s, Singles
 
+if TYPE_CHECKING:  # torch is an extra and slow to load
+    from dptext.neural.adept import AnnotatedModel
+
+RankerName = Literal["sentence", "distilled", "tfidf", "adept"]
 #: Unit vectors in whole steps of 2^-11, one a row; a row of zeros where nothing in a text is known.
 Rows: TypeAlias = "Singles | sparse.csr_array"
 #: The candidates' vectors and what was taken off them, as they were saved.
@@ -81,94 +86,78 @@ def words_ranker(texts: Sequence[str]) -> Ranker:
     return Ranker(read, read(texts), {}, np.empty(0))
 
 
-def sentences_ranker(
-    texts: Sequence[str], *, max_sentences: int, device: str = "cpu", saved: Saved | None = None
+def load_ranker(
+    name: RankerName, texts: Sequence[str], folder: Path, *, max_sentences: int, device: str, saved: Saved | None = None
 ) -> Ranker:
-    """Means of the embeddings of the first sentences, the candidates' mean taken off.
+    """What compares texts with these candidates, the candidates' mean taken off but for words.
+
+    * `sentence`: means of the embeddings of the first sentences.
+    * `distilled`: these means as a pupil of the sentence encoder guesses them; the candidates' are the encoder's. The
+      pupil is fitted on the candidates, and reads a text from its own words alone. To compare what it guesses with what
+      the encoder said of each candidate keeps more than to compare guesses with guesses. A text without a known word is
+      read as the intercept says.
+    * `adept`: clipped latents of an auto-encoder of ADePT, whose decoder is not used. A text is read without a label,
+      also where the auto-encoder was trained with labels. So a latent tells nothing of the label, and `label_weight`
+      alone says what a label counts.
 
     Args:
+        name: of the ranker.
         texts: the candidates.
-        max_sentences: sentences of a text that are read at most.
-        device: where the sentence encoder computes.
+        folder: where the pupil was saved, if it was; for `adept` where `dptext fit --mechanism adept` saved a model.
+        max_sentences: sentences of a text that are read at most; with `distilled` only of a candidate.
+        device: where a network computes.
         saved: points and centre of these candidates, where they were computed before.
 
     Raises:
-        ConfigError: what was saved is of another encoder.
-        MissingExtraError: the sentence encoder is not installed.
+        ConfigError: the folder holds no auto-encoder of public text; or what was saved is cut short, edited, or of
+            another encoder.
+        MissingExtraError: what the ranker needs is not installed. Only the fitting of `distilled` needs an encoder.
     """
-    encoder = load_encoder("sentence", device=device)
+    own: Floats | None = None
+    read: Callable[[Sequence[str]], Floats]
+    save: Callable[[Path], None] = _saves_nothing
+    match name:
+        case "tfidf":
+            return words_ranker(texts)
+        case "sentence":
+            encoder = load_encoder("sentence", device=device)
+            read = partial(_means, encoder, max_sentences)
+            dim, shown, digests = encoder.dim, encoder.name, {"encoder": encoder.digest}
+        case "distilled":
+            if saved is None:
+                encoder = load_encoder("sentence", device=device)
+                own = _means(encoder, max_sentences, texts)
+                own /= np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12)
+                pupil = distil_with_words(encoder, texts, own, common=common_words())
+            else:
+                pupil = load_distilled(folder)
+            read, save, dim, shown, digests = pupil.embed, pupil.save, pupil.dim, pupil.name, {"encoder": pupil.digest}
+        case "adept":
+            with needing("ranker='adept'", "neural", "sbert"):
+                from dptext.neural.adept import load_autoencoder  # noqa: PLC0415 (an extra, slow to load)
+            model = load_autoencoder(folder, device=device)
+            read, save, dim, shown = partial(_latents, model), model.save, model.dim, "of ADePT"
+            digests = {f"auto-encoder: {part}": digest for part, digest in model.digests.items()}
+        case _:
+            assert_never(name)
+    if own is None:
+        own = read(texts) if saved is None else np.empty((0, dim))
+    centre = own.mean(axis=0) if saved is None else saved[1]
+    if centre.shape != (dim,):
+        raise ConfigError(f"Expected candidates of the encoder {shown}. {SAVE_AGAIN}")
 
-    def means(found: Sequence[str]) -> Floats:
-        return _means(encoder, found, max_sentences)
+    def directions(vectors: Floats) -> Singles:
+        return on_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - centre, 0.0))
 
-    own = means(texts) if saved is None else None
-    read, points, centre = _centred(means, own, saved, dim=encoder.dim, name=encoder.name)
-    return Ranker(read, points, {"encoder": encoder.digest}, centre)
-
-
-def distilled_ranker(
-    texts: Sequence[str], folder: Path, *, max_sentences: int, device: str = "cpu", saved: Saved | None = None
-) -> Ranker:
-    """Means of sentence embeddings as a pupil of the sentence encoder guesses them; the candidates' are the encoder's.
-
-    The pupil is fitted on the candidates, and reads a text from its own words alone. It guesses what the encoder would
-    say, and this is compared with what the encoder said of each candidate: that keeps more than comparing guesses with
-    guesses. A text without a known word is read as the intercept says.
-
-    Args:
-        texts: the candidates.
-        folder: where the pupil was saved, if it was.
-        max_sentences: sentences of a candidate that the encoder reads at most.
-        device: where the encoder computes.
-        saved: points and centre of these candidates, where they were computed before.
-
-    Raises:
-        ConfigError: what was saved is cut short, edited, or of another pupil.
-        MissingExtraError: the sentence encoder is not installed; only fitting needs it.
-    """
-    own = None
-    if saved is None:
-        encoder = load_encoder("sentence", device=device)
-        own = _means(encoder, texts, max_sentences)
-        own /= np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12)
-        pupil = distil_with_words(encoder, texts, own, common=common_words())
-    else:
-        pupil = load_distilled(folder)
-    read, points, centre = _centred(pupil.embed, own, saved, dim=pupil.dim, name=pupil.name)
-    return Ranker(read, points, {"encoder": pupil.digest}, centre, pupil.save)
+    points = directions(own) if saved is None else saved[0]
+    return Ranker(lambda found: directions(read(found)), points, digests, centre, save)
 
 
-def latents_ranker(texts: Sequence[str], folder: Path, *, device: str = "cpu", saved: Saved | None = None) -> Ranker:
-    """Clipped latents of an auto-encoder of ADePT, the candidates' mean taken off. Its decoder is not used.
-
-    A text is read without a label, also where the auto-encoder was trained with labels. So a latent tells nothing of
-    the label, and `label_weight` alone says what a label counts.
-
-    Args:
-        texts: the candidates.
-        folder: where `dptext fit --mechanism adept` saved a model.
-        device: where the network computes.
-        saved: points and centre of these candidates, where they were computed before.
-
-    Raises:
-        ConfigError: the folder holds no auto-encoder of public text, or what was saved is of another one.
-        MissingExtraError: torch or the sentence encoder is not installed.
-    """
-    with needing("ranker='adept'", "neural", "sbert"):
-        from dptext.neural.adept import load_autoencoder  # noqa: PLC0415 (an extra, slow to load)
-    model = load_autoencoder(folder, device=device)
-
-    def latents(found: Sequence[str]) -> Floats:
-        vectors: Floats = model.latents([Record("", text) for text in found])
-        return vectors
-
-    own = latents(texts) if saved is None else None
-    read, points, centre = _centred(latents, own, saved, dim=model.dim, name="of ADePT")
-    digests = {f"auto-encoder: {name}": digest for name, digest in model.digests.items()}
-    return Ranker(read, points, digests, centre, model.save)
+def _latents(model: AnnotatedModel, texts: Sequence[str]) -> Floats:
+    return model.latents([Record("", text) for text in texts])
 
 
-def _means(encoder: Encoder, texts: Sequence[str], max_sentences: int) -> Floats:
+def _means(encoder: Encoder, max_sentences: int, texts: Sequence[str]) -> Floats:
     """Means of the embeddings of each text's first sentences `(n_texts, dim)`."""
     vectors = np.zeros((len(texts), encoder.dim))
     for start in range(0, len(texts), _DOCUMENTS_AT_ONCE):  # bounds the memory of the sentences
@@ -176,21 +165,3 @@ def _means(encoder: Encoder, texts: Sequence[str], max_sentences: int) -> Floats
         embeddings = encoder.embed([part for document in parts for part in document])
         vectors[start : start + len(parts)] = mean_by_document(embeddings, [len(document) for document in parts])
     return vectors
-
-
-def _centred(
-    embed: Callable[[Sequence[str]], Floats], own: Floats | None, saved: Saved | None, *, dim: int, name: str
-) -> tuple[Callable[[Sequence[str]], Singles], Singles, Floats]:
-    """What reads texts as directions from the candidates' mean, the candidates' directions, and that mean.
-
-    Either the candidates' `own` vectors are given, or their points and centre as they were `saved`.
-    """
-    own = np.empty((0, dim)) if own is None else own
-    centre = own.mean(axis=0) if saved is None else saved[1]
-    if centre.shape != (dim,):
-        raise ConfigError(f"Expected candidates of the encoder {name}. {SAVE_AGAIN}")
-
-    def directions(vectors: Floats) -> Singles:
-        return on_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - centre, 0.0))
-
-    return lambda found: directions(embed(found)), directions(own) if saved is None else saved[0], centre

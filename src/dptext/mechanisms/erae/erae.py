@@ -89,6 +89,9 @@ class ErAe(OneUnit):
     """
 
     only: ClassVar[str] = "each word depends on the whole text"
+    #: The network is the same for every choice and epsilon.
+    traits: ClassVar[Traits] = Traits(trains=True, refits=frozenset({"epsilon", "choice", "k", "score_range"}))
+    assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_MODEL, ALONE)
 
     epsilon: float
     choice: Literal["hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp"] = "top_k_rr"
@@ -126,19 +129,9 @@ class ErAe(OneUnit):
         _ = self.chooser
 
     @property
-    def traits(self) -> Traits:
-        """It learns from public texts. The network is the same for every choice and epsilon."""
-        return Traits(trains=True, refits=frozenset({"epsilon", "choice", "k", "score_range"}))
-
-    @property
     def released(self) -> tuple[TopKEvent | TwoSetEvent | ExponentialEvent]:
         """All words of one text."""
         return (replace(self.chooser.event, count=self.max_tokens),)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """The network is public, and reads each text as if it were alone."""
-        return (PUBLIC_MODEL, ALONE)
 
     @property
     def token_guarantee(self) -> Guarantee:

@@ -82,6 +82,8 @@ class Truncation(OneEpsilon):
 
     unit: ClassVar[Unit] = Unit.SENTENCE
     only: ClassVar[str] = "the noise shows how many sentences a document has"
+    traits: ClassVar[Traits] = Traits(releases_text=False, releases_vectors=True)
+    reveals: ClassVar[tuple[str, ...]] = (SENTENCE_COUNT,)
 
     epsilon: float
     central: float = 0.75
@@ -100,11 +102,6 @@ class Truncation(OneEpsilon):
         check_choices(self)
 
     @property
-    def traits(self) -> Traits:
-        """A vector leaves, and no text."""
-        return Traits(releases_text=False, releases_vectors=True)
-
-    @property
     def released(self) -> tuple[PureEvent]:
         """One release, for a sentence."""
         return (PureEvent(self.epsilon),)
@@ -113,11 +110,6 @@ class Truncation(OneEpsilon):
     def assumptions(self) -> tuple[str, ...]:
         """The box and the encoder are public."""
         return (PUBLIC_BOX, *read_alone(self.encoder, self.device))
-
-    @property
-    def reveals(self) -> tuple[str, ...]:
-        """How many sentences there are."""
-        return (SENTENCE_COUNT,)
 
     def steps(self, dim: int) -> int:
         """T, the steps over the width of the box, of vectors with so many coordinates.

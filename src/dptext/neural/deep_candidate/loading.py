@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dptext.embeddings.likeness import GRID, CosineSpace, Evidence
 from dptext.neural.deep_candidate.candidates import ARRAYS_FILE, TEXTS_FILE, CandidateSettings, FittedCandidates
 from dptext.neural.deep_candidate.recoder import load_recoder
-from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores, depth_scores
+from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores
 from dptext.neural.weights import read_weights
 from dptext.text.saved import reading_saved
 from dptext.types import Integers, Singles
@@ -76,7 +76,7 @@ def _scores_of(
         directions = np.ascontiguousarray(_on_grid(found["directions"].T, count, dim).T)
         means = _shaped(found["means"], m, dim).astype(np.float64)
         recoder = None if settings.recoder == "none" else load_recoder(folder, dim)
-        return depth_scores(recoder, directions, means, DEPTHS[settings.utility])
+        return DepthScores(recoder, directions, means, DEPTHS[settings.utility])
     space, points, evidence = None, np.empty((0, 0), np.float32), None
     if settings.utility != "evidence":
         other = found["root"].shape[1]

@@ -7,7 +7,7 @@ Every utility has sensitivity 1 where one sentence is replaced: a depth by its c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -38,7 +38,10 @@ class DepthScores:
     directions: Singles
     means: Floats
     statistic: Statistic
-    _candidates: ProjectedCandidates
+    _candidates: ProjectedCandidates = field(init=False)  # projected once for all documents
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_candidates", ProjectedCandidates(_projected(self.means, self.directions)))
 
     def __call__(self, embeddings: Floats, sizes: Sequence[int], /) -> Floats:
         """Utilities `(n_documents, m)` from the embeddings `(n_sentences, dim)` of documents of these sizes."""
@@ -46,11 +49,6 @@ class DepthScores:
         ours = _projected(moved, self.directions)
         depths = self._candidates.depths(ours, sizes, self.statistic, threads=torch.get_num_threads())
         return depths / (self.directions.shape[1] if self.statistic == "mean" else 1)
-
-
-def depth_scores(recoder: Recoder | None, directions: Singles, means: Floats, statistic: Statistic) -> DepthScores:
-    """The scores, with the candidates projected once for all documents."""
-    return DepthScores(recoder, directions, means, statistic, ProjectedCandidates(_projected(means, directions)))
 
 
 def _projected(vectors: Floats, directions: Singles) -> Singles:

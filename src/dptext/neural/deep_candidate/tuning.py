@@ -13,7 +13,7 @@ from dptext.embeddings.depth import Statistic
 from dptext.embeddings.likeness import GRID, Evidence, centred, mean_by_document, whitened
 from dptext.errors import ConfigError
 from dptext.neural.deep_candidate.recoder import Recoder, RecoderSchedule, fit_recoder
-from dptext.neural.deep_candidate.scores import DepthScores, LikenessScores, Utility, depth_scores
+from dptext.neural.deep_candidate.scores import DepthScores, LikenessScores, Utility
 from dptext.types import Floats, Integers, Singles
 
 PROJECTIONS = (5, 10, 20, 50, 100)
@@ -95,7 +95,7 @@ def fit_depth(
     moved = pool if recoder is None else Documents(recoder(pool.embeddings), pool.sizes, pool.classes)
     dim = moved.embeddings.shape[1]
     tried = [
-        depth_scores(recoder, random_directions(dim, count, seed), moved.means, statistic)
+        DepthScores(recoder, random_directions(dim, count, seed), moved.means, statistic)
         for count in ((projections,) if projections else PROJECTIONS)
     ]
     if projections:
