@@ -34,9 +34,7 @@ from safetensors.numpy import load_file, save_file  # noqa: E402 (with torch)
 from dptext.embeddings.word_mean import WordMean  # noqa: E402
 from dptext.neural.deep_candidate import fit as candidates_fit  # noqa: E402
 from dptext.neural.deep_candidate.candidates import CandidateSettings  # noqa: E402
-from dptext.neural.deep_candidate.recoder import RecoderSchedule  # noqa: E402
-from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores, Utility  # noqa: E402
-from dptext.neural.deep_candidate.tuning import (  # noqa: E402
+from dptext.neural.deep_candidate.fit import (  # noqa: E402
     PROJECTIONS,
     Documents,
     expected_gain,
@@ -46,6 +44,8 @@ from dptext.neural.deep_candidate.tuning import (  # noqa: E402
     fit_recoder_for,
     random_directions,
 )
+from dptext.neural.deep_candidate.recoder import RecoderSchedule  # noqa: E402
+from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores, Utility  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
 UTILITIES = get_args(Utility)

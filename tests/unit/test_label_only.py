@@ -16,7 +16,7 @@ from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
 from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import settings
 from dptext.mechanisms.candidates.label_only import LabelOnly, medoid
-from dptext.mechanisms.candidates.tfidf import TfIdf
+from dptext.mechanisms.candidates.rankers import TfIdf
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism

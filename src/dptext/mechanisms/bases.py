@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import ClassVar, Generic, Literal, NoReturn, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from dptext import _validate
-from dptext.embeddings.saved_vectors import load_saved_word_vectors, save_word_vectors
-from dptext.embeddings.vector_files import load_word_vectors
+from dptext.embeddings.vector_files import load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen

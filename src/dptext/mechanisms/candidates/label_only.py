@@ -27,7 +27,7 @@ from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
-from dptext.mechanisms.candidates.tfidf import TfIdf
+from dptext.mechanisms.candidates.rankers import TfIdf
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.label_response import LabelResponse

@@ -10,6 +10,7 @@ A cosine is a whole number of steps of 2^-12: no float decides a rank. All that 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,15 +20,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never
 import numpy as np
 from scipy import sparse
 
-from dptext.embeddings.distilled import common_words, distil_with_words, load_distilled
+from dptext.embeddings.distilled import bags, common_words, distil_with_words, load_distilled, rarity
 from dptext.embeddings.embedder import HIDDEN
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
 from dptext.errors import ConfigError, needing
-from dptext.mechanisms.candidates.tfidf import TfIdf
 from dptext.text.records import Record
 from dptext.text.saved import SAVE_AGAIN
-from dptext.text.tokens import sentences
+from dptext.text.tokens import sentences, tokenize
 from dptext.types import Floats, Int16s, Singles
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
@@ -38,12 +38,38 @@ RankerName = Literal["sentence", "distilled", "tfidf", "adept"]
 Rows: TypeAlias = "Singles | sparse.csr_array"
 #: The candidates' vectors and what was taken off them, as they were saved.
 Saved: TypeAlias = tuple[Singles, Floats]
-
 PUBLIC_AUTOENCODER = (
     "the auto-encoder that ranks was trained on public text only, and reads a text as if it were alone in its batch: "
     f"{HIDDEN}"
 )
 _DOCUMENTS_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TfIdf:
+    """Words of public texts, each with its weight; without scikit-learn, which is an extra.
+
+    Attributes:
+        position: the column of each lower-cased word.
+        weights: ln((1 + n) / (1 + texts with the word)) + 1 for n texts, as scikit-learn's, `(n_words,)`.
+    """
+
+    position: Mapping[str, int]
+    weights: Floats
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> TfIdf:
+        """The words of these texts, in the order in which they occur first."""
+        having = Counter(word for text in texts for word in dict.fromkeys(_words(text)))
+        return cls({word: i for i, word in enumerate(having)}, rarity([*having.values()] or [0], len(texts)))
+
+    def rows(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Rows of norm 1 `(n_texts, n_words)`: the count of a word times its weight; zero where no word is known."""
+        return bags([_words(text) for text in texts], self.position, self.weights)
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for line in tokenize(text) for word in line]
 
 
 def _saves_nothing(folder: Path) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, Mechanism, OnProgress, Remarks, Traits
 from dptext.mechanisms.bases import OneUnit, OnModel, check_choices, settings_for
-from dptext.mechanisms.erae.choosing import WordChoice, choose, distribution
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
@@ -39,15 +38,50 @@ from dptext.sampling.two_set import TwoSet
 from dptext.text.batches import Batch, Releases
 from dptext.text.reading import as_records
 from dptext.text.records import Record
-from dptext.types import Floats, Integers
+from dptext.types import Floats, Int32s, Integers
 
 if TYPE_CHECKING:
     from dptext.neural.erae import ErAeModel, ErAeSettings, StepProgress
 
+#: The step of logits: `LOGIT_GRID` of `dptext.neural.erae.writing`, which needs torch.
+_GRID = 2.0**-8
 
+WordChoice: TypeAlias = Hub | TopKRandomizedResponse | TwoSet | ClippedExponential
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
 ALONE = f"the network computes a text as if it were alone in its block: {HIDDEN}"
 _ENUMERABLE = 10_000
+
+
+def _below(steps: Int32s) -> Floats:
+    """Logits below the largest of their row."""
+    return np.asarray((steps - steps.max(axis=1, keepdims=True)) * _GRID)
+
+
+def _softmax(steps: Int32s) -> Floats:
+    weights = np.exp(_below(steps))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def choose(chooser: WordChoice, choice: str, logits: Sequence[Int32s], source: Randomness) -> Integers:
+    """One option a row."""
+    match chooser:
+        case Hub():
+            return chooser.choose(_softmax(logits[0]), _softmax(logits[1]), source)
+        case TopKRandomizedResponse():
+            return chooser.choose(logits[0], source)
+        case _:
+            return chooser.choose(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]), source)
+
+
+def distribution(chooser: WordChoice, choice: str, logits: Sequence[Int32s]) -> Floats:
+    """Probabilities `(rows, options)` of what `choose` draws."""
+    match chooser:
+        case Hub():
+            return chooser.distribution(_softmax(logits[0]), _softmax(logits[1]))
+        case TopKRandomizedResponse():
+            return chooser.distribution(logits[0])
+        case _:
+            return chooser.distribution(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ from dptext.errors import ConfigError, IncomparableError, MissingExtraError
 from dptext.mechanism import Remarks
 from dptext.mechanisms.bases import FromWords, check_choices
 from dptext.mechanisms.words.vocabulary import PUBLIC_VECTORS, WordPoints, covariance_root
-from dptext.mechanisms.words.word_choice import WordChoiceMechanism
-from dptext.mechanisms.words.word_noise import WordNoiseMechanism
+from dptext.mechanisms.words.word_by_word import WordChoiceMechanism, WordNoiseMechanism
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, ApproximateEvent, Event, MetricEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
