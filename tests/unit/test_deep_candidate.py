@@ -33,7 +33,13 @@ from safetensors.numpy import load_file, save_file  # noqa: E402 (with torch)
 
 from dptext.embeddings.word_mean import WordMean  # noqa: E402
 from dptext.neural.deep_candidate import fit as candidates_fit  # noqa: E402
-from dptext.neural.deep_candidate.candidates import CandidateSettings  # noqa: E402
+from dptext.neural.deep_candidate.candidates import (  # noqa: E402
+    DEPTHS,
+    CandidateSettings,
+    DepthScores,
+    LikenessScores,
+    Utility,
+)
 from dptext.neural.deep_candidate.fit import (  # noqa: E402
     PROJECTIONS,
     Documents,
@@ -45,7 +51,6 @@ from dptext.neural.deep_candidate.fit import (  # noqa: E402
     random_directions,
 )
 from dptext.neural.deep_candidate.recoder import RecoderSchedule  # noqa: E402
-from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores, Utility  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
 UTILITIES = get_args(Utility)

@@ -33,8 +33,16 @@ from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
-from dptext.mechanisms.candidates.pool import WIDTH, Pool, tuned
-from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, Ranker, RankerName, Saved, load_ranker
+from dptext.mechanisms.candidates.rankers import (
+    PUBLIC_AUTOENCODER,
+    WIDTH,
+    Pool,
+    Ranker,
+    RankerName,
+    Saved,
+    load_ranker,
+    tuned,
+)
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES

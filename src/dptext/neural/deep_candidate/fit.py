@@ -14,9 +14,15 @@ from dptext.embeddings.depth import Statistic
 from dptext.embeddings.encoders import Encoder
 from dptext.embeddings.likeness import GRID, Evidence, centred, mean_by_document, whitened
 from dptext.errors import ConfigError
-from dptext.neural.deep_candidate.candidates import CandidateSettings, FittedCandidates
+from dptext.neural.deep_candidate.candidates import (
+    DEPTHS,
+    CandidateSettings,
+    DepthScores,
+    FittedCandidates,
+    LikenessScores,
+    Utility,
+)
 from dptext.neural.deep_candidate.recoder import Recoder, RecoderSchedule, fit_recoder
-from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores, Utility
 from dptext.text.records import Record, records_digest
 from dptext.text.tokens import sentences
 from dptext.types import Floats, Integers, Singles
