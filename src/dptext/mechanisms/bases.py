@@ -21,7 +21,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, NoReturn, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NoReturn,
+    Protocol,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from dptext import _validate
 from dptext.embeddings.vector_files import load_saved_word_vectors, load_word_vectors, save_word_vectors
@@ -55,11 +67,18 @@ class OneUnit:
     only: ClassVar[str] = WHOLE_RECORD
     #: CONDITIONAL where there are assumptions, PROVEN where there are none.
     basis: ClassVar[Basis] = Basis.CONDITIONAL
+    #: At which the guarantee is stated at least; a setting where the mechanism needs a delta.
+    delta: float = 0.0
 
     @property
     def units(self) -> tuple[Unit, ...]:
         """The one unit."""
         return (self.unit,)
+
+    @property
+    @abstractmethod
+    def traits(self) -> Traits:
+        """What the spec learns from, reads and releases."""
 
     @property
     @abstractmethod
@@ -87,7 +106,7 @@ class OneUnit:
         return self.released
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one record guarantees.
+        """What one release of one record guarantees, at the larger of `delta` and the spec's.
 
         Samplers that compute in floats need a small delta of their own: the guarantee is stated at it where it is the
         larger one.
@@ -95,15 +114,18 @@ class OneUnit:
         Raises:
             IncomparableError: the unit is another one.
         """
-        events = self.events(unit or self.unit)
+        return self._stated(self.events(unit or self.unit), max(delta, self.delta))
+
+    def _stated(self, events: tuple[Event, ...], delta: float, **others: Any) -> Guarantee:
+        """What these events guarantee; `others` stand for what the spec says of its releases."""
+        terms = {"trust": self.traits.trust, "assumptions": self.assumptions, "reveals": self.reveals, **others}
         return accounting.guarantee(
             events,
             max(delta, accounting.slack(events)),
             unit=self.unit,
             relation=Relation.REPLACE_ONE,
             basis=self.basis,
-            assumptions=self.assumptions,
-            reveals=self.reveals,
+            **terms,
         )
 
 
@@ -267,6 +289,9 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
 
     def save(self, folder: Path) -> None:
         """Write what was fitted into an existing folder, for `load` of the spec.
+
+        `load` refuses (ConfigError) a file that is absent, truncated, edited, of another version or of another spec,
+        and names what it needs where that is not installed (MissingExtraError).
 
         Raises:
             ConfigError: a file of a model is there already, or cannot be written.

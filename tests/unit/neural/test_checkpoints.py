@@ -25,7 +25,7 @@ from dptext.mechanisms.adept.sound import Adept, AdeptCodebook  # noqa: E402
 from dptext.mechanisms.candidates.rankers import load_ranker  # noqa: E402
 from dptext.neural.adept import Decoding, files, load_autoencoder, load_fitted  # noqa: E402
 from dptext.neural.adept.model import PUBLIC as ON_PUBLIC  # noqa: E402
-from dptext.neural.adept.model import model_digest  # noqa: E402
+from dptext.neural.adept.model import AnnotatedModel  # noqa: E402
 from dptext.runs import specs as config  # noqa: E402
 from dptext.runs.models import load_model, save_model  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
@@ -167,7 +167,7 @@ def test_digests_tell_models_apart(fitted) -> None:
     # one word, one weight or the k alone changes them
     model = fitted[0].model
     words = replace(model.tokens, words=("zebra", *model.tokens.words[1:]))
-    assert model_digest(model.model, words) != model.digest
+    assert AnnotatedModel(model.model, words, model.reader, device="cpu").digest != model.digest
     k = AdeptCodebook(SMALL, model, fitted[0].codebook, fitted[0].k + 1)
     assert (k.digests["model"], k.digests["codebook"] == fitted[0].digests["codebook"]) == (model.digest, False)
 

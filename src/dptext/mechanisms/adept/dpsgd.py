@@ -23,7 +23,7 @@ from dptext.mechanisms.adept.latent import ClippedRewriter, LatentSpec
 from dptext.mechanisms.bases import OneUnit
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, SampledGaussianEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
+from dptext.privacy.guarantee import Guarantee, Trust, Unit
 from dptext.sampling.clipping import clip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
@@ -44,7 +44,6 @@ ASSUMPTIONS = (
     "floats are taken for real numbers in the gradients and their noise",
 )
 NOT_TRAINED_ON = "the network was not trained on this text"
-REVEALS = ("the number of training records",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +81,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     """
 
     only: ClassVar[str] = "a text is trained on and released as a whole"
+    reveals: ClassVar[tuple[str, ...]] = ("the number of training records",)
 
     epsilon: float
     labels: tuple[str, ...] = ()
@@ -158,35 +158,20 @@ class AdeptDpSgd(LatentSpec, OneUnit):
         """One release of one utterance by the trained network; local."""
         return self.vector_noise.events
 
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What training and one release of one utterance guarantee, at the larger of `delta` and the spec's.
-
-        Raises:
-            IncomparableError: the unit is not DOCUMENT.
-        """
-        return self._stated(self.events(unit or Unit.DOCUMENT), max(delta, self.delta), trust=Trust.CENTRAL)
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Of training and release together."""
+        return (*ASSUMPTIONS, *latent.alone(self.encoder, self.device))
 
     def training_guarantee(self) -> Guarantee:
         """What the trained network alone guarantees, at the spec's delta."""
-        return self._stated((self.training_event,), self.delta, trust=Trust.CENTRAL)
+        return self._stated((self.training_event,), self.delta)
 
     def release_guarantee(self) -> Guarantee:
         """What one release guarantees a text that the network was not trained on; local."""
-        events = self.release_events
-        return self._stated(events, max(self.release_delta, accounting.slack(events)), trust=Trust.LOCAL)
-
-    def _stated(self, events: tuple[Event, ...], delta: float, *, trust: Trust) -> Guarantee:
-        central = trust is Trust.CENTRAL
-        return accounting.guarantee(
-            events,
-            delta,
-            unit=Unit.DOCUMENT,
-            relation=Relation.REPLACE_ONE,
-            trust=trust,
-            basis=Basis.CONDITIONAL,
-            assumptions=(*(ASSUMPTIONS if central else (NOT_TRAINED_ON,)), *latent.alone(self.encoder, self.device)),
-            reveals=REVEALS if central else (),
-        )
+        assumed = (NOT_TRAINED_ON, *latent.alone(self.encoder, self.device))
+        events, delta = self.release_events, self.release_delta
+        return self._stated(events, delta, trust=Trust.LOCAL, assumptions=assumed, reveals=())
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> AdeptDpSgd:
         """The spec whose training and release cost at most epsilon together, at delta (the spec's where it is 0).
@@ -268,12 +253,7 @@ class AdeptDpSgd(LatentSpec, OneUnit):
         return AdeptDpSgdMechanism(self, model)
 
     def load(self, folder: Path) -> AdeptDpSgdMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: a file is absent, truncated, edited, of another version or of another spec.
-            MissingExtraError: torch, safetensors or the sentence encoder is not installed.
-        """
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         model = self.loaded(folder, trainings=(self.private_schedule.name, "public text"))
         return AdeptDpSgdMechanism(self, model)
 

@@ -151,11 +151,7 @@ class PublishedAdept(LatentSpec, NoGuarantee):
         return PublishedAdeptMechanism(self, model)
 
     def load(self, folder: Path) -> PublishedAdeptMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: a file is absent, truncated, edited, of another version or of another spec.
-        """
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         return PublishedAdeptMechanism(self, self.loaded(folder, trainings=(_PRIVATE, "public text")))
 
     @classmethod

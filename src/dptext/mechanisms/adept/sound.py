@@ -30,7 +30,7 @@ from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted, LatentSpec
 from dptext.mechanisms.bases import OneUnit
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
-from dptext.privacy.guarantee import Guarantee, Unit
+from dptext.privacy.guarantee import Unit
 from dptext.sampling.clipping import clip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
@@ -144,14 +144,6 @@ class Adept(LatentSpec, OneUnit):
         """The network is public, and what its encoder needs."""
         return (PUBLIC_MODEL, *latent.alone(self.encoder, self.device))
 
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one utterance guarantees, at the larger of `delta` and the spec's.
-
-        Raises:
-            IncomparableError: the unit is not DOCUMENT.
-        """
-        return OneUnit.guarantee(self, unit, max(delta, self.delta))
-
     @property
     def vector_noise(self) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
         """The noise on a latent.
@@ -221,12 +213,7 @@ class Adept(LatentSpec, OneUnit):
         return AdeptCodebook(self, model, codebook, k)
 
     def load(self, folder: Path) -> AdeptNoise | AdeptCodebook:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: a file is absent, truncated, edited, of another version or of another spec.
-            MissingExtraError: torch, safetensors or the sentence encoder is not installed.
-        """
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         model = self.loaded(folder)
         return AdeptNoise(self, model) if self.noise != "codebook" else _load_codebook(self, model, folder)
 

@@ -242,12 +242,7 @@ class Candidates(OneEpsilon):
         return given if self.labels else [replace(record, label=None) for record in given]
 
     def load(self, folder: Path) -> CandidatesMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: a file is absent, truncated, edited or of another spec.
-            MissingExtraError: what the ranker needs is not installed.
-        """
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         with reading_saved(f"the candidates in {folder}"):
             has_points = self.ranker != "tfidf"
             read, described, points = read_pool(

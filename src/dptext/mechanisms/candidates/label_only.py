@@ -126,11 +126,7 @@ class LabelOnly(OneEpsilon):
         return [found[medoid(vectors[end - len(found) : end])] for found, end in zip(texts, ends, strict=True)]
 
     def load(self, folder: Path) -> LabelOnlyMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: the file is absent, truncated or edited, or does not belong to this spec.
-        """
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         path = folder / _FILE
         with reading_saved(f"the texts {path}"):
             found = json.loads(path.read_bytes())
@@ -167,17 +163,10 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
         pairs = zip(self.spec.labels, self._texts, strict=True)
         return {"public": records_digest(Record("", text, label) for label, texts in pairs for text in texts)}
 
-    def _written(self) -> bytes:
-        return json.dumps({"labels": list(self.spec.labels), "texts": self._texts}).encode()
-
     def save(self, folder: Path) -> None:
-        """Write the labels and their texts into an existing folder, for `LabelOnly.load`.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
+        """Write the labels and their texts into an existing folder."""
         with create_private(folder / _FILE) as file:
-            file.write(self._written())
+            file.write(json.dumps({"labels": list(self.spec.labels), "texts": self._texts}).encode())
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One label and text a record. Of the record only the label is looked at, and whether it is a known one."""

@@ -293,12 +293,7 @@ class ErAe(OneUnit):
         return self.fit(public=public, seed=seed)
 
     def load(self, folder: Path) -> ErAeMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: a file is absent, truncated, edited or of another spec.
-            MissingExtraError: torch is not installed.
-        """
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         return ErAeMechanism(self, _neural().load_erae(self._settings, folder))
 
     @classmethod

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from dptext import _validate
 from dptext.embeddings.tfidf import load_sklearn
@@ -29,7 +29,6 @@ from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.text.saved import reading_saved
 
-REASON = "which words are masked follows from the text, with nothing drawn, and the others leave verbatim"
 _FILE = "weights.json"
 #: Weights are rounded, so that the order of summation does not choose among equals.
 _DECIMALS = 6
@@ -57,6 +56,10 @@ class SmartRedaction(NoGuarantee):
         runs: "merge" writes one mask for all that stand side by side in a line.
     """
 
+    reason: ClassVar[str] = (
+        "which words are masked follows from the text, with nothing drawn, and the others leave verbatim"
+    )
+
     level: float
     sensitive: str = ""
     n_words: int = 20_000
@@ -75,11 +78,6 @@ class SmartRedaction(NoGuarantee):
     def traits(self) -> Traits:
         """It learns from public texts and their labels, and keeps words."""
         return Traits(learns_labels=True, keeps_words=self.level < 1)
-
-    @property
-    def reason(self) -> str:
-        """Words leave, and nothing is drawn."""
-        return REASON
 
     @property
     def reveals(self) -> tuple[str, ...]:
@@ -129,11 +127,7 @@ class SmartRedaction(NoGuarantee):
         return [record.label == chosen for record in records]
 
     def load(self, folder: Path) -> SmartRedactionMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: the file is absent, truncated or edited, or does not belong to this spec.
-        """
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         path = folder / _FILE
         with reading_saved(f"the weights {path}"):
             described = json.loads(path.read_bytes())
@@ -176,11 +170,7 @@ class SmartRedactionMechanism(FittedMechanism[SmartRedaction]):
         return self._weights.get(word.lower(), 0.0)
 
     def save(self, folder: Path) -> None:
-        """Write words and weights into an existing folder, for `SmartRedaction.load`.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
+        """Write words and weights into an existing folder."""
         described = {
             "sensitive": self.spec.sensitive,
             "n_words": self.spec.n_words,

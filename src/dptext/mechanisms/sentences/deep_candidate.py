@@ -145,10 +145,6 @@ class DeepCandidate:
         return (Unit.SENTENCE, Unit.DOCUMENT) if self.max_sentences else (Unit.SENTENCE,)
 
     @property
-    def _relation(self) -> Relation:
-        return Relation(self.relation)
-
-    @property
     def choice(self) -> Exponential | PermuteAndFlip:
         """The choice among candidates, for utilities of sensitivity 1.
 
@@ -189,21 +185,17 @@ class DeepCandidate:
         return (choice.range_event(self.candidates) if isinstance(choice, Exponential) else choice.range_event(),)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one document guarantees.
-
-        Raises:
-            IncomparableError: nothing is known for this unit.
-        """
+        """What one release of one document guarantees."""
         unit = unit or Unit.SENTENCE
         one = unit is Unit.SENTENCE
         return accounting.guarantee(
             self.events(unit),
             delta,
             unit=unit,
-            relation=self._relation if one else Relation.REPLACE_ONE,
+            relation=Relation(self.relation) if one else Relation.REPLACE_ONE,
             basis=Basis.CONDITIONAL,
             assumptions=(PUBLIC_CANDIDATES, *read_alone(self.encoder, self.device)),
-            reveals=(SENTENCE_COUNT,) if one and self._relation is Relation.REPLACE_ONE else (),
+            reveals=(SENTENCE_COUNT,) if one and self.relation == "replace_one" else (),
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> DeepCandidate:
@@ -256,12 +248,7 @@ class DeepCandidate:
         return found
 
     def load(self, folder: Path) -> DeepCandidateMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: a file is absent, truncated, edited or of another spec.
-            MissingExtraError: torch, numba or the sentence encoder is not installed.
-        """
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         return DeepCandidateMechanism(self, _neural().load_candidates(self._settings, folder))
 
     @classmethod

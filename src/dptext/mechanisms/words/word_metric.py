@@ -147,11 +147,7 @@ class WordMetric(FromWords["WordMetricMechanism"]):
         return accounting.lift(accounting.bounded_metric([self.event], diameter=self.diameter), runs=self.max_tokens)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one text guarantees, per token (default) or per document.
-
-        Raises:
-            IncomparableError: the unit is larger than a token and no diameter and max_tokens are set.
-        """
+        """What one release of one text guarantees, per token (default) or per document."""
         unit = unit or Unit.TOKEN
         events = self.events(unit)
         slack = sum(e.delta * e.count for e in events if isinstance(e, MetricEvent | ApproximateEvent))

@@ -68,7 +68,7 @@ class AnnotatedModel(Frozen):
         self.device = device
         self.reader = reader
         self._decoder = Decoder(model, tokens, device=device, dtype=getattr(torch, precision))
-        self.digest = model_digest(model, tokens)
+        self.digest = network_digest(model, json.dumps([tokens.words, tokens.labels, tokens.max_tokens]))
 
     def __repr__(self) -> str:
         return f"AnnotatedModel(n_tokens={len(self.tokens)}, latent_dim={self.model.sizes.latent_dim})"
@@ -154,11 +154,6 @@ def network_inputs(tokens: Tokens, reader: Reader | None, records: Sequence[Reco
     rows = tokens.label_rows([record.label for record in records])
     labels = (rows[:, None] == np.arange(len(tokens.labels))).astype(np.float64)
     return np.concatenate([reader.embed([record.text for record in records]), labels], axis=1)
-
-
-def model_digest(model: AutoEncoder, tokens: Tokens) -> str:
-    """sha256 of weights and vocabulary."""
-    return network_digest(model, json.dumps([tokens.words, tokens.labels, tokens.max_tokens]))
 
 
 def described_tokens(tokens: Tokens) -> dict[str, Any]:

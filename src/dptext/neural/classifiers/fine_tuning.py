@@ -204,15 +204,12 @@ def fine_tune(
     return FineTuned(names, schedule, model.eval(), head)
 
 
-def train_transformer(
-    schedule: FineTuning, *, name: str = MINILM, device: str = "cpu", on_epoch: OnEpoch | None = None
-) -> TrainAttacker:
+def train_transformer(schedule: FineTuning, *, name: str = MINILM, on_epoch: OnEpoch | None = None) -> TrainAttacker:
     """The transformer as an attacker that learns which of two sets a text is of; scores are log odds.
 
     Args:
         schedule: how long, how fast, and how much of the encoder.
         name: of the encoder, as `load_sentence_encoder` finds it.
-        device: where torch computes.
         on_epoch: told of progress.
     """
 
@@ -224,7 +221,7 @@ def train_transformer(
         /,
     ) -> Attacker:
         labels = np.where(is_first, "first", "second").tolist()
-        model = fine_tune(texts, labels, schedule=schedule, seed=seed, name=name, device=device, on_epoch=on_epoch)
+        model = fine_tune(texts, labels, schedule=schedule, seed=seed, name=name, on_epoch=on_epoch)
 
         def scores(found: Sequence[str]) -> Floats:
             first, second = model.log_probabilities(found).T

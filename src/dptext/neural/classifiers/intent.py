@@ -87,13 +87,12 @@ def _words(text: str) -> list[str]:
 class EncodedTexts:
     """Texts as rows of a table of their distinct words, grouped by length."""
 
-    def __init__(self, texts: Sequence[str], vocabulary: Vocabulary, device: torch.device) -> None:
+    def __init__(self, texts: Sequence[str], vocabulary: Vocabulary) -> None:
         table: dict[str, int] = {}
         self._texts = [[table.setdefault(word, len(table)) for word in _words(text)] for text in texts]
-        self._words = torch.tensor([vocabulary.word(word) for word in table], device=device)
-        self._spelled = torch.tensor([vocabulary.spelled(word) for word in table], device=device)
+        self._words = torch.tensor([vocabulary.word(word) for word in table])
+        self._spelled = torch.tensor([vocabulary.spelled(word) for word in table])
         self._rare = torch.tensor([vocabulary.is_rare(word) for word in table])
-        self._device = device
         self._of_length: dict[int, list[int]] = {}
         for row, words in enumerate(self._texts):
             self._of_length.setdefault(len(words), []).append(row)
@@ -117,7 +116,6 @@ class EncodedTexts:
         hidden = torch.zeros(len(distinct), dtype=torch.bool)
         if hide is not None:
             hidden = self._rare[distinct] & (torch.rand(len(distinct), generator=hide) < _HIDE)
-        distinct, hidden, places = (tensor.to(self._device) for tensor in (distinct, hidden, places))
         return self._words[distinct].masked_fill(hidden, 0), self._spelled[distinct], places
 
 
@@ -128,15 +126,12 @@ class IntentClassifier:
         labels: those of the training texts, sorted; the columns of `probabilities`.
     """
 
-    __slots__ = ("_device", "_network", "_vocabulary", "labels")
+    __slots__ = ("_network", "_vocabulary", "labels")
 
-    def __init__(
-        self, labels: tuple[str, ...], vocabulary: Vocabulary, network: _Network, device: torch.device
-    ) -> None:
+    def __init__(self, labels: tuple[str, ...], vocabulary: Vocabulary, network: _Network) -> None:
         self.labels = labels
         self._vocabulary = vocabulary
         self._network = network
-        self._device = device
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
         """Softmax scores `(n_texts, n_labels)`; each row sums to 1, and depends on its own text only.
@@ -146,13 +141,13 @@ class IntentClassifier:
         scores = np.ones((len(texts), len(self.labels)))
         if len(self.labels) == 1:
             return scores
-        encoded = EncodedTexts(texts, self._vocabulary, self._device)
+        encoded = EncodedTexts(texts, self._vocabulary)
         self._network.eval()
         with torch.no_grad():
             for rows in encoded.batches(_INFERENCE_BATCH):
                 # The softmax in double: 1 - p keeps its digits where p is near 1, which attacks look at.
                 logits = self._network(*encoded.inputs(rows)).double()
-                scores[rows] = torch.softmax(logits, dim=1).cpu().numpy()
+                scores[rows] = torch.softmax(logits, dim=1).numpy()
         return scores
 
 
@@ -164,7 +159,6 @@ def train_intent_classifier(
     epochs: int = 12,
     hidden: int = 64,
     batch_size: int = 64,
-    device: str = "cpu",
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> IntentClassifier:
     """Train on labelled texts by Adam for a fixed number of epochs, without a validation set.
@@ -179,7 +173,6 @@ def train_intent_classifier(
         epochs: passes over the texts.
         hidden: size of the LSTM in each direction.
         batch_size: texts a step; a batch holds texts of one length, so that none is padded.
-        device: where torch computes, such as "cpu" or "cuda".
         on_epoch: called after each epoch with its number, from 1, and the mean loss of its texts in nats.
 
     Returns:
@@ -193,14 +186,13 @@ def train_intent_classifier(
         raise ConfigError(f"Expected texts and as many labels, found {len(texts)} and {len(labels)}.")
     names = tuple(sorted(set(labels)))
     vocabulary = Vocabulary(texts)
-    place = torch.device(device)
-    with seeded_torch(seed, place):
-        network = _Network(vocabulary.words, vocabulary.characters, hidden, len(names)).to(place)
-        model = IntentClassifier(names, vocabulary, network, place)
+    with seeded_torch(seed):
+        network = _Network(vocabulary.words, vocabulary.characters, hidden, len(names))
+        model = IntentClassifier(names, vocabulary, network)
         if len(names) > 1:
             numbers = {name: i for i, name in enumerate(names)}
-            targets = torch.tensor([numbers[label] for label in labels], device=place)
-            encoded = EncodedTexts(texts, vocabulary, place)
+            targets = torch.tensor([numbers[label] for label in labels])
+            encoded = EncodedTexts(texts, vocabulary)
             _train(network, encoded, targets, seed=seed, epochs=epochs, batch_size=batch_size, on_epoch=on_epoch)
     return model
 

@@ -23,10 +23,11 @@ from dptext.neural.deep_candidate.candidates import (
     Utility,
 )
 from dptext.neural.deep_candidate.recoder import Recoder, RecoderSchedule, fit_recoder
-from dptext.text.records import Record, records_digest
+from dptext.text.records import Record, records_digest, require_labels
 from dptext.text.tokens import sentences
 from dptext.types import Floats, Integers, Singles
 
+_STRENGTH = 10.0  # of a classifier: the inverse of the penalty on half the squared weights
 PROJECTIONS = (5, 10, 20, 50, 100)
 _LOW = (0.5, 0.75, 0.9, 0.97)  # quantiles of cosines between public sentences and candidates
 _HIGH = (0.99, 0.998, 0.9998)
@@ -147,14 +148,10 @@ def fit_likeness(
     return found
 
 
-def fit_classifier(documents: Documents, *, strength: float = 10.0) -> tuple[Floats, Floats]:
+def fit_classifier(documents: Documents) -> tuple[Floats, Floats]:
     """Weights `(dim, n_classes)` and bias of a logistic regression on the means of public documents.
 
     Means are used because a single sentence rarely shows the class of its document.
-
-    Args:
-        documents: public, with classes.
-        strength: the inverse of the penalty on half the squared weights.
     """
     if documents.classes is None:
         raise ConfigError("Expected public documents with labels for a classifier, found none.")
@@ -167,7 +164,7 @@ def fit_classifier(documents: Documents, *, strength: float = 10.0) -> tuple[Flo
     def loss() -> torch.Tensor:
         optimizer.zero_grad()
         found = torch.nn.functional.cross_entropy(inputs @ weights + bias, wanted, reduction="sum")
-        found = found + weights.square().sum() / (2 * strength)
+        found = found + weights.square().sum() / (2 * _STRENGTH)
         found.backward()  # type: ignore[no-untyped-call]
         return found
 
@@ -201,7 +198,7 @@ def fit_candidates(
     Raises:
         ConfigError: fewer than 20 documents have enough sentences, or one has no known label.
     """
-    _check_labels(settings, public, "public")
+    require_labels(public, settings.labels, "public")
     encoder = settings.load_encoder()
     # Of equal texts the first one is kept: another could be tuned on where it is a candidate.
     distinct: dict[str, Record] = {}
@@ -212,7 +209,7 @@ def fit_candidates(
         offered = split
         chosen, tuned = _from_public(settings, split, public, seed=seed)
     else:
-        _check_labels(settings, pool, "pool")
+        require_labels(pool, settings.labels, "pool")
         offered = _split(pool)
         chosen, tuned = _from_pool(settings, split, offered, public, pool, seed=seed)
     every = _embedded(settings, encoder, split)
@@ -271,15 +268,6 @@ def _from_pool(
             f"of {len(public)}: with a pool, all that ranks is fitted and tuned on these."
         )
     return chosen, tuned[: min(_TUNING, len(tuned) // 2)]
-
-
-def _check_labels(settings: CandidateSettings, given: Sequence[Record], name: str) -> None:
-    unknown = sum(record.label not in settings.labels for record in given) if settings.labels else 0
-    if unknown:
-        raise ConfigError(
-            f"Expected every {name} record to have one of the {len(settings.labels)} labels of the settings, found "
-            f"{unknown} of {len(given)} without: name the field of the label, complete labels=, or leave them out."
-        )
 
 
 def _split(given: Sequence[Record]) -> _Split:
