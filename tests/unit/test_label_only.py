@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from dptext import audits
 from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
-from dptext.errors import ConfigError, IncomparableError
+from dptext.errors import ConfigError, DataError, IncomparableError
 from dptext.mechanism import settings
 from dptext.mechanisms.candidates.label_only import LabelOnly, medoid
 from dptext.mechanisms.candidates.rankers import TfIdf
@@ -263,7 +263,7 @@ def test_a_label_without_public_text_is_named():
         RANDOM.fit(public=public)
     assert "hidden" not in str(caught.value)
     assert "elsewhere" not in str(caught.value)
-    with pytest.raises(ConfigError, match="public record 1"):
+    with pytest.raises(DataError, match="record 1"):
         RANDOM.fit(public=[Record("0", "\ud800", label="health")])
 
 

@@ -94,13 +94,8 @@ class ProjectedCandidates:
             counts = np.empty((2, _CANDIDATES_AT_ONCE), np.uint16 if narrow else np.int64)
             kernel(values, ends[start : start + step + 1], self._order, self._ranks, which, counts, found[here])
 
-        starts = range(0, len(lengths), step)
-        if threads == 1:
-            for start in starts:
-                one(start)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(one, starts))
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(one, range(0, len(lengths), step)))
         return found
 
 

@@ -53,22 +53,13 @@ Mechanism_co = TypeVar("Mechanism_co", covariant=True)
 Settings = TypeVar("Settings")
 
 
-class OneUnit:
-    """A spec whose guarantee speaks of one unit. The relation is replace one.
-
-    A subclass says what one release does (`released`), and what must hold for the guarantee (`assumptions`).
-    """
+class OneUnitSpec:
+    """What a spec has that speaks of one unit, whether it guarantees anything or not."""
 
     __slots__ = ()
 
     #: The unit of the guarantee.
     unit: ClassVar[Unit] = Unit.DOCUMENT
-    #: The reason that errors give for refusing another unit.
-    only: ClassVar[str] = WHOLE_RECORD
-    #: CONDITIONAL where there are assumptions, PROVEN where there are none.
-    basis: ClassVar[Basis] = Basis.CONDITIONAL
-    #: At which the guarantee is stated at least; a setting where the mechanism needs a delta.
-    delta: float = 0.0
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -81,6 +72,27 @@ class OneUnit:
         """What the spec learns from, reads and releases."""
 
     @property
+    def reveals(self) -> tuple[str, ...]:
+        """What each release tells exactly, such as the number of words; neighbours agree on it."""
+        return ()
+
+
+class OneUnit(OneUnitSpec):
+    """A spec whose guarantee speaks of one unit. The relation is replace one.
+
+    A subclass says what one release does (`released`), and what must hold for the guarantee (`assumptions`).
+    """
+
+    __slots__ = ()
+
+    #: The reason that errors give for refusing another unit.
+    only: ClassVar[str] = WHOLE_RECORD
+    #: CONDITIONAL where there are assumptions, PROVEN where there are none.
+    basis: ClassVar[Basis] = Basis.CONDITIONAL
+    #: At which the guarantee is stated at least; a setting where the mechanism needs a delta.
+    delta: float = 0.0
+
+    @property
     @abstractmethod
     def released(self) -> tuple[Event, ...]:
         """The events of one release of one record; accounting makes the epsilon of them."""
@@ -88,11 +100,6 @@ class OneUnit:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What must hold for the guarantee, each in words that fit after "It holds as long as:"."""
-        return ()
-
-    @property
-    def reveals(self) -> tuple[str, ...]:
-        """What each release tells exactly, such as the number of words; neighbours agree on it."""
         return ()
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
@@ -183,7 +190,7 @@ class FromWords(Generic[Mechanism_co]):
         return self._fitted(load_saved_word_vectors(folder, self.n_words))
 
 
-class NoGuarantee:
+class NoGuarantee(OneUnitSpec):
     """A spec that guarantees nothing, for any unit: basis NONE. Running it needs `without_guarantee=True`."""
 
     __slots__ = ()
@@ -191,24 +198,9 @@ class NoGuarantee:
     unit: ClassVar[Unit] = Unit.TOKEN
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """The unit for which nothing is guaranteed."""
-        return (self.unit,)
-
-    @property
-    @abstractmethod
-    def traits(self) -> Traits:
-        """What the spec learns from, reads and releases."""
-
-    @property
     @abstractmethod
     def reason(self) -> str:
         """Why nothing is guaranteed."""
-
-    @property
-    def reveals(self) -> tuple[str, ...]:
-        """What each release tells exactly."""
-        return ()
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """One event that has no epsilon, for any unit."""

@@ -47,23 +47,9 @@ def alone(encoder: EncoderName, device: str) -> tuple[str, ...]:
 
 
 class NetworkSpec:
-    """The settings of the network that every such spec has, and what follows from them.
+    """The settings of the network that every such spec has, and what follows from them; `Adept` explains each.
 
     Attributes:
-        labels: the public set of labels; empty for unlabelled text.
-        clip_norm: the largest norm of a latent.
-        max_tokens: words that are written at most, and that any encoder but `sentence` reads of a text.
-        hidden: units of the LSTM.
-        embedding: coordinates of a word's vector.
-        min_count: how often a word of the vocabulary occurs at least.
-        max_words: words of the vocabulary at most.
-        decoding: how the network writes.
-        epochs: passes over the training texts at most.
-        patience: epochs without a better loss, after which training ends.
-        learning_rate: step of Adam.
-        device: where the network computes.
-        encoder: what reads texts.
-        precision: numbers of the output layer.
         projected: whether a layer brings what the encoder says to `latent_dim`.
     """
 

@@ -51,7 +51,6 @@ from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
-from dptext.text.formats import string_fault
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest, require_labels
 from dptext.text.saved import reading_saved
@@ -205,8 +204,9 @@ class Candidates(OneEpsilon):
             seed: of the choice of candidates; drawn at random where None. It is no secret.
 
         Raises:
-            ConfigError: too few records for k, one without a known label, or one that cannot be written as UTF-8; the
-                folder of `adept` holds no auto-encoder.
+            ConfigError: too few records for k, or one without a known label; the folder of `adept` holds no
+                auto-encoder.
+            DataError: a text cannot be written as UTF-8.
             MissingExtraError: what the ranker needs is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
@@ -236,9 +236,6 @@ class Candidates(OneEpsilon):
     def _checked(self, given: list[Record], name: str) -> list[Record]:
         """The records, without labels where there are none in the settings."""
         require_labels(given, self.labels, name)
-        for number, record in enumerate(given, start=1):
-            if fault := string_fault(record.text):
-                raise ConfigError(f"Expected {name} record {number} to hold text: its text {fault}.")
         return given if self.labels else [replace(record, label=None) for record in given]
 
     def load(self, folder: Path) -> CandidatesMechanism:

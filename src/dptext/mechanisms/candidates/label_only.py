@@ -34,7 +34,6 @@ from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
-from dptext.text.formats import string_fault
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest
 from dptext.text.saved import reading_saved
@@ -100,14 +99,13 @@ class LabelOnly(OneEpsilon):
         Public records with no label, or another one, are left out. A text that occurs twice is twice as likely.
 
         Raises:
-            ConfigError: a label has no public text; a public text cannot be written as UTF-8.
+            ConfigError: a label has no public text.
+            DataError: a text cannot be written as UTF-8.
             MissingExtraError: `embedder="sentence"` and the sentence encoder is absent.
         """
         texts: dict[str, list[str]] = {label: [] for label in self.labels}
-        for number, record in enumerate(as_records(public), start=1):
+        for record in as_records(public):
             if record.label in texts:
-                if fault := string_fault(record.text):
-                    raise ConfigError(f"Expected public record {number} to hold text: its text {fault}.")
                 texts[record.label].append(record.text)
         for label, found in texts.items():
             if not found:

@@ -24,7 +24,6 @@ from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
 from dptext.text.batches import Releases
 from dptext.text.files import create_private
-from dptext.text.formats import string_fault
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.text.saved import reading_saved
@@ -92,13 +91,11 @@ class SmartRedaction(NoGuarantee):
         are left out.
 
         Raises:
-            ConfigError: the public texts are not of two kinds, have no word, or cannot be written as UTF-8.
+            ConfigError: the public texts are not of two kinds, or have no word.
+            DataError: a text cannot be written as UTF-8.
             MissingExtraError: scikit-learn is absent.
         """
         records = [record for record in as_records(public) if record.label is not None]
-        for number, record in enumerate(records, start=1):
-            if fault := string_fault(record.text):
-                raise ConfigError(f"Expected labelled public record {number} to hold text: its text {fault}.")
         is_sensitive = self._kinds(records)
         if not any(_words(record.text) for record in records):
             raise ConfigError("Expected public texts with words: there is nothing to weigh in these.")

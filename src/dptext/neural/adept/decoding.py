@@ -74,14 +74,19 @@ class Decoder:
             seed: it draws tokens, for public use only: a private release takes the best token.
             rows: latents at once.
         """
+        written = np.concatenate(
+            [np.full((0, self._tokens.length), PAD, np.int64), *self._blocks(latents, how, seed, rows)]
+        )
+        return [self._tokens.read(row) for row in written.tolist()]
+
+    def _blocks(self, latents: Floats, how: Decoding, seed: int, rows: int) -> list[Integers]:
         generator = torch.Generator(device=self._device).manual_seed(seed)
-        found = []
+        blocks = []
         with torch.inference_mode():
             for start in range(0, len(latents), rows):
                 block = torch.from_numpy(np.ascontiguousarray(latents[start : start + rows], np.float32))
-                written = self._write(block.to(self._device), how, generator)
-                found += [self._tokens.read(row) for row in written.tolist()]
-        return found
+                blocks.append(self._write(block.to(self._device), how, generator))
+        return blocks
 
     def _write(self, latents: Tensor, how: Decoding, generator: torch.Generator) -> Integers:
         n, length = len(latents), self._tokens.length
