@@ -148,53 +148,7 @@ def load_fitted(
         MissingExtraError: the sentence encoder is not installed.
     """
     require_device(device)
-    return _loaded(settings, folder, *read_files(folder), device=device, precision=precision, trainings=trainings)
-
-
-def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
-    """The model in a folder under the settings that it names itself, if it was trained on public text alone.
-
-    Raises:
-        ConfigError: as `load_fitted`.
-        MissingExtraError: the sentence encoder is not installed.
-    """
-    require_device(device)
     described, weights = read_files(folder)
-    with reading_saved(f"the auto-encoder in {folder}"):
-        sizes, tokens = Architecture(**described["sizes"]), described["tokens"]
-        numbers = [value for value in asdict(sizes).values() if isinstance(value, int)]
-        if len(numbers) < 7 or min(numbers) < 0 or not all(isinstance(label, str) for label in tokens["labels"]):
-            raise ValueError
-        encoder: Literal["sentence", "distilled", "lstm"] = "lstm"
-        if sizes.features:
-            encoder = "distilled" if described.get("distilled") else "sentence"
-        settings = NetworkSettings(
-            labels=tuple(tokens["labels"]),
-            encoder=encoder,
-            latent_dim=sizes.latent_dim,
-            clip_norm=float(sizes.clip_norm),
-            max_tokens=int(tokens["max_tokens"]),
-            hidden=sizes.hidden,
-            embedding=sizes.embedding,
-            min_count=1,  # this and what follows concerns the training only
-            max_words=len(tokens["words"]),
-            projected=sizes.projected,
-            schedule=Schedule(),
-        )
-    return _loaded(settings, folder, described, weights, device=device, precision="float32", trainings=(PUBLIC,))
-
-
-def _loaded(
-    settings: NetworkSettings,
-    folder: Path,
-    described: dict[str, Any],
-    weights: bytes,
-    *,
-    device: str,
-    precision: TorchPrecision,
-    trainings: Sequence[str],
-) -> AnnotatedModel:
-    """The model of what `read_files` found in the folder."""
     reader: Reader | None = load_encoder("sentence", device=device) if settings.encoder == "sentence" else None
     with reading_saved(f"the auto-encoder in {folder}"):
         words, state = described["tokens"]["words"], read_weights(weights)
@@ -224,6 +178,38 @@ def _loaded(
         trained_on=str(described.get("trained_on", "")),
         training=str(described["training"]),
     )
+
+
+def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
+    """The model in a folder under the settings that it names itself, if it was trained on public text alone.
+
+    Raises:
+        ConfigError: as `load_fitted`.
+        MissingExtraError: the sentence encoder is not installed.
+    """
+    described, _ = read_files(folder)
+    with reading_saved(f"the auto-encoder in {folder}"):
+        sizes, tokens = Architecture(**described["sizes"]), described["tokens"]
+        numbers = [value for value in asdict(sizes).values() if isinstance(value, int)]
+        if len(numbers) < 7 or min(numbers) < 0 or not all(isinstance(label, str) for label in tokens["labels"]):
+            raise ValueError
+        encoder: Literal["sentence", "distilled", "lstm"] = "lstm"
+        if sizes.features:
+            encoder = "distilled" if described.get("distilled") else "sentence"
+        settings = NetworkSettings(
+            labels=tuple(tokens["labels"]),
+            encoder=encoder,
+            latent_dim=sizes.latent_dim,
+            clip_norm=float(sizes.clip_norm),
+            max_tokens=int(tokens["max_tokens"]),
+            hidden=sizes.hidden,
+            embedding=sizes.embedding,
+            min_count=1,  # this and what follows concerns the training only
+            max_words=len(tokens["words"]),
+            projected=sizes.projected,
+            schedule=Schedule(),
+        )
+    return load_fitted(settings, folder, device=device, precision="float32")
 
 
 def _saved_pupil(described: Mapping[str, Any], state: dict[str, Tensor], max_tokens: int) -> DistilledEncoder:
