@@ -17,7 +17,7 @@ from dptext.errors import ConfigError, DataError, MissingExtraError
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism
 from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER
-from dptext.neural.adept import files
+from dptext.neural.adept.model import checksum
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import secure, seeded
@@ -179,7 +179,7 @@ def test_folders_that_hold_no_public_auto_encoder_are_refused(autoencoder, tmp_p
     weights = (tmp_path / "weights.safetensors").read_bytes()
     for values, match in edits:
         named = {"format": whole["format"], "version": whole["version"], **values}
-        path.write_text(json.dumps({**named, "checksum": files.checksum(named, weights)}))
+        path.write_text(json.dumps({**named, "checksum": checksum(named, weights)}))
         with pytest.raises(ConfigError, match=match):
             spec.fit(public=PUBLIC)
     path.write_text(json.dumps({"kind": "candidates"}))

@@ -23,9 +23,9 @@ from dptext.errors import ConfigError  # noqa: E402
 from dptext.mechanisms.adept.published import PublishedAdept  # noqa: E402
 from dptext.mechanisms.adept.sound import Adept, AdeptCodebook  # noqa: E402
 from dptext.mechanisms.candidates.rankers import load_ranker  # noqa: E402
-from dptext.neural.adept import Decoding, files, load_autoencoder, load_fitted  # noqa: E402
+from dptext.neural.adept import Decoding, load_autoencoder, load_fitted  # noqa: E402
+from dptext.neural.adept.model import FORMAT, VERSION, AnnotatedModel, checksum  # noqa: E402
 from dptext.neural.adept.model import PUBLIC as ON_PUBLIC  # noqa: E402
-from dptext.neural.adept.model import AnnotatedModel  # noqa: E402
 from dptext.runs import specs as config  # noqa: E402
 from dptext.runs.models import load_model, save_model  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
@@ -99,7 +99,7 @@ def seal(folder: Path) -> None:
     """Write the checksum that fits the files, as somebody who means an edit would."""
     described = json.loads((folder / SIZES).read_bytes())
     described.pop("checksum", None)
-    described["checksum"] = files.checksum(described, (folder / WEIGHTS).read_bytes())
+    described["checksum"] = checksum(described, (folder / WEIGHTS).read_bytes())
     (folder / SIZES).write_text(json.dumps(described), "utf-8")
 
 
@@ -150,7 +150,7 @@ def test_a_saved_mechanism_comes_back_bit_by_bit(fitted, i: int, tmp_path: Path)
 def test_the_files_are_safetensors_json_and_plain_numbers(saved: Path) -> None:
     assert sorted(path.name for path in saved.iterdir()) == sorted([WEIGHTS, SIZES, BOOK, POINTS])
     described = json.loads((saved / SIZES).read_bytes())
-    assert (described["format"], described["version"]) == (files.FORMAT, files.VERSION)
+    assert (described["format"], described["version"]) == (FORMAT, VERSION)
     assert set(described) == {"format", "version", "trained_on", "training", "sizes", "tokens", "distilled", "checksum"}
     assert all(value.dtype == torch.float32 for value in load_file(saved / WEIGHTS).values())
     assert np.load(saved / POINTS, allow_pickle=False).dtype == np.float64
@@ -342,7 +342,7 @@ def test_what_is_not_a_model_is_refused(folder: Path, content: bytes) -> None:
 
 
 def test_files_that_are_no_text_or_deeply_nested_are_refused(folder: Path) -> None:
-    for content in (b"\xff\xfe", pickle.dumps({"format": files.FORMAT}), b"[" * 100_000):
+    for content in (b"\xff\xfe", pickle.dumps({"format": FORMAT}), b"[" * 100_000):
         (folder / SIZES).write_bytes(content)
         refused(folder, match="cut short or edited, or is of other settings. Fit and save")
     (folder / SIZES).unlink()

@@ -16,7 +16,6 @@ from dptext.embeddings.distilled import DistilledEncoder, distil
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.torch_network import TorchPrecision
 from dptext.errors import ConfigError
-from dptext.neural.adept.files import read_files
 from dptext.neural.adept.model import (
     PUBLIC,
     PUPIL,
@@ -25,6 +24,7 @@ from dptext.neural.adept.model import (
     Reader,
     described_tokens,
     network_inputs,
+    read_files,
 )
 from dptext.neural.adept.network import Architecture, AutoEncoder
 from dptext.neural.adept.training import EpochProgress, LatentNoise, Schedule, train
