@@ -31,8 +31,8 @@ from scipy import sparse
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoder_files import PACKAGE
 from dptext.embeddings.npy import read_array
+from dptext.embeddings.text_pools import save_pool
 from dptext.errors import ConfigError, needing
-from dptext.text.files import create_private
 from dptext.text.inputs import parse_json
 from dptext.text.saved import reading_saved
 from dptext.text.tokens import words_of
@@ -43,7 +43,7 @@ MAX_WORDS = 5_000
 _MAX_TOKENS = 4_096
 _RIDGE = 1.0
 _GRID = 2.0**-10
-_WORDS_FILE, _WEIGHTS_FILE = "distilled.json", "distilled.npy"
+_FILES = "distilled"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -120,10 +120,7 @@ class DistilledEncoder:
             "teacher": self.teacher,
             "digest": self.digest,
         }
-        with create_private(folder / _WORDS_FILE) as file:
-            file.write(json.dumps(described).encode())
-        with create_private(folder / _WEIGHTS_FILE) as file:
-            np.save(file, half if (half == self.weights).all() else self.weights, allow_pickle=False)
+        save_pool(folder, _FILES, described, half if (half == self.weights).all() else self.weights)
 
 
 def load_distilled(folder: Path) -> DistilledEncoder:
@@ -133,8 +130,8 @@ def load_distilled(folder: Path) -> DistilledEncoder:
         ConfigError: a file is absent, cut short or edited.
     """
     with reading_saved(f"the distilled encoder in {folder}"):
-        described = parse_json((folder / _WORDS_FILE).read_bytes())
-        with (folder / _WEIGHTS_FILE).open("rb") as file:
+        described = parse_json((folder / f"{_FILES}.json").read_bytes())
+        with (folder / f"{_FILES}.npy").open("rb") as file:
             weights = read_array(file).astype(np.float32)
         rarity, offset = (np.asarray(described[name], np.float32) for name in ("rarity", "offset"))
         words, max_tokens = tuple(described["words"]), described["max_tokens"]

@@ -249,7 +249,11 @@ class Candidates(OneEpsilon):
             middle = np.array(described["centre"], np.float64)
             if not (
                 described["ranker"] == self.ranker
-                and _belongs(pool, self)
+                and all(isinstance(number, int) for number in (pool.low, pool.high))
+                and -STEPS <= pool.low < pool.high <= 4 * STEPS
+                and all(isinstance(digest, str) for digest in (pool.public, pool.given))
+                and len(pool) <= self.candidates  # the cost of a range rests on it
+                and (self.k or pool.k) == pool.k
                 and bool(np.isfinite(middle).all())
                 and points.shape == (len(pool), *middle.shape)
                 and bool((np.abs(points.astype(np.int32)) <= GRID).all())
@@ -271,17 +275,6 @@ def _log_range(epsilon: float, size: int) -> float:
     if epsilon < 1e-12:  # a range never costs more than twice itself
         return epsilon / 2 * (1 - 2.0**-40)
     return accounting.calibrate(ExponentialEvent(1.0, size), epsilon).log_range
-
-
-def _belongs(pool: Pool, spec: Candidates) -> bool:
-    """Whether a pool that was read can be one of this spec's; the cost of a range rests on its size."""
-    return (
-        all(isinstance(number, int) for number in (pool.low, pool.high))
-        and -STEPS <= pool.low < pool.high <= 4 * STEPS
-        and all(isinstance(digest, str) for digest in (pool.public, pool.given))
-        and len(pool) <= spec.candidates
-        and (spec.k or pool.k) == pool.k
-    )
 
 
 class CandidatesMechanism(FittedMechanism[Candidates]):

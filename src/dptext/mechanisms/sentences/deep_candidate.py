@@ -280,14 +280,12 @@ class DeepCandidateMechanism(OnModel[DeepCandidate]):
     @property
     def candidates(self) -> tuple[str, ...]:
         """The public texts, in the order of the utilities."""
-        found: tuple[str, ...] = self.model.texts
-        return found
+        return self.model.texts
 
     @property
     def candidate_labels(self) -> tuple[str | None, ...]:
         """The public labels of the candidates; None without labels."""
-        found: tuple[str | None, ...] = self.model.labels
-        return found
+        return self.model.labels
 
     @property
     def candidate_embeddings(self) -> Floats:
@@ -301,8 +299,7 @@ class DeepCandidateMechanism(OnModel[DeepCandidate]):
 
     def utilities(self, records: Sequence[Record]) -> Floats:
         """The utility of every candidate for each record `(n_records, m)`: private, before any choice."""
-        found: Floats = self.model.utilities(self.documents(records))
-        return found
+        return self.model.utilities(self.documents(records))
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
         """The probability of everything that can leave, as `dptext.mechanism.seen` writes it."""

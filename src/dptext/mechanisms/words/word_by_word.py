@@ -34,8 +34,8 @@ class WordByWord(OnWords[Spec_co], ABC):
     __slots__ = ("_words",)
 
     def __init__(self, spec: Spec_co, words: WordPoints) -> None:
-        super().__init__(spec, words.vectors)
         self._words = words
+        super().__init__(spec, words.vectors)
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One release a record; labels are dropped, as they are not privatized."""

@@ -151,12 +151,7 @@ def _renamed(name: str) -> str:
 class PrivateSchedule:
     """How long and how fast. All of it is public; none of it is chosen by looking at the private records.
 
-    Attributes:
-        sampling_rate: each step takes each record with this probability, whatever the others (Poisson sampling).
-        noise_multiplier: standard deviation of the noise on the sum of gradients, in units of `gradient_clip`.
-        steps: number of steps; training never stops early.
-        gradient_clip: largest L2 norm of one record's gradient, over all parameters together.
-        learning_rate: the step of Adam.
+    `dptext.AdeptDpSgd` explains each; `learning_rate` is its `private_rate`. Training never stops early.
     """
 
     sampling_rate: float
