@@ -19,8 +19,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from dptext.mechanisms.erae.choosing import choose
-from dptext.mechanisms.erae.erae import ErAe
+from dptext.mechanisms.erae.erae import ErAe, choose
 from dptext.neural.erae import writing as erae
 from dptext.neural.erae.network import FIRST_OPTION, ErAeNetwork, Sizes
 from dptext.neural.erae.training import ErAeSchedule, train

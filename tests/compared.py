@@ -34,7 +34,7 @@ def privatize(self, records, randomness):
 
 module.RandomReplacementMechanism.privatize = privatize
 
-from dptext.mechanisms.words.word_choice import WordChoiceMechanism
+from dptext.mechanisms.words.word_by_word import WordChoiceMechanism
 from dptext.text.records import Release
 
 honest = WordChoiceMechanism.privatize

@@ -98,7 +98,7 @@ def plainly_trained(public: AdeptDpSgdMechanism, members: Sequence[Record], roun
     The class of the result is that of the private one for the sake of its methods; its guarantee does not hold, and
     none is stated for this row.
     """
-    fitted = public._model  # noqa: SLF001
+    fitted = public.model
     model = copy.deepcopy(fitted.model)
     targets = fitted.tokens.sequences(members)
     schedule = Schedule(epochs=rounds, patience=rounds, learning_rate=public.spec.learning_rate)
@@ -166,7 +166,7 @@ def describe(
         found["label kept, others"] = label_kept(others, list(privatize(others, mechanism)))
         found["distinct texts"] = len({release.output for release in released})
         loose = replace(mechanism.spec, epsilon=500.0, noise="privunit")
-        nearly = AdeptDpSgdMechanism(loose, mechanism._model)  # noqa: SLF001
+        nearly = AdeptDpSgdMechanism(loose, mechanism.model)
         found["label kept, members, release epsilon 500"] = label_kept(members, list(privatize(members, nearly)))
     return found
 

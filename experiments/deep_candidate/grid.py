@@ -37,7 +37,7 @@ from dptext.mechanisms.sentences.deep_candidate import DeepCandidate, DeepCandid
 from dptext.mechanisms.sentences.truncation import Truncation
 from dptext.mechanisms.words.word_metric import WordMetric
 from dptext.neural.deep_candidate import fit as candidates_fit
-from dptext.neural.deep_candidate.scores import Utility
+from dptext.neural.deep_candidate.candidates import Utility
 from dptext.sampling.randomness import secure
 from dptext.text.records import Record
 from dptext.text.tokens import sentences, tokenize

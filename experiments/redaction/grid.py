@@ -42,8 +42,7 @@ from dptext.estimates import clopper_pearson
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.redaction.random import RandomRedaction
 from dptext.mechanisms.redaction.smart import SmartRedaction, SmartRedactionMechanism
-from dptext.neural.classifiers.fine_tuned import FineTuning
-from dptext.neural.classifiers.fine_tuning import fine_tune, train_transformer
+from dptext.neural.classifiers.fine_tuning import FineTuning, fine_tune, train_transformer
 from dptext.sampling.randomness import seeded
 from dptext.text.records import Record, Release
 from dptext.types import Booleans

@@ -180,7 +180,7 @@ def test_the_frequencies_are_those_of_the_stated_distribution(codebook: AdeptCod
 
     def accepted(epsilon: float) -> bool:
         other = AdeptCodebook(
-            replace(codebook.spec, epsilon=epsilon), codebook._model, codebook.codebook, codebook.k
+            replace(codebook.spec, epsilon=epsilon), codebook.model, codebook.codebook, codebook.k
         ).output_distribution(record)
         assert set(counts) <= set(other)
         observed = [counts.get(key, 0) for key in other]

@@ -67,8 +67,8 @@ def spec(noise: str = "codebook", **changes) -> Adept:
 def fitted() -> dict[str, AdeptNoise | AdeptCodebook]:
     """One network under each noise: only the training would differ between them."""
     trained = spec(epochs=80, patience=80).fit(public=PUBLIC, seed=0)
-    found: dict[str, AdeptNoise | AdeptCodebook] = {n: AdeptNoise(spec(n), trained._model) for n in CLASSES}
-    return {**found, "codebook": AdeptCodebook(spec(), trained._model, trained.codebook, trained.k)}
+    found: dict[str, AdeptNoise | AdeptCodebook] = {n: AdeptNoise(spec(n), trained.model) for n in CLASSES}
+    return {**found, "codebook": AdeptCodebook(spec(), trained.model, trained.codebook, trained.k)}
 
 
 # ------------------------------------------------------------------ the guarantee
@@ -343,7 +343,7 @@ def test_a_release_has_a_public_label_and_public_words(fitted, noise: str) -> No
         Record("5", "\u4e16\u754c \U0001f600 \ud800", kept={"public": 1}),
     ]
     released = mechanism.privatize([*odd, *PUBLIC] * 3, seeded(0))
-    words = set(mechanism._model.tokens.words)
+    words = set(mechanism.model.tokens.words)
     assert [release.id for release in released] == [record.id for record in [*odd, *PUBLIC] * 3]
     for release in released:
         assert release.label in LABELS
@@ -406,7 +406,7 @@ def test_privatize_decodes_the_released_latent_and_nothing_else(fitted, noise: s
 
     def decoded(at: np.ndarray) -> list:
         inside = at / np.maximum(1, np.linalg.norm(at, axis=1, keepdims=True)) * (1 - 1e-12)
-        return mechanism._model.write(inside, latent.decoding(mechanism.spec))
+        return mechanism.model.write(inside, latent.decoding(mechanism.spec))
 
     assert decoded(released) == outputs
     assert decoded(latents) != outputs
@@ -414,7 +414,7 @@ def test_privatize_decodes_the_released_latent_and_nothing_else(fitted, noise: s
 
 
 def test_greedy_decoding_is_another(fitted) -> None:
-    model = fitted["gaussian"]._model
+    model = fitted["gaussian"].model
     greedy = AdeptNoise(replace(spec("gaussian"), decoding="greedy"), model).privatize(PUBLIC, seeded(0))
     assert greedy != fitted["gaussian"].privatize(PUBLIC, seeded(0))
 
@@ -425,7 +425,7 @@ def test_greedy_decoding_is_another(fitted) -> None:
 def test_the_distribution_has_two_values_whose_ratio_is_at_most_e_to_the_epsilon(fitted) -> None:
     mechanism = fitted["codebook"]
     for epsilon in (0.3, 2.0, 10.0, 60.0):
-        book = AdeptCodebook(replace(mechanism.spec, epsilon=epsilon), mechanism._model, mechanism.codebook, 3)
+        book = AdeptCodebook(replace(mechanism.spec, epsilon=epsilon), mechanism.model, mechanism.codebook, 3)
         for record in [*PUBLIC[:5], Record("", ""), Record("x", CANARY, label=CANARY)]:
             found = book.output_distribution(record)
             assert len(found) == len(mechanism.codebook)
@@ -447,7 +447,7 @@ def test_the_distribution_names_label_and_text(fitted) -> None:
     released = {f"{r.label}\x1f{r.output}" for r in mechanism.privatize(PUBLIC * 5, seeded(0))}
     assert released <= set(mechanism.output_distribution(PUBLIC[0]))
     bare = replace(mechanism.codebook, labels=(None,) * len(book), texts=tuple(f"t{i}" for i in range(len(book))))
-    unlabelled = AdeptCodebook(spec(labels=()), mechanism._model, bare, 1)
+    unlabelled = AdeptCodebook(spec(labels=()), mechanism.model, bare, 1)
     assert set(unlabelled.output_distribution(PUBLIC[0])) == set(bare.texts)
 
 
@@ -455,7 +455,7 @@ def test_the_likely_sentences_have_the_label_of_the_record(fitted) -> None:
     mechanism = fitted["codebook"]
     counts = Counter(mechanism.codebook.labels)
     label, n = counts.most_common(1)[0]
-    narrow = AdeptCodebook(mechanism.spec, mechanism._model, mechanism.codebook, min(n, len(mechanism.codebook) - 1))
+    narrow = AdeptCodebook(mechanism.spec, mechanism.model, mechanism.codebook, min(n, len(mechanism.codebook) - 1))
     found = narrow.output_distribution(Record("0", "send it", label=label))
     likely = [key for key, chance in found.items() if chance == max(found.values())]
     assert all(key.startswith(f"{label}\x1f") for key in likely[:n])
@@ -463,7 +463,7 @@ def test_the_likely_sentences_have_the_label_of_the_record(fitted) -> None:
 
 def test_enumeration_finds_the_epsilon_of_the_codebook(fitted) -> None:
     mechanism = fitted["codebook"]
-    narrow = AdeptCodebook(mechanism.spec, mechanism._model, mechanism.codebook, 1)
+    narrow = AdeptCodebook(mechanism.spec, mechanism.model, mechanism.codebook, 1)
     outcomes = {max(d, key=d.get): r for r in PUBLIC for d in [narrow.output_distribution(r)]}
     first, second = list(outcomes.values())[:2]
     claim = narrow.spec.guarantee()

@@ -18,11 +18,9 @@ from dptext.errors import ConfigError, IncomparableError  # noqa: E402
 from dptext.mechanism import settings  # noqa: E402
 from dptext.mechanisms.adept import latent  # noqa: E402
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd  # noqa: E402
-from dptext.neural.adept import gradients as dp_gradients  # noqa: E402
 from dptext.neural.adept import private_training  # noqa: E402
-from dptext.neural.adept.gradients import ClippedGradients, RecordLstm  # noqa: E402
 from dptext.neural.adept.network import Architecture, AutoEncoder, encode, shifted  # noqa: E402
-from dptext.neural.adept.private_training import PrivateSchedule, sampled, train_privately  # noqa: E402
+from dptext.neural.adept.private_training import ClippedGradients, PrivateSchedule, RecordLstm, sampled, train_privately  # noqa: E402  # noqa: E402
 from dptext.neural.tokens import PAD, UNKNOWN  # noqa: E402
 from dptext.privacy import accounting  # noqa: E402
 from dptext.privacy.events import SampledGaussianEvent  # noqa: E402
@@ -193,14 +191,16 @@ def test_the_lstm_against_opacus(model):
     theirs = GradSampleModule(DPLSTM(7, 5, batch_first=True), loss_reduction="sum")
     theirs._module.load_state_dict(model.writer.state_dict())
     ours = GradSampleModule(RecordLstm(7, 5), loss_reduction="sum")
-    ours._module.load_state_dict({new: model.writer.state_dict()[old] for old, new in dp_gradients._RENAMED.items()})
+    ours._module.load_state_dict(
+        {new: model.writer.state_dict()[old] for old, new in private_training._RENAMED.items()}
+    )
     given = torch.from_numpy(np.random.default_rng(0).normal(size=(4, 6, 7)).astype(np.float32))
     start = torch.full((1, 4, 5), 0.3)
     for module in (theirs, ours):
         states, (h, c) = module(given, (start, -start))
         (states.square().sum() + h.sum() + 2 * c.sum()).backward()
     named = dict(theirs._module.named_parameters())
-    for old, new in dp_gradients._RENAMED.items():
+    for old, new in private_training._RENAMED.items():
         ours_of_records = ours._module.get_parameter(new).grad_sample
         assert ours_of_records.shape[0] == 4
         torch.testing.assert_close(ours_of_records, named[old].grad_sample, rtol=1e-4, atol=1e-5)
@@ -216,7 +216,7 @@ def clipped_one_by_one(model, inputs, targets, clip_norm):
         other.load_state_dict(model.state_dict())
         read, wanted = torch.from_numpy(inputs[i : i + 1]), torch.from_numpy(targets[i : i + 1])
         other.losses(other.latent(read), wanted).sum().backward()
-        by_name = {dp_gradients._renamed(name): p.grad for name, p in other.named_parameters()}
+        by_name = {private_training._renamed(name): p.grad for name, p in other.named_parameters()}
         of_record = flat(by_name[name] for name in order)
         norms.append(np.linalg.norm(of_record))
         gradients.append(of_record * min(1.0, clip_norm / norms[-1]))
@@ -410,7 +410,7 @@ def in_order(model, gradients):
     for name, parameter in twin.named_parameters():
         named[name] = gradients[start : start + parameter.numel()]
         start += parameter.numel()
-    return np.concatenate([named[dp_gradients._renamed(name)] for name in model.state_dict()])
+    return np.concatenate([named[private_training._renamed(name)] for name in model.state_dict()])
 
 
 @pytest.mark.usefixtures("sgd", "no_dropout")
@@ -431,7 +431,7 @@ def test_the_influence_of_one_record(model, monkeypatch):
         return np.linalg.norm(ends[0] - ends[1])
 
     assert 0 < moved() <= 2 * 0.05 * (1 + 1e-3)
-    unclipped = dp_gradients.GradSampleModuleFastGradientClipping
+    unclipped = private_training.GradSampleModuleFastGradientClipping
     monkeypatch.setattr(unclipped, "get_clipping_coef", lambda self: torch.ones_like(self.get_norm_sample()))
     assert moved() > 2 * 0.05
 
@@ -457,7 +457,7 @@ def test_private_records_train_and_the_seed_does_not_fix_it():
     public_only, same = (HASTY.fit(public=RECORDS[:40], seed=1) for _ in range(2))
     assert dict(public_only.digests) == dict(same.digests)
     assert len({mechanism.digests["model"] for mechanism in (once, again, public_only)}) == 3
-    assert once._model.tokens == public_only._model.tokens  # no private word enters the vocabulary
+    assert once.model.tokens == public_only.model.tokens  # no private word enters the vocabulary
     assert public_only.spec == once.spec
     assert isinstance(HASTY.training_event, SampledGaussianEvent)
 

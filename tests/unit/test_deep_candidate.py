@@ -33,10 +33,14 @@ from safetensors.numpy import load_file, save_file  # noqa: E402 (with torch)
 
 from dptext.embeddings.word_mean import WordMean  # noqa: E402
 from dptext.neural.deep_candidate import fit as candidates_fit  # noqa: E402
-from dptext.neural.deep_candidate.candidates import CandidateSettings  # noqa: E402
-from dptext.neural.deep_candidate.recoder import RecoderSchedule  # noqa: E402
-from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores, Utility, depth_scores  # noqa: E402
-from dptext.neural.deep_candidate.tuning import (  # noqa: E402
+from dptext.neural.deep_candidate.candidates import (  # noqa: E402
+    DEPTHS,
+    CandidateSettings,
+    DepthScores,
+    LikenessScores,
+    Utility,
+)
+from dptext.neural.deep_candidate.fit import (  # noqa: E402
     PROJECTIONS,
     Documents,
     expected_gain,
@@ -46,6 +50,7 @@ from dptext.neural.deep_candidate.tuning import (  # noqa: E402
     fit_recoder_for,
     random_directions,
 )
+from dptext.neural.deep_candidate.recoder import RecoderSchedule  # noqa: E402
 
 LABELS = ("health", "travel", "money", "leisure")
 UTILITIES = get_args(Utility)
@@ -250,7 +255,7 @@ def worst_sentences(scores: DepthScores | LikenessScores) -> tuple[np.ndarray, n
 def extreme(request: pytest.FixtureRequest) -> tuple[DeepCandidate, np.ndarray]:
     """The utilities of documents `(beginnings, sentences + 1, m)` that differ in their last one; the last has none."""
     mechanism = spec(request.param, projections=3).fit(public=UNEVEN, seed=1)
-    scores = mechanism._fitted.scores
+    scores = mechanism.model.scores
     first, last = worst_sentences(scores)
     beginnings = first[:, None] if len(first) else np.empty((1, *first.shape))
     documents = [
@@ -330,7 +335,7 @@ def small_depth(utility: str) -> tuple[DepthScores, Callable[[list[list[int]]], 
             found.append({"lowest": min(depths), "algorithm_1": max(depths), "mean": sum(depths) / p}[statistic])
         return found
 
-    return depth_scores(None, directions.astype(np.float32), candidates / GRID, statistic), counted, dim
+    return DepthScores(None, directions.astype(np.float32), candidates / GRID, statistic), counted, dim
 
 
 def small_sums(utility: str) -> tuple[LikenessScores, Callable[[list[list[int]]], list[float]], int]:
@@ -462,7 +467,7 @@ def test_odd_documents(fitted: DeepCandidateMechanism) -> None:
     else:  # exactly, as all are whole steps
         each = {text: fitted.utilities([Record("0", text)])[0] for text in set(found)}
         assert (whole == sum(each[text] for text in found)).all()
-    cut = DeepCandidateMechanism(replace(fitted.spec, max_sentences=3), fitted._fitted)
+    cut = DeepCandidateMechanism(replace(fitted.spec, max_sentences=3), fitted.model)
     assert cut.documents([long]) == [found[:3]]
     assert (cut.utilities([long]) == fitted.utilities([Record("0", " ".join(found[:3]))])).all()
 
@@ -479,7 +484,7 @@ def test_vectors(simple: DeepCandidateMechanism) -> None:
     [release] = simple.privatize([Record("0", "Book a flight.")], secure())
     assert release.vector is not None
     assert len(release.vector) == 50
-    only = DeepCandidateMechanism(replace(simple.spec, output="embedding"), simple._fitted)
+    only = DeepCandidateMechanism(replace(simple.spec, output="embedding"), simple.model)
     [release] = only.privatize([Record("0", "Book a flight.")], secure())
     assert release.output == ""
     assert release.vector is not None
@@ -523,7 +528,7 @@ def test_files_of_their_owner_alone_are_never_overwritten(fitted: DeepCandidateM
 def test_files_of_other_settings(
     fitted: DeepCandidateMechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CandidateSettings, "load_encoder", lambda self: fitted._fitted.encoder)
+    monkeypatch.setattr(CandidateSettings, "load_encoder", lambda self: fitted.model.encoder)
     fitted.save(tmp_path)
     spec_ = fitted.spec
     others = [replace(spec_, utility=utility, recoder="none") for utility in UTILITIES if utility != spec_.utility]
@@ -541,7 +546,7 @@ def test_files_of_other_settings(
 
 
 def test_edited_numbers(fitted: DeepCandidateMechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CandidateSettings, "load_encoder", lambda self: fitted._fitted.encoder)
+    monkeypatch.setattr(CandidateSettings, "load_encoder", lambda self: fitted.model.encoder)
     fitted.save(tmp_path)
     path = tmp_path / "candidates.safetensors"
     arrays = load_file(path)
@@ -576,7 +581,7 @@ def test_edited_numbers(fitted: DeepCandidateMechanism, tmp_path: Path, monkeypa
 
 def test_what_is_released_is_the_mean_of_sentences(fitted: DeepCandidateMechanism) -> None:
     """Of recoded ones, where there is a recoder."""
-    encoder, scores = WordMean(load_glove()), fitted._fitted.scores
+    encoder, scores = WordMean(load_glove()), fitted.model.scores
     for text, released in zip(fitted.candidates, fitted.candidate_embeddings, strict=True):
         embeddings = np.asarray(encoder.embed(sentences(text)), np.float64)
         if isinstance(scores, DepthScores) and scores.recoder is not None:
@@ -660,7 +665,7 @@ def test_the_number_of_directions_is_tuned(seed: int) -> None:
     found = fit_depth(pool, tuning, statistic="mean", recoder=None, projections=0, epsilon=20.0, seed=seed)
     gains = {
         count: expected_gain(
-            depth_scores(None, random_directions(6, count, seed), pool.means, "mean"), tuning, pool, epsilon=20.0
+            DepthScores(None, random_directions(6, count, seed), pool.means, "mean"), tuning, pool, epsilon=20.0
         )
         for count in PROJECTIONS
     }

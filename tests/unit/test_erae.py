@@ -54,7 +54,7 @@ def small(request: pytest.FixtureRequest) -> ErAeMechanism:
     mechanism = spec.fit(public=PUBLIC, seed=0)
     # A network that is sure of itself: where a wrong bound would show.
     with torch.no_grad():
-        mechanism._model._network.choose.weight.mul_(60.0)
+        mechanism.model._network.choose.weight.mul_(60.0)
     return mechanism
 
 
@@ -125,7 +125,7 @@ def test_whole_texts_keep_the_promise(small: ErAeMechanism) -> None:
 @pytest.mark.parametrize("small", ["top_k_rr", "hub"], indirect=True)
 def test_a_choice_that_spends_more_is_seen(small: ErAeMechanism) -> None:
     """The planted fault: the same network under a looser choice breaks the promise that was made."""
-    loose = ErAeMechanism(replace(small.spec, epsilon=9.0), small._model)
+    loose = ErAeMechanism(replace(small.spec, epsilon=9.0), small.model)
     nothing = np.zeros((1, 0), np.int64)
     found = [loose.proposals(record, nothing) for record in PRIVATE]
     assert max(worst(a, b) for a, b in itertools.combinations(found, 2)) > small.spec.epsilon
@@ -152,7 +152,7 @@ def test_a_text_does_not_know_its_neighbours(small: ErAeMechanism) -> None:
     texts = [Record(str(i), record.text) for i, record in enumerate(PUBLIC[:150])]
     alone = small.privatize(texts[:1], seeded(5))
     assert small.privatize(texts, seeded(5))[0] == alone[0]
-    model = small._model
+    model = small.model
     targets = [model.begin(block, public=True).logits() for block in (texts[:1], texts[:70], texts[:128])]
     for other in targets[1:]:
         for one, many in zip(targets[0], other, strict=True):
@@ -161,7 +161,7 @@ def test_a_text_does_not_know_its_neighbours(small: ErAeMechanism) -> None:
 
 def test_the_public_side_of_the_hub_does_not_know_the_text() -> None:
     mechanism = replace(SMALL, choice="hub").fit(public=PUBLIC, seed=0)
-    writing = mechanism._model.begin(PRIVATE, public=True)
+    writing = mechanism.model.begin(PRIVATE, public=True)
     for step in range(2):
         private, public = writing.logits()
         np.testing.assert_array_equal(public, np.repeat(public[:1], len(PRIVATE), axis=0))
@@ -172,7 +172,7 @@ def test_the_public_side_of_the_hub_does_not_know_the_text() -> None:
 def test_only_released_words_are_read_again() -> None:
     """The authors' code reads the true words before; here only what was released is."""
     mechanism = SMALL.fit(public=PUBLIC, seed=0)
-    begun = [mechanism._model.begin([PRIVATE[1]], public=False) for _ in range(2)]
+    begun = [mechanism.model.begin([PRIVATE[1]], public=False) for _ in range(2)]
     for writing, option in zip(begun, (3, 5), strict=True):
         writing.logits()
         writing.wrote(np.array([option]))
@@ -336,7 +336,7 @@ def test_a_network_begins_at_its_vectors() -> None:
 
 
 def test_end_reads_as_the_end() -> None:
-    model = SMALL.fit(public=PUBLIC, seed=0)._model
+    model = SMALL.fit(public=PUBLIC, seed=0).model
     assert model.text(np.array([0, 3])) == ""
     assert model.text(np.array([1, 0])) == model.words[0]
     assert model.options_of(Record("0", model.words[1])) == [2, 0]

@@ -13,10 +13,10 @@ from pydantic import TypeAdapter
 
 from dptext import audits
 from dptext.audits.trials.sampler_fit import SIGNIFICANT, distribution_p_value
-from dptext.errors import ConfigError, IncomparableError
+from dptext.errors import ConfigError, DataError, IncomparableError
 from dptext.mechanism import settings
 from dptext.mechanisms.candidates.label_only import LabelOnly, medoid
-from dptext.mechanisms.candidates.tfidf import TfIdf
+from dptext.mechanisms.candidates.rankers import TfIdf
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.sampling.randomness import secure, seeded
 from dptext.testing import CHECKS, check_mechanism
@@ -263,7 +263,7 @@ def test_a_label_without_public_text_is_named():
         RANDOM.fit(public=public)
     assert "hidden" not in str(caught.value)
     assert "elsewhere" not in str(caught.value)
-    with pytest.raises(ConfigError, match="public record 1"):
+    with pytest.raises(DataError, match="record 1"):
         RANDOM.fit(public=[Record("0", "\ud800", label="health")])
 
 

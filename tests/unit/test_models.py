@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dptext.embeddings.saved_vectors import load_saved_word_vectors, save_word_vectors
+from dptext.embeddings.vector_files import load_saved_word_vectors, save_word_vectors
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism

@@ -213,13 +213,13 @@ def test_the_latent_is_the_final_state_clipped(fitted: PublishedAdeptMechanism) 
     assert np.linalg.norm(latents, axis=1).max() <= 1 + 1e-3
     assert isinstance(fitted, HasLatent)
     assert not isinstance(fitted, HasDistribution)
-    assert not isinstance(fitted._model.model.project, torch.nn.Linear)
+    assert not isinstance(fitted.model.model.project, torch.nn.Linear)
 
 
 def test_a_release_has_public_labels_and_known_words(fitted: PublishedAdeptMechanism) -> None:
     odd = [Record("a", ""), Record("b", CANARY, label=CANARY), Record("c", "zebra " * 100, label="money")]
     released = fitted.privatize([*odd, *RECORDS], secure())
-    words = set(fitted._model.tokens.words)
+    words = set(fitted.model.tokens.words)
     assert [release.id for release in released[:3]] == ["a", "b", "c"]
     assert {release.label for release in released} <= {None, *LABELS}
     assert all(set(release.output.split()) <= words for release in released)
@@ -270,7 +270,7 @@ def test_the_claim_for_laplace_noise_is_refuted(fitted: PublishedAdeptMechanism)
 
 def test_the_claim_for_gaussian_noise_is_refuted(fitted: PublishedAdeptMechanism) -> None:
     spec = tiny(variance=0.25, noise="gaussian", delta=1e-3)
-    mechanism, noise = PublishedAdeptMechanism(spec, fitted._model), spec.vector_noise
+    mechanism, noise = PublishedAdeptMechanism(spec, fitted.model), spec.vector_noise
     claim = claimed(noise.claimed)
     assert isinstance(noise.claimed, ApproximateEvent)
     report = audits.whitebox(mechanism, *antipodes(16), claim=claim, trials=30_000, confidence=SURE)
@@ -293,7 +293,7 @@ def test_the_sound_noises_survive_at_the_same_latents(fitted: PublishedAdeptMech
         hidden=8,
         embedding=8,
     )
-    mechanism, claim = AdeptNoise(spec, fitted._model), spec.guarantee()
+    mechanism, claim = AdeptNoise(spec, fitted.model), spec.guarantee()
     first, second = antipodes(16) if noise != "laplace_l1" else (np.eye(16)[0], -np.eye(16)[0])
     for one, other in ((first, second), (np.eye(16)[3], -np.eye(16)[3]), (first, np.zeros(16))):
         report = audits.whitebox(mechanism, one, other, claim=claim, trials=400, confidence=SURE)
@@ -312,7 +312,7 @@ def test_a_mechanism_with_less_noise_than_it_declares_is_refuted(fitted: Publish
     claim = spec.guarantee()
 
     def broken(noise: object) -> AdeptNoise:
-        found = AdeptNoise(spec, fitted._model)
+        found = AdeptNoise(spec, fitted.model)
         object.__setattr__(found, "_noise", noise)
         return found
 

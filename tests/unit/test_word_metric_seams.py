@@ -15,7 +15,7 @@ from dptext.embeddings.vector_files import load_word_vectors
 from dptext.errors import ConfigError
 from dptext.mechanism import HasDistribution, HasLatent, HasMetric
 from dptext.mechanisms.registry import SPECS
-from dptext.mechanisms.words import word_noise
+from dptext.mechanisms.words import word_by_word
 from dptext.mechanisms.words.private_phrases import PrivatePhrases
 from dptext.mechanisms.words.word_draws import WordDraws
 from dptext.mechanisms.words.word_metric import REVEALS, WordMetric
@@ -233,7 +233,7 @@ def test_the_exact_loss_comes_close_to_the_bound(lonely: Path) -> None:
 def test_the_latent_released_and_looked_up_is_what_privatize_gives(
     vectors: Path, noise: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(word_noise, "_TOKENS_AT_ONCE", block)
+    monkeypatch.setattr(word_by_word, "_TOKENS_AT_ONCE", block)
     mechanism = fit(vectors, noise=noise, epsilon=2.0)
     lines = "{} {}\n{} {} {}\n\n{} {} {}"
     rng = np.random.default_rng(0)

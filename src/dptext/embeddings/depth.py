@@ -10,7 +10,7 @@ The running time depends on the numbers of sentences, candidates and directions 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal
@@ -74,6 +74,8 @@ class ProjectedCandidates:
             ConfigError: shapes or sizes do not fit, or a number is not finite.
             MissingExtraError: numba is not installed.
         """
+        with needing("A depth", "sbert"):
+            from dptext.embeddings.depth_kernel import depths as kernel  # noqa: PLC0415 (numba is slow to load)
         if statistic not in STATISTICS:
             raise ConfigError(f"Expected statistic={statistic!r} to be one of {', '.join(STATISTICS)}.")
         values = np.ascontiguousarray(sentences, np.float32)
@@ -84,7 +86,7 @@ class ProjectedCandidates:
             raise ConfigError("Expected sizes of 0 or more that sum to the number of sentences, found others.")
         found = np.empty((len(lengths), len(self)), np.int64)
         ends = np.concatenate([[0], np.cumsum(lengths)])
-        kernel, which = _kernel(), STATISTICS.index(statistic)
+        which = STATISTICS.index(statistic)
         step = min(_DOCUMENTS_AT_ONCE, -(-len(lengths) // threads) or 1)
 
         def one(start: int) -> None:
@@ -94,18 +96,6 @@ class ProjectedCandidates:
             counts = np.empty((2, _CANDIDATES_AT_ONCE), np.uint16 if narrow else np.int64)
             kernel(values, ends[start : start + step + 1], self._order, self._ranks, which, counts, found[here])
 
-        starts = range(0, len(lengths), step)
-        if threads == 1:
-            for start in starts:
-                one(start)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(one, starts))
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(one, range(0, len(lengths), step)))
         return found
-
-
-def _kernel() -> Callable[..., None]:
-    with needing("A depth", "sbert"):
-        from dptext.embeddings.depth_kernel import depths  # noqa: PLC0415 (numba is an extra, slow to load)
-    compiled: Callable[..., None] = depths
-    return compiled

@@ -31,8 +31,8 @@ from scipy import sparse
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoder_files import PACKAGE
 from dptext.embeddings.npy import read_array
+from dptext.embeddings.text_pools import save_pool
 from dptext.errors import ConfigError, needing
-from dptext.text.files import create_private
 from dptext.text.inputs import parse_json
 from dptext.text.saved import reading_saved
 from dptext.text.tokens import words_of
@@ -43,7 +43,7 @@ MAX_WORDS = 5_000
 _MAX_TOKENS = 4_096
 _RIDGE = 1.0
 _GRID = 2.0**-10
-_WORDS_FILE, _WEIGHTS_FILE = "distilled.json", "distilled.npy"
+_FILES = "distilled"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -120,10 +120,7 @@ class DistilledEncoder:
             "teacher": self.teacher,
             "digest": self.digest,
         }
-        with create_private(folder / _WORDS_FILE) as file:
-            file.write(json.dumps(described).encode())
-        with create_private(folder / _WEIGHTS_FILE) as file:
-            np.save(file, half if (half == self.weights).all() else self.weights, allow_pickle=False)
+        save_pool(folder, _FILES, described, half if (half == self.weights).all() else self.weights)
 
 
 def load_distilled(folder: Path) -> DistilledEncoder:
@@ -133,8 +130,8 @@ def load_distilled(folder: Path) -> DistilledEncoder:
         ConfigError: a file is absent, cut short or edited.
     """
     with reading_saved(f"the distilled encoder in {folder}"):
-        described = parse_json((folder / _WORDS_FILE).read_bytes())
-        with (folder / _WEIGHTS_FILE).open("rb") as file:
+        described = parse_json((folder / f"{_FILES}.json").read_bytes())
+        with (folder / f"{_FILES}.npy").open("rb") as file:
             weights = read_array(file).astype(np.float32)
         rarity, offset = (np.asarray(described[name], np.float32) for name in ("rarity", "offset"))
         words, max_tokens = tuple(described["words"]), described["max_tokens"]
@@ -160,9 +157,9 @@ def distil(teacher: Embedder, texts: Sequence[str], *, max_tokens: int, min_coun
     """
     counts = _texts_with(texts, max_tokens)
     words = tuple(word for word in _ranked(counts)[:MAX_WORDS] if counts[word] >= min_count)
-    rarity = _rarity(words, counts, len(texts))
-    weights, offset = _ridge(_bags(texts, _positions(words), rarity, max_tokens), np.asarray(teacher.embed(texts)))
-    return DistilledEncoder(words, rarity, _single(weights), _single(offset), max_tokens, teacher.name)
+    rare = _single(rarity([counts[word] for word in words], len(texts)))
+    weights, offset = _ridge(_bags(texts, _positions(words), rare, max_tokens), np.asarray(teacher.embed(texts)))
+    return DistilledEncoder(words, rare, _single(weights), _single(offset), max_tokens, teacher.name)
 
 
 def distil_with_words(
@@ -184,8 +181,8 @@ def distil_with_words(
     """
     counts = _texts_with(texts, _MAX_TOKENS)
     words = tuple(dict.fromkeys([*_ranked(counts), *common]))
-    rarity = _rarity(words, counts, len(texts))
-    bags = _bags(texts, _positions(words), rarity, _MAX_TOKENS)
+    rare = _single(rarity([counts[word] for word in words], len(texts)))
+    bags = _bags(texts, _positions(words), rare, _MAX_TOKENS)
     wanted = np.asarray(teacher.embed(texts), np.float64) if wanted is None else wanted
     alone = np.asarray(teacher.embed(words), np.float64)
     means = bags @ alone
@@ -194,7 +191,7 @@ def distil_with_words(
     frequent, shift = _ridge(bags[:, :MAX_WORDS], wanted - means @ mapped - middle)
     weights[: len(frequent)] += frequent
     offset = _single(middle + shift)
-    return DistilledEncoder(words, rarity, _single(weights.astype(np.float16)), offset, _MAX_TOKENS, teacher.name)
+    return DistilledEncoder(words, rare, _single(weights.astype(np.float16)), offset, _MAX_TOKENS, teacher.name)
 
 
 def common_words() -> list[str]:
@@ -221,9 +218,9 @@ def _ranked(counts: Mapping[str, int]) -> list[str]:
     return sorted(counts, key=lambda word: (-counts[word], word))
 
 
-def _rarity(words: Sequence[str], counts: Mapping[str, int], n_texts: int) -> Singles:
-    having = np.asarray([counts.get(word, 0) for word in words], np.float64)
-    return _single(np.log((1 + n_texts) / (1 + having)) + 1)
+def rarity(having: Sequence[int], n_texts: int) -> Floats:
+    """The inverse document frequency of words that so many of `n_texts` texts have each, as scikit-learn's."""
+    return np.asarray(np.log((1 + n_texts) / (1 + np.asarray(having, np.float64))) + 1)
 
 
 def _positions(words: Sequence[str]) -> dict[str, int]:
@@ -246,17 +243,25 @@ def _ridge(rows: Floats | sparse.csr_array, wanted: Floats) -> tuple[Floats, Flo
     return weights, mean - middle @ weights
 
 
-def _bags(texts: Sequence[str], index: Mapping[str, int], rarity: Singles, max_tokens: int) -> sparse.csr_array:
-    """Tf-idf rows of length 1, `(n_texts, n_words)`; zero where no word is known."""
-    read = [words_of(text, max_tokens) for text in texts]
+def bags(read: Sequence[Sequence[str]], index: Mapping[str, int], weights: Floats | Singles) -> sparse.csr_array:
+    """Rows of length 1 `(n_texts, n_words)` of the words of texts; zero where no word is known.
+
+    Args:
+        read: the words of each text.
+        index: the column of each word that is known.
+        weights: of one occurrence of each word, `(n_words,)`.
+    """
     columns = np.fromiter(map(index.get, chain.from_iterable(read), repeat(-1)), np.int64)
-    rows = np.repeat(np.arange(len(texts)), [len(words) for words in read])
+    rows = np.repeat(np.arange(len(read)), [len(words) for words in read])
     known = columns >= 0
-    shape = (len(texts), len(index))
+    shape = (len(read), len(weights))
     counts = sparse.coo_array((np.ones(known.sum()), (rows[known], columns[known])), shape=shape).tocsr()
     counts.sum_duplicates()  # it sorts the columns of a row, too
-    weighed = counts.data * rarity[counts.indices]
-    rows = np.repeat(np.arange(len(texts)), np.diff(counts.indptr))
-    norms = np.sqrt(np.bincount(rows, weighed**2, len(texts)))  # sums in the order of the columns
-    values = (weighed / np.maximum(norms, 1e-12)[rows]).astype(np.float32)
-    return sparse.csr_array((values, counts.indices, counts.indptr), shape=shape)
+    weighed = counts.data * weights[counts.indices]
+    rows = np.repeat(np.arange(len(read)), np.diff(counts.indptr))
+    norms = np.sqrt(np.bincount(rows, weighed**2, len(read)))  # sums in the order of the columns
+    return sparse.csr_array((weighed / np.maximum(norms, 1e-12)[rows], counts.indices, counts.indptr), shape=shape)
+
+
+def _bags(texts: Sequence[str], index: Mapping[str, int], rare: Singles, max_tokens: int) -> sparse.csr_array:
+    return bags([words_of(text, max_tokens) for text in texts], index, rare).astype(np.float32)

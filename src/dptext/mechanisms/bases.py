@@ -5,7 +5,9 @@ No mechanism has to use them; what it has to offer is said in `dptext.mechanism`
 * `OneUnit`: a spec with a guarantee for one unit, which follows from its events.
 * `OneEpsilon`: a `OneUnit` with a setting `epsilon`, which it calibrates.
 * `NoGuarantee`: a spec that guarantees nothing.
+* `FromWords`: a spec that is fitted to public word vectors alone.
 * `FittedMechanism`: a fitted mechanism, which holds its spec.
+* `OnModel`: a fitted mechanism that holds a model, too.
 * `OnWords`: a fitted mechanism that holds public word vectors, too.
 
 `check_choices` checks the settings of a spec that are named values; `settings_for` hands settings on to a network.
@@ -15,30 +17,68 @@ from __future__ import annotations
 
 import tempfile
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, NoReturn, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NoReturn,
+    Protocol,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from dptext import _validate
-from dptext.embeddings.saved_vectors import save_word_vectors
+from dptext.embeddings.vector_files import load_saved_word_vectors, load_word_vectors, save_word_vectors
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
-from dptext.mechanism import Mechanism, Spec, Traits
+from dptext.mechanism import Learns, Mechanism, Spec, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.text.files import Target
+from dptext.text.records import Record
 
 WHOLE_RECORD = "a record is protected as a whole"
 
 Spec_co = TypeVar("Spec_co", covariant=True)
+Mechanism_co = TypeVar("Mechanism_co", covariant=True)
 Settings = TypeVar("Settings")
 
 
-class OneUnit:
+class OneUnitSpec:
+    """What a spec has that speaks of one unit, whether it guarantees anything or not."""
+
+    __slots__ = ()
+
+    #: The unit of the guarantee.
+    unit: ClassVar[Unit] = Unit.DOCUMENT
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """The one unit."""
+        return (self.unit,)
+
+    @property
+    @abstractmethod
+    def traits(self) -> Traits:
+        """What the spec learns from, reads and releases."""
+
+    @property
+    def reveals(self) -> tuple[str, ...]:
+        """What each release tells exactly, such as the number of words; neighbours agree on it."""
+        return ()
+
+
+class OneUnit(OneUnitSpec):
     """A spec whose guarantee speaks of one unit. The relation is replace one.
 
     A subclass says what one release does (`released`), and what must hold for the guarantee (`assumptions`).
@@ -46,17 +86,12 @@ class OneUnit:
 
     __slots__ = ()
 
-    #: The unit of the guarantee.
-    unit: ClassVar[Unit] = Unit.DOCUMENT
     #: The reason that errors give for refusing another unit.
     only: ClassVar[str] = WHOLE_RECORD
     #: CONDITIONAL where there are assumptions, PROVEN where there are none.
     basis: ClassVar[Basis] = Basis.CONDITIONAL
-
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        """The one unit."""
-        return (self.unit,)
+    #: At which the guarantee is stated at least; a setting where the mechanism needs a delta.
+    delta: float = 0.0
 
     @property
     @abstractmethod
@@ -66,11 +101,6 @@ class OneUnit:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What must hold for the guarantee, each in words that fit after "It holds as long as:"."""
-        return ()
-
-    @property
-    def reveals(self) -> tuple[str, ...]:
-        """What each release tells exactly, such as the number of words; neighbours agree on it."""
         return ()
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
@@ -84,7 +114,7 @@ class OneUnit:
         return self.released
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one record guarantees.
+        """What one release of one record guarantees, at the larger of `delta` and the spec's.
 
         Samplers that compute in floats need a small delta of their own: the guarantee is stated at it where it is the
         larger one.
@@ -92,15 +122,18 @@ class OneUnit:
         Raises:
             IncomparableError: the unit is another one.
         """
-        events = self.events(unit or self.unit)
+        return self._stated(self.events(unit or self.unit), max(delta, self.delta))
+
+    def _stated(self, events: tuple[Event, ...], delta: float, **others: Any) -> Guarantee:
+        """What these events guarantee; `others` stand for what the spec says of its releases."""
+        terms = {"trust": self.traits.trust, "assumptions": self.assumptions, "reveals": self.reveals, **others}
         return accounting.guarantee(
             events,
             max(delta, accounting.slack(events)),
             unit=self.unit,
             relation=Relation.REPLACE_ONE,
             basis=self.basis,
-            assumptions=self.assumptions,
-            reveals=self.reveals,
+            **terms,
         )
 
 
@@ -127,7 +160,38 @@ class OneEpsilon(OneUnit):
         return replace(self, epsilon=epsilon)  # type: ignore[type-var]  # every spec is a dataclass
 
 
-class NoGuarantee:
+class FromWords(Generic[Mechanism_co]):
+    """A spec that learns from no text: it is fitted to the public word vectors that its settings name."""
+
+    __slots__ = ()
+
+    traits: ClassVar[Traits] = Traits(learns=Learns.NOTHING)
+    vectors: str
+    n_words: int
+
+    @abstractmethod
+    def _fitted(self, vectors: WordVectors) -> Mechanism_co:
+        """The mechanism on these vectors."""
+
+    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> Mechanism_co:
+        """Load the public vectors; public records and a seed are not needed.
+
+        Raises:
+            ConfigError: the vectors cannot be used with these settings, or are fewer than `n_words`.
+            MissingExtraError: the package of the vectors is absent.
+        """
+        return self._fitted(load_word_vectors(self.vectors, self.n_words))
+
+    def load(self, folder: Path) -> Mechanism_co:
+        """The mechanism that was saved into the folder under this spec; the vectors are read from there alone.
+
+        Raises:
+            ConfigError: a file is absent, truncated or edited, or does not belong to this spec.
+        """
+        return self._fitted(load_saved_word_vectors(folder, self.n_words))
+
+
+class NoGuarantee(OneUnitSpec):
     """A spec that guarantees nothing, for any unit: basis NONE. Running it needs `without_guarantee=True`."""
 
     __slots__ = ()
@@ -135,24 +199,9 @@ class NoGuarantee:
     unit: ClassVar[Unit] = Unit.TOKEN
 
     @property
-    def units(self) -> tuple[Unit, ...]:
-        """The unit for which nothing is guaranteed."""
-        return (self.unit,)
-
-    @property
-    @abstractmethod
-    def traits(self) -> Traits:
-        """What the spec learns from, reads and releases."""
-
-    @property
     @abstractmethod
     def reason(self) -> str:
         """Why nothing is guaranteed."""
-
-    @property
-    def reveals(self) -> tuple[str, ...]:
-        """What each release tells exactly."""
-        return ()
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """One event that has no epsilon, for any unit."""
@@ -234,6 +283,9 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
     def save(self, folder: Path) -> None:
         """Write what was fitted into an existing folder, for `load` of the spec.
 
+        `load` refuses (ConfigError) a file that is absent, truncated, edited, of another version or of another spec,
+        and names what it needs where that is not installed (MissingExtraError).
+
         Raises:
             ConfigError: a file of a model is there already, or cannot be written.
         """
@@ -244,6 +296,48 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
             self.save(Path(folder))
             files = {path.relative_to(folder): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
         return _from_files, (self.spec, files)
+
+
+class Model(Protocol):
+    """What was fitted, and can be saved."""
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """sha256 digests, by name."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write it into an existing folder."""
+        ...
+
+
+class OnModel(FittedMechanism[Spec_co]):
+    """A fitted mechanism that holds its spec and a model, which knows its digests and how it is saved.
+
+    Attributes:
+        model: as private as the text that it was trained on.
+    """
+
+    __slots__ = ("model",)
+
+    model: Model
+
+    def __init__(self, spec: Spec_co, model: Model) -> None:
+        super().__init__(spec)
+        self.model = model
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the model, of the text that it was trained on, and of what it needs besides."""
+        return self.model.digests
+
+    def save(self, folder: Path) -> None:
+        """Write the model into an existing folder.
+
+        Raises:
+            ConfigError: a file of a model is there already, or cannot be written.
+        """
+        self.model.save(folder)
 
 
 class OnWords(FittedMechanism[Spec_co]):

@@ -91,11 +91,7 @@ class Embedded:
         return self.mechanism.events(unit)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """That of the other mechanism, with the encoder among the assumptions.
-
-        Raises:
-            IncomparableError: nothing is known for this unit.
-        """
+        """That of the other mechanism, with the encoder among the assumptions."""
         found = self.mechanism.guarantee(unit, delta)
         return replace(found, assumptions=(*found.assumptions, PUBLIC_ENCODER))
 

@@ -127,8 +127,6 @@ def as_records(
     empty_nulls: bool = False,
 ) -> list[Record]:
     """What people hold as records: see `read_records`. The names are of columns; ready records stay as they are."""
-    if isinstance(texts, list | tuple | Batch) and all(isinstance(each, Record) for each in texts):
-        return list(texts)
     fields = Fields(text=text, label=label, id=id, author=author)
     return list(read_records(texts, fields, empty_nulls=empty_nulls))
 

@@ -22,10 +22,10 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.mechanisms.adept.published import PublishedAdept  # noqa: E402
 from dptext.mechanisms.adept.sound import Adept, AdeptCodebook  # noqa: E402
-from dptext.mechanisms.candidates.rankers import latents_ranker  # noqa: E402
-from dptext.neural.adept import Decoding, files, load_autoencoder, load_fitted  # noqa: E402
+from dptext.mechanisms.candidates.rankers import load_ranker  # noqa: E402
+from dptext.neural.adept import Decoding, load_autoencoder, load_fitted  # noqa: E402
+from dptext.neural.adept.model import FORMAT, VERSION, AnnotatedModel, checksum  # noqa: E402
 from dptext.neural.adept.model import PUBLIC as ON_PUBLIC  # noqa: E402
-from dptext.neural.adept.model import model_digest  # noqa: E402
 from dptext.runs import specs as config  # noqa: E402
 from dptext.runs.models import load_model, save_model  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
@@ -99,7 +99,7 @@ def seal(folder: Path) -> None:
     """Write the checksum that fits the files, as somebody who means an edit would."""
     described = json.loads((folder / SIZES).read_bytes())
     described.pop("checksum", None)
-    described["checksum"] = files.checksum(described, (folder / WEIGHTS).read_bytes())
+    described["checksum"] = checksum(described, (folder / WEIGHTS).read_bytes())
     (folder / SIZES).write_text(json.dumps(described), "utf-8")
 
 
@@ -123,10 +123,10 @@ def test_a_saved_mechanism_comes_back_bit_by_bit(fitted, i: int, tmp_path: Path)
     mechanism.save(tmp_path)
     loaded = type(mechanism.spec).load(mechanism.spec, tmp_path)
     assert (type(loaded), loaded.spec, dict(loaded.digests)) == (type(mechanism), mechanism.spec, mechanism.digests)
-    before, after = (m._model.model.state_dict() for m in (mechanism, loaded))
+    before, after = (m.model.model.state_dict() for m in (mechanism, loaded))
     assert list(before) == list(after)
     assert all(torch.equal(before[name], after[name]) and after[name].dtype == before[name].dtype for name in before)
-    assert loaded._model.tokens == mechanism._model.tokens
+    assert loaded.model.tokens == mechanism.model.tokens
     assert outputs(loaded) == outputs(mechanism)
     assert (loaded.reconstruction_losses(PRIVATE) == mechanism.reconstruction_losses(PRIVATE)).all()
     if isinstance(mechanism, AdeptCodebook):
@@ -150,7 +150,7 @@ def test_a_saved_mechanism_comes_back_bit_by_bit(fitted, i: int, tmp_path: Path)
 def test_the_files_are_safetensors_json_and_plain_numbers(saved: Path) -> None:
     assert sorted(path.name for path in saved.iterdir()) == sorted([WEIGHTS, SIZES, BOOK, POINTS])
     described = json.loads((saved / SIZES).read_bytes())
-    assert (described["format"], described["version"]) == (files.FORMAT, files.VERSION)
+    assert (described["format"], described["version"]) == (FORMAT, VERSION)
     assert set(described) == {"format", "version", "trained_on", "training", "sizes", "tokens", "distilled", "checksum"}
     assert all(value.dtype == torch.float32 for value in load_file(saved / WEIGHTS).values())
     assert np.load(saved / POINTS, allow_pickle=False).dtype == np.float64
@@ -165,9 +165,9 @@ def test_digests_tell_models_apart(fitted) -> None:
     less = SMALL.fit(public=PUBLIC[1:], seed=0).digests
     assert all(less[name] != fitted[0].digests[name] for name in less)
     # one word, one weight or the k alone changes them
-    model = fitted[0]._model
+    model = fitted[0].model
     words = replace(model.tokens, words=("zebra", *model.tokens.words[1:]))
-    assert model_digest(model.model, words) != model.digest
+    assert AnnotatedModel(model.model, words, model.reader, device="cpu").digest != model.digest
     k = AdeptCodebook(SMALL, model, fitted[0].codebook, fitted[0].k + 1)
     assert (k.digests["model"], k.digests["codebook"] == fitted[0].digests["codebook"]) == (model.digest, False)
 
@@ -300,7 +300,7 @@ def test_a_privately_trained_model_is_not_made_public_by_one_word(tmp_path: Path
     texts = [record.text for record in RECORDS[:4]]
     readers = (
         lambda path: load_autoencoder(path, device="cpu"),
-        lambda path: latents_ranker(texts, path),
+        lambda path: load_ranker("adept", texts, path, max_sentences=1, device="cpu"),
         lambda path: load_fitted(SPECS[2].model_settings, path, device="cpu", precision="float32"),
     )
     for load in readers:
@@ -342,7 +342,7 @@ def test_what_is_not_a_model_is_refused(folder: Path, content: bytes) -> None:
 
 
 def test_files_that_are_no_text_or_deeply_nested_are_refused(folder: Path) -> None:
-    for content in (b"\xff\xfe", pickle.dumps({"format": files.FORMAT}), b"[" * 100_000):
+    for content in (b"\xff\xfe", pickle.dumps({"format": FORMAT}), b"[" * 100_000):
         (folder / SIZES).write_bytes(content)
         refused(folder, match="cut short or edited, or is of other settings. Fit and save")
     (folder / SIZES).unlink()

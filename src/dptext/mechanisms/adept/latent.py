@@ -6,10 +6,11 @@ guarantee.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import HIDDEN, read_alone
 from dptext.errors import needing
 from dptext.mechanism import FitProgress, OnProgress, VectorNoise
-from dptext.mechanisms.bases import FittedMechanism, check_choices
+from dptext.mechanisms.bases import OnModel, check_choices, settings_for
 from dptext.sampling.clipping import Norm, clip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
@@ -28,7 +29,7 @@ from dptext.text.records import Record
 from dptext.types import Floats
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept import AnnotatedModel, Decoding, EpochProgress, NetworkSettings
+    from dptext.neural.adept import AnnotatedModel, Decoding, EpochProgress, NetworkSettings, Schedule
 
 #: The noises that are calibrated to what two clipped latents can really differ by.
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
@@ -45,94 +46,97 @@ def alone(encoder: EncoderName, device: str) -> tuple[str, ...]:
     return (ALONE,) if encoder == "lstm" else ()
 
 
-class NetworkSpec(Protocol):
-    """The settings of the network that every such spec has."""
+class NetworkSpec:
+    """The settings of the network that every such spec has, and what follows from them; `Adept` explains each.
+
+    Attributes:
+        projected: whether a layer brings what the encoder says to `latent_dim`.
+    """
+
+    __slots__ = ()
+
+    labels: tuple[str, ...]
+    clip_norm: float
+    max_tokens: int
+    hidden: int
+    embedding: int
+    min_count: int
+    max_words: int
+    decoding: Literal["constrained", "greedy"]
+    epochs: int
+    patience: int
+    learning_rate: float
+    device: str
+    encoder: EncoderName
+    precision: Literal["float32", "bfloat16"] = "float32"
+    projected: bool = True
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The public set of labels; empty for unlabelled text."""
-        ...
+    def latent_dim(self) -> int:
+        """Coordinates of the latent: those of the LSTM's final hidden and cell state, unless the settings say it."""
+        return 2 * self.hidden
+
+    def check_network(self) -> None:
+        """Refuse a network that cannot be built, and a named setting that is unknown; labels become a tuple.
+
+        Raises:
+            ConfigError: a size or a rate is out of its range, or a name is unknown.
+        """
+        _validate.positive(clip_norm=self.clip_norm, learning_rate=self.learning_rate)
+        counts = ("max_tokens", "hidden", "embedding", "min_count", "max_words", "epochs", "patience")
+        _validate.count(**{name: getattr(self, name) for name in counts})
+        check_choices(self)
+        if self.projected:
+            _validate.within(2, 4096, latent_dim=self.latent_dim)
+        object.__setattr__(self, "labels", _validate.labels(self.labels))
 
     @property
-    def clip_norm(self) -> float:
-        """The largest norm of a latent."""
-        ...
+    def model_settings(self) -> NetworkSettings:
+        """The settings of the network and of its training on public text.
+
+        Raises:
+            MissingExtraError: torch is not installed.
+        """
+        found: NetworkSettings = settings_for(rewriting().NetworkSettings, self)
+        return found
 
     @property
-    def max_tokens(self) -> int:
-        """Words that are written at most, and that any encoder but `sentence` reads of a text."""
-        ...
+    def schedule(self) -> Schedule:
+        """How long and how fast the network is trained on public text."""
+        found: Schedule = rewriting().Schedule(
+            epochs=self.epochs, patience=self.patience, learning_rate=self.learning_rate
+        )
+        return found
 
-    @property
-    def hidden(self) -> int:
-        """Units of the LSTM."""
-        ...
+    def trained(self, texts: Sequence[Record], **how: Any) -> AnnotatedModel:
+        """The network, trained as `neural.adept.fit_model` says."""
+        fit_model = rewriting().fit_model
+        found: AnnotatedModel = fit_model(
+            self.model_settings, texts, device=self.device, precision=self.precision, **how
+        )
+        return found
 
-    @property
-    def embedding(self) -> int:
-        """Coordinates of a word's vector."""
-        ...
-
-    @property
-    def min_count(self) -> int:
-        """How often a word of the vocabulary occurs at least."""
-        ...
-
-    @property
-    def max_words(self) -> int:
-        """Words of the vocabulary at most."""
-        ...
-
-    @property
-    def decoding(self) -> Literal["constrained", "greedy"]:
-        """How the network writes."""
-        ...
-
-    @property
-    def epochs(self) -> int:
-        """Passes over the training texts at most."""
-        ...
-
-    @property
-    def patience(self) -> int:
-        """Epochs without a better loss, after which training ends."""
-        ...
-
-    @property
-    def learning_rate(self) -> float:
-        """Step of Adam."""
-        ...
+    def loaded(self, folder: Path, **trainings: Any) -> AnnotatedModel:
+        """The network that was saved into the folder, if it was trained as `neural.adept.load_fitted` asks."""
+        load = rewriting().load_fitted
+        found: AnnotatedModel = load(
+            self.model_settings, folder, device=self.device, precision=self.precision, **trainings
+        )
+        return found
 
 
-class LatentSpec(NetworkSpec, Protocol):
+class LatentSpec(NetworkSpec):
     """A spec whose noise is added to the latent."""
 
+    __slots__ = ()
+
     @property
+    @abstractmethod
     def vector_noise(self) -> VectorNoise:
         """The noise on a latent."""
-        ...
 
 
 Spec_co = TypeVar("Spec_co", bound=LatentSpec, covariant=True)
-
-
-def check_network(spec: NetworkSpec) -> None:
-    """Refuse a network that cannot be built, and a named setting that is unknown.
-
-    Raises:
-        ConfigError: a size or a rate is out of its range, or a name is unknown.
-    """
-    _validate.positive(clip_norm=spec.clip_norm, learning_rate=spec.learning_rate)
-    _validate.count(
-        max_tokens=spec.max_tokens,
-        hidden=spec.hidden,
-        embedding=spec.embedding,
-        min_count=spec.min_count,
-        max_words=spec.max_words,
-        epochs=spec.epochs,
-        patience=spec.patience,
-    )
-    check_choices(spec)
 
 
 def vector_noise(
@@ -163,31 +167,6 @@ def rewriting() -> ModuleType:
     return adept
 
 
-def model_settings(
-    spec: NetworkSpec, *, encoder: Literal["sentence", "distilled", "lstm"], latent_dim: int, projected: bool
-) -> NetworkSettings:
-    """The settings of the network; `projected` where a layer brings what the encoder says to `latent_dim`.
-
-    Raises:
-        MissingExtraError: torch is not installed.
-    """
-    neural = rewriting()
-    found: NetworkSettings = neural.NetworkSettings(
-        labels=spec.labels,
-        encoder=encoder,
-        latent_dim=latent_dim,
-        clip_norm=spec.clip_norm,
-        max_tokens=spec.max_tokens,
-        hidden=spec.hidden,
-        embedding=spec.embedding,
-        min_count=spec.min_count,
-        max_words=spec.max_words,
-        projected=projected,
-        schedule=neural.Schedule(epochs=spec.epochs, patience=spec.patience, learning_rate=spec.learning_rate),
-    )
-    return found
-
-
 def decoding(spec: NetworkSpec) -> Decoding:
     """How the network of this spec writes."""
     found: Decoding = rewriting().Decoding(constrained=spec.decoding == "constrained")
@@ -206,32 +185,16 @@ def told(on_progress: OnProgress | None, *, losses: bool = True) -> Callable[[Ep
     return tell
 
 
-class Fitted(FittedMechanism[Spec_co]):
+class Fitted(OnModel[Spec_co]):
     """A spec with its network. Frozen."""
 
-    __slots__ = ("_model",)
+    __slots__ = ()
 
-    def __init__(self, spec: Spec_co, model: AnnotatedModel) -> None:
-        super().__init__(spec)
-        self._model = model
-
-    @property
-    def model(self) -> AnnotatedModel:
-        """The network, for experiments and audits; it is as private as the text it was trained on."""
-        return self._model
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of the network, of its (public) training text, and of the sentence encoder where there is one."""
-        return self._model.digests
-
-    def save(self, folder: Path) -> None:
-        """Write the network into an existing folder; it is as private as the text it was trained on."""
-        self._model.save(folder)
+    model: AnnotatedModel
 
     def reconstruction_losses(self, records: Sequence[Record]) -> Floats:
         """Loss per token of writing each record from its own latent, without noise, `(n,)`: for audits, private."""
-        return self._model.losses(records)
+        return self.model.losses(records)
 
 
 class Rewriter(Fitted[Spec_co]):
@@ -245,7 +208,7 @@ class Rewriter(Fitted[Spec_co]):
 
     def latent(self, records: Sequence[Record]) -> Floats:
         """Clipped latents `(n_records, dim)`."""
-        return self._model.latents(records)
+        return self.model.latents(records)
 
     def release(self, latents: Floats, randomness: Randomness) -> Floats:
         """Latents with the mechanism's noise."""
@@ -262,7 +225,7 @@ class Rewriter(Fitted[Spec_co]):
 
     def write(self, latents: Floats) -> list[tuple[str | None, str]]:
         """Label and text of each latent `(n, dim)`, as it is; a label that is not written is None."""
-        return self._model.write(latents, decoding(self.spec))
+        return self.model.write(latents, decoding(self.spec))
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One utterance and label a record: encode, clip, add noise, decode."""

@@ -15,27 +15,24 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, Self
+from typing import ClassVar, Literal, NoReturn, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, NoGuaranteeError
 from dptext.mechanism import Learns, OnProgress, Traits
 from dptext.mechanisms.adept import latent
-from dptext.mechanisms.adept.latent import Rewriter
+from dptext.mechanisms.adept.latent import LatentSpec, Rewriter
 from dptext.mechanisms.bases import NoGuarantee
 from dptext.privacy.guarantee import Trust, Unit
 from dptext.sampling.published import ClassicalGaussian, PublishedLaplace
 from dptext.text.reading import as_records
 from dptext.text.records import Record
 
-if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept import NetworkSettings
-
 _PRIVATE = "private text, without protection"
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedAdept(NoGuarantee):
+class PublishedAdept(LatentSpec, NoGuarantee):
     """ADePT with the published noise, trained on the private text itself.
 
     Use:
@@ -61,6 +58,8 @@ class PublishedAdept(NoGuarantee):
     """
 
     unit: ClassVar[Unit] = Unit.DOCUMENT
+    encoder = "lstm"
+    projected = False
 
     variance: float | None = None
     claimed_epsilon: float | None = None
@@ -86,8 +85,7 @@ class PublishedAdept(NoGuarantee):
         scale = {"variance": self.variance, "claimed_epsilon": self.claimed_epsilon}
         _validate.positive(delta=self.delta, **{name: value for name, value in scale.items() if value is not None})
         _validate.probability(delta=self.delta)
-        latent.check_network(self)
-        object.__setattr__(self, "labels", _validate.labels(self.labels))
+        self.check_network()
 
     @property
     def traits(self) -> Traits:
@@ -126,11 +124,6 @@ class PublishedAdept(NoGuarantee):
         """
         raise NoGuaranteeError("published_adept has no epsilon to calibrate to: use adept, or set claimed_epsilon.")
 
-    @property
-    def model_settings(self) -> NetworkSettings:
-        """The settings of the network."""
-        return latent.model_settings(self, encoder="lstm", latent_dim=2 * self.hidden, projected=False)
-
     def fit(
         self,
         *,
@@ -148,28 +141,18 @@ class PublishedAdept(NoGuarantee):
         texts, others = as_records(private), as_records(public)
         if texts and others:
             raise ConfigError("Expected private=... or public=..., not both: the paper trains on what it rewrites.")
-        model = latent.rewriting().fit_model(
-            self.model_settings,
+        model = self.trained(
             texts or others,
             noise=None,
             seed=secrets.randbits(32) if seed is None else seed,
-            device=self.device,
-            precision="float32",
             training=_PRIVATE if texts else "public text",
             on_epoch=latent.told(on_progress, losses=not texts),
         )
         return PublishedAdeptMechanism(self, model)
 
     def load(self, folder: Path) -> PublishedAdeptMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: a file is absent, truncated, edited, of another version or of another spec.
-        """
-        model = latent.rewriting().load_fitted(
-            self.model_settings, folder, device=self.device, precision="float32", trainings=(_PRIVATE, "public text")
-        )
-        return PublishedAdeptMechanism(self, model)
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
+        return PublishedAdeptMechanism(self, self.loaded(folder, trainings=(_PRIVATE, "public text")))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:

@@ -26,11 +26,11 @@ from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import Mechanism, OnProgress, Traits, seen
 from dptext.mechanisms.adept import latent
-from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted
+from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted, LatentSpec
 from dptext.mechanisms.bases import OneUnit
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
-from dptext.privacy.guarantee import Guarantee, Unit
+from dptext.privacy.guarantee import Unit
 from dptext.sampling.clipping import clip
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
@@ -44,7 +44,7 @@ from dptext.text.saved import reading_saved
 from dptext.types import Floats, Int16s
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
-    from dptext.neural.adept import AnnotatedModel, NetworkSettings, TextCodebook
+    from dptext.neural.adept import AnnotatedModel, TextCodebook
 
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
@@ -53,7 +53,7 @@ _ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Adept(OneUnit):
+class Adept(LatentSpec, OneUnit):
     """Settings of rewriting utterances through a noisy latent or a public codebook.
 
     Use:
@@ -117,10 +117,8 @@ class Adept(OneUnit):
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon)
         _validate.not_negative(label_weight=self.label_weight)
-        latent.check_network(self)
-        _validate.within(2, 4096, latent_dim=self.latent_dim)
+        self.check_network()
         _validate.within(2, 1_000_000, codebook_size=self.codebook_size)
-        object.__setattr__(self, "labels", _validate.labels(self.labels))
         if not (self.delta > 0 if self.noise == "gaussian" else self.delta == 0):
             raise ConfigError(
                 f"Expected delta={self.delta!r} > 0 for noise='gaussian' and 0 for every other, found {self.noise!r}."
@@ -145,14 +143,6 @@ class Adept(OneUnit):
     def assumptions(self) -> tuple[str, ...]:
         """The network is public, and what its encoder needs."""
         return (PUBLIC_MODEL, *latent.alone(self.encoder, self.device))
-
-    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one utterance guarantees, at the larger of `delta` and the spec's.
-
-        Raises:
-            IncomparableError: the unit is not DOCUMENT.
-        """
-        return OneUnit.guarantee(self, unit, max(delta, self.delta))
 
     @property
     def vector_noise(self) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
@@ -181,11 +171,6 @@ class Adept(OneUnit):
             raise ConfigError(f"Expected delta={delta!r} >= {slack:.3g}, the slack of the float sampler.")
         return found
 
-    @property
-    def model_settings(self) -> NetworkSettings:
-        """The settings of the network."""
-        return latent.model_settings(self, encoder=self.encoder, latent_dim=self.latent_dim, projected=True)
-
     def fit(
         self,
         *,
@@ -207,19 +192,11 @@ class Adept(OneUnit):
         seed = secrets.randbits(32) if seed is None else seed
         texts = as_records(public)
         require_labels(texts, self.labels, "public")
-        neural = latent.rewriting()
-        model = neural.fit_model(
-            self.model_settings,
-            texts,
-            noise=None if self.noise == "codebook" else _training_noise(self, seed),
-            seed=seed,
-            device=self.device,
-            precision=self.precision,
-            on_epoch=latent.told(on_progress),
-        )
+        noise = None if self.noise == "codebook" else _training_noise(self, seed)
+        model = self.trained(texts, noise=noise, seed=seed, on_epoch=latent.told(on_progress))
         if self.noise != "codebook":
             return AdeptNoise(self, model)
-        codebook = neural.write_codebook(model, texts, size=self.codebook_size, seed=seed)
+        codebook = latent.rewriting().write_codebook(model, texts, size=self.codebook_size, seed=seed)
         return self._choosing(model, codebook, texts, seed)
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> AdeptNoise | AdeptCodebook:
@@ -236,15 +213,8 @@ class Adept(OneUnit):
         return AdeptCodebook(self, model, codebook, k)
 
     def load(self, folder: Path) -> AdeptNoise | AdeptCodebook:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: a file is absent, truncated, edited, of another version or of another spec.
-            MissingExtraError: torch, safetensors or the sentence encoder is not installed.
-        """
-        model = latent.rewriting().load_fitted(
-            self.model_settings, folder, device=self.device, precision=self.precision
-        )
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
+        model = self.loaded(folder)
         return AdeptNoise(self, model) if self.noise != "codebook" else _load_codebook(self, model, folder)
 
     @classmethod
@@ -331,7 +301,7 @@ class AdeptCodebook(Fitted[Adept]):
 
     def _scores(self, records: Sequence[Record]) -> Int16s:
         labels = [record.label for record in records]
-        meanings = self._model.meanings(records)
+        meanings = self.model.meanings(records)
         found: Int16s = latent.rewriting().scores(self.codebook, meanings, labels, label_weight=self.spec.label_weight)
         return found
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, Self, assert_never
+from typing import Literal, Self
 
 import numpy as np
 
@@ -33,9 +33,16 @@ from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
-from dptext.mechanisms.candidates import rankers as ranking
-from dptext.mechanisms.candidates.pool import WIDTH, Pool, tuned
-from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER, Ranker, Saved
+from dptext.mechanisms.candidates.rankers import (
+    PUBLIC_AUTOENCODER,
+    WIDTH,
+    Pool,
+    Ranker,
+    RankerName,
+    Saved,
+    load_ranker,
+    tuned,
+)
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
@@ -44,7 +51,6 @@ from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.source import Randomness
 from dptext.sampling.top_k import TopKRandomizedResponse
 from dptext.text.batches import Batch, Releases
-from dptext.text.formats import string_fault
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest, require_labels
 from dptext.text.saved import reading_saved
@@ -107,7 +113,7 @@ class Candidates(OneEpsilon):
 
     epsilon: float
     labels: tuple[str, ...] = ()
-    ranker: Literal["sentence", "distilled", "tfidf", "adept"] = "sentence"
+    ranker: RankerName = "sentence"
     candidates: int = 5000
     selection: Literal["top_k", "exponential"] = "top_k"
     k: int = 0
@@ -198,8 +204,9 @@ class Candidates(OneEpsilon):
             seed: of the choice of candidates; drawn at random where None. It is no secret.
 
         Raises:
-            ConfigError: too few records for k, one without a known label, or one that cannot be written as UTF-8; the
-                folder of `adept` holds no auto-encoder.
+            ConfigError: too few records for k, or one without a known label; the folder of `adept` holds no
+                auto-encoder.
+            DataError: a text cannot be written as UTF-8.
             MissingExtraError: what the ranker needs is not installed.
         """
         seed = secrets.randbits(32) if seed is None else seed
@@ -214,7 +221,7 @@ class Candidates(OneEpsilon):
             raise ConfigError(f"Expected at least {fewest} different public texts for k={self.k}, found {len(chosen)}.")
         texts, labels = tuple(record.text for record in chosen), tuple(record.label for record in chosen)
         digests = (records_digest(known), "" if given is None else records_digest(given))
-        ranker = _ranker(self, texts, Path(self.adept))
+        ranker = self._ranker(texts, Path(self.adept))
         asked = [] if given is None else [record for record in asked if record.text.strip()]
         found = Pool(texts, labels, self.k or 1, -STEPS, STEPS, *digests)
         if not self.k:
@@ -222,21 +229,17 @@ class Candidates(OneEpsilon):
             found = tuned(found, ranker, asked, choice=choice, label_weight=self.label_weight, seed=seed)
         return CandidatesMechanism(self, found, ranker)
 
+    def _ranker(self, texts: Sequence[str], folder: Path, saved: Saved | None = None) -> Ranker:
+        most, device = self.max_sentences, self.device
+        return load_ranker(self.ranker, texts, folder, max_sentences=most, device=device, saved=saved)
+
     def _checked(self, given: list[Record], name: str) -> list[Record]:
         """The records, without labels where there are none in the settings."""
         require_labels(given, self.labels, name)
-        for number, record in enumerate(given, start=1):
-            if fault := string_fault(record.text):
-                raise ConfigError(f"Expected {name} record {number} to hold text: its text {fault}.")
         return given if self.labels else [replace(record, label=None) for record in given]
 
     def load(self, folder: Path) -> CandidatesMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: a file is absent, truncated, edited or of another spec.
-            MissingExtraError: what the ranker needs is not installed.
-        """
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         with reading_saved(f"the candidates in {folder}"):
             has_points = self.ranker != "tfidf"
             read, described, points = read_pool(
@@ -246,13 +249,17 @@ class Candidates(OneEpsilon):
             middle = np.array(described["centre"], np.float64)
             if not (
                 described["ranker"] == self.ranker
-                and _belongs(pool, self)
+                and all(isinstance(number, int) for number in (pool.low, pool.high))
+                and -STEPS <= pool.low < pool.high <= 4 * STEPS
+                and all(isinstance(digest, str) for digest in (pool.public, pool.given))
+                and len(pool) <= self.candidates  # the cost of a range rests on it
+                and (self.k or pool.k) == pool.k
                 and bool(np.isfinite(middle).all())
                 and points.shape == (len(pool), *middle.shape)
                 and bool((np.abs(points.astype(np.int32)) <= GRID).all())
             ):
                 raise ValueError
-        return CandidatesMechanism(self, pool, _ranker(self, pool.texts, folder, (points.astype(np.float32), middle)))
+        return CandidatesMechanism(self, pool, self._ranker(pool.texts, folder, (points.astype(np.float32), middle)))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -268,17 +275,6 @@ def _log_range(epsilon: float, size: int) -> float:
     if epsilon < 1e-12:  # a range never costs more than twice itself
         return epsilon / 2 * (1 - 2.0**-40)
     return accounting.calibrate(ExponentialEvent(1.0, size), epsilon).log_range
-
-
-def _belongs(pool: Pool, spec: Candidates) -> bool:
-    """Whether a pool that was read can be one of this spec's; the cost of a range rests on its size."""
-    return (
-        all(isinstance(number, int) for number in (pool.low, pool.high))
-        and -STEPS <= pool.low < pool.high <= 4 * STEPS
-        and all(isinstance(digest, str) for digest in (pool.public, pool.given))
-        and len(pool) <= spec.candidates
-        and (spec.k or pool.k) == pool.k
-    )
 
 
 class CandidatesMechanism(FittedMechanism[Candidates]):
@@ -369,20 +365,3 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
             texts += [self.pool.texts[i] for i in chosen]
             given += labels if response is not None else [self.pool.labels[i] for i in chosen]
         return batch.released(texts, labels=given)
-
-
-def _ranker(spec: Candidates, texts: Sequence[str], folder: Path, saved: Saved | None = None) -> Ranker:
-    """What the spec ranks by; `saved` are points and centre of these texts, `folder` holds auto-encoder or pupil."""
-    match spec.ranker:
-        case "tfidf":
-            return ranking.words_ranker(texts)
-        case "sentence":
-            return ranking.sentences_ranker(texts, max_sentences=spec.max_sentences, device=spec.device, saved=saved)
-        case "distilled":
-            return ranking.distilled_ranker(
-                texts, folder, max_sentences=spec.max_sentences, device=spec.device, saved=saved
-            )
-        case "adept":
-            return ranking.latents_ranker(texts, folder, device=spec.device, saved=saved)
-        case _:
-            assert_never(spec.ranker)

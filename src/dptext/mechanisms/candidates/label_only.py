@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -27,14 +27,13 @@ from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.mechanism import Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
-from dptext.mechanisms.candidates.tfidf import TfIdf
+from dptext.mechanisms.candidates.rankers import TfIdf
 from dptext.privacy.events import TopKEvent
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
 from dptext.text.files import create_private
-from dptext.text.formats import string_fault
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest
 from dptext.text.saved import reading_saved
@@ -69,6 +68,8 @@ class LabelOnly(OneEpsilon):
             the extra `[sbert]`).
     """
 
+    assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_TEXTS,)
+
     labels: tuple[str, ...]
     epsilon: float = 1.0
     text: Literal["random", "medoid"] = "random"
@@ -92,25 +93,19 @@ class LabelOnly(OneEpsilon):
         """One choice among the labels."""
         return (TopKEvent(self.epsilon, 1, len(self.labels)),)
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """The texts are public."""
-        return (PUBLIC_TEXTS,)
-
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> LabelOnlyMechanism:
         """Collect the public texts of each label, or their medoid; nothing is drawn, so a seed is not needed.
 
         Public records with no label, or another one, are left out. A text that occurs twice is twice as likely.
 
         Raises:
-            ConfigError: a label has no public text; a public text cannot be written as UTF-8.
+            ConfigError: a label has no public text.
+            DataError: a text cannot be written as UTF-8.
             MissingExtraError: `embedder="sentence"` and the sentence encoder is absent.
         """
         texts: dict[str, list[str]] = {label: [] for label in self.labels}
-        for number, record in enumerate(as_records(public), start=1):
+        for record in as_records(public):
             if record.label in texts:
-                if fault := string_fault(record.text):
-                    raise ConfigError(f"Expected public record {number} to hold text: its text {fault}.")
                 texts[record.label].append(record.text)
         for label, found in texts.items():
             if not found:
@@ -129,11 +124,7 @@ class LabelOnly(OneEpsilon):
         return [found[medoid(vectors[end - len(found) : end])] for found, end in zip(texts, ends, strict=True)]
 
     def load(self, folder: Path) -> LabelOnlyMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: the file is absent, truncated or edited, or does not belong to this spec.
-        """
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         path = folder / _FILE
         with reading_saved(f"the texts {path}"):
             found = json.loads(path.read_bytes())
@@ -170,17 +161,10 @@ class LabelOnlyMechanism(FittedMechanism[LabelOnly]):
         pairs = zip(self.spec.labels, self._texts, strict=True)
         return {"public": records_digest(Record("", text, label) for label, texts in pairs for text in texts)}
 
-    def _written(self) -> bytes:
-        return json.dumps({"labels": list(self.spec.labels), "texts": self._texts}).encode()
-
     def save(self, folder: Path) -> None:
-        """Write the labels and their texts into an existing folder, for `LabelOnly.load`.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
+        """Write the labels and their texts into an existing folder."""
         with create_private(folder / _FILE) as file:
-            file.write(self._written())
+            file.write(json.dumps({"labels": list(self.spec.labels), "texts": self._texts}).encode())
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One label and text a record. Of the record only the label is looked at, and whether it is a known one."""

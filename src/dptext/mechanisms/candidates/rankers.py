@@ -1,5 +1,5 @@
-"""What ranks public candidates by their likeness to whole texts: words, sentence embeddings (also distilled ones),
-latents of ADePT.
+"""The pool of public candidates, and what ranks them by their likeness to whole texts: words, sentence embeddings (also
+distilled ones), latents of ADePT.
 
 A cosine is a whole number of steps of 2^-12: no float decides a rank. All that ranks is made from public text.
 
@@ -10,35 +10,76 @@ A cosine is a whole number of steps of 2^-12: no float decides a rank. All that 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never
 
 import numpy as np
 from scipy import sparse
 
-from dptext.embeddings.distilled import common_words, distil_with_words, load_distilled
+from dptext.embeddings.distilled import bags, common_words, distil_with_words, load_distilled, rarity
 from dptext.embeddings.embedder import HIDDEN
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
+from dptext.embeddings.text_pools import TextPool
 from dptext.errors import ConfigError, needing
-from dptext.mechanisms.candidates.tfidf import TfIdf
+from dptext.sampling.exponential import Exponential
+from dptext.sampling.top_k import agreement, best_number
 from dptext.text.records import Record
 from dptext.text.saved import SAVE_AGAIN
-from dptext.text.tokens import sentences
-from dptext.types import Floats, Int16s, Singles
+from dptext.text.tokens import sentences, tokenize
+from dptext.types import Booleans, Floats, Int16s, Singles
 
+if TYPE_CHECKING:  # torch is an extra and slow to load
+    from dptext.neural.adept import AnnotatedModel
+
+RankerName = Literal["sentence", "distilled", "tfidf", "adept"]
 #: Unit vectors in whole steps of 2^-11, one a row; a row of zeros where nothing in a text is known.
 Rows: TypeAlias = "Singles | sparse.csr_array"
 #: The candidates' vectors and what was taken off them, as they were saved.
 Saved: TypeAlias = tuple[Singles, Floats]
-
 PUBLIC_AUTOENCODER = (
     "the auto-encoder that ranks was trained on public text only, and reads a text as if it were alone in its batch: "
     f"{HIDDEN}"
 )
 _DOCUMENTS_AT_ONCE = 256
+_QUERIES = 500
+_LOW = (0.5, 0.9, 0.99)  # quantiles of the scores of public texts
+_HIGH = (0.99, 0.998, 0.9995, 1.0)
+#: Scores of the exponential mechanism lie in [0, 2]: its epsilon is then the range of its log weights, so that nothing
+#: is rounded between the event and the choice, and what `Exponential` takes off for its integer weights is enough.
+WIDTH = 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TfIdf:
+    """Words of public texts, each with its weight; without scikit-learn, which is an extra.
+
+    Attributes:
+        position: the column of each lower-cased word.
+        weights: ln((1 + n) / (1 + texts with the word)) + 1 for n texts, as scikit-learn's, `(n_words,)`.
+    """
+
+    position: Mapping[str, int]
+    weights: Floats
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> TfIdf:
+        """The words of these texts, in the order in which they occur first."""
+        having = Counter(word for text in texts for word in dict.fromkeys(_words(text)))
+        return cls({word: i for i, word in enumerate(having)}, rarity([*having.values()] or [0], len(texts)))
+
+    def rows(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Rows of norm 1 `(n_texts, n_words)`: the count of a word times its weight; zero where no word is known."""
+        return bags([_words(text) for text in texts], self.position, self.weights)
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for line in tokenize(text) for word in line]
 
 
 def _saves_nothing(folder: Path) -> None:
@@ -81,94 +122,78 @@ def words_ranker(texts: Sequence[str]) -> Ranker:
     return Ranker(read, read(texts), {}, np.empty(0))
 
 
-def sentences_ranker(
-    texts: Sequence[str], *, max_sentences: int, device: str = "cpu", saved: Saved | None = None
+def load_ranker(
+    name: RankerName, texts: Sequence[str], folder: Path, *, max_sentences: int, device: str, saved: Saved | None = None
 ) -> Ranker:
-    """Means of the embeddings of the first sentences, the candidates' mean taken off.
+    """What compares texts with these candidates, the candidates' mean taken off but for words.
+
+    * `sentence`: means of the embeddings of the first sentences.
+    * `distilled`: these means as a pupil of the sentence encoder guesses them; the candidates' are the encoder's. The
+      pupil is fitted on the candidates, and reads a text from its own words alone. To compare what it guesses with what
+      the encoder said of each candidate keeps more than to compare guesses with guesses. A text without a known word is
+      read as the intercept says.
+    * `adept`: clipped latents of an auto-encoder of ADePT, whose decoder is not used. A text is read without a label,
+      also where the auto-encoder was trained with labels. So a latent tells nothing of the label, and `label_weight`
+      alone says what a label counts.
 
     Args:
+        name: of the ranker.
         texts: the candidates.
-        max_sentences: sentences of a text that are read at most.
-        device: where the sentence encoder computes.
+        folder: where the pupil was saved, if it was; for `adept` where `dptext fit --mechanism adept` saved a model.
+        max_sentences: sentences of a text that are read at most; with `distilled` only of a candidate.
+        device: where a network computes.
         saved: points and centre of these candidates, where they were computed before.
 
     Raises:
-        ConfigError: what was saved is of another encoder.
-        MissingExtraError: the sentence encoder is not installed.
+        ConfigError: the folder holds no auto-encoder of public text; or what was saved is cut short, edited, or of
+            another encoder.
+        MissingExtraError: what the ranker needs is not installed. Only the fitting of `distilled` needs an encoder.
     """
-    encoder = load_encoder("sentence", device=device)
+    own: Floats | None = None
+    read: Callable[[Sequence[str]], Floats]
+    save: Callable[[Path], None] = _saves_nothing
+    match name:
+        case "tfidf":
+            return words_ranker(texts)
+        case "sentence":
+            encoder = load_encoder("sentence", device=device)
+            read = partial(_means, encoder, max_sentences)
+            dim, shown, digests = encoder.dim, encoder.name, {"encoder": encoder.digest}
+        case "distilled":
+            if saved is None:
+                encoder = load_encoder("sentence", device=device)
+                own = _means(encoder, max_sentences, texts)
+                own /= np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12)
+                pupil = distil_with_words(encoder, texts, own, common=common_words())
+            else:
+                pupil = load_distilled(folder)
+            read, save, dim, shown, digests = pupil.embed, pupil.save, pupil.dim, pupil.name, {"encoder": pupil.digest}
+        case "adept":
+            with needing("ranker='adept'", "neural", "sbert"):
+                from dptext.neural.adept import load_autoencoder  # noqa: PLC0415 (an extra, slow to load)
+            model = load_autoencoder(folder, device=device)
+            read, save, dim, shown = partial(_latents, model), model.save, model.dim, "of ADePT"
+            digests = {f"auto-encoder: {part}": digest for part, digest in model.digests.items()}
+        case _:
+            assert_never(name)
+    if own is None:
+        own = read(texts) if saved is None else np.empty((0, dim))
+    centre = own.mean(axis=0) if saved is None else saved[1]
+    if centre.shape != (dim,):
+        raise ConfigError(f"Expected candidates of the encoder {shown}. {SAVE_AGAIN}")
 
-    def means(found: Sequence[str]) -> Floats:
-        return _means(encoder, found, max_sentences)
+    def directions(vectors: Floats) -> Singles:
+        return on_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - centre, 0.0))
 
-    own = means(texts) if saved is None else None
-    read, points, centre = _centred(means, own, saved, dim=encoder.dim, name=encoder.name)
-    return Ranker(read, points, {"encoder": encoder.digest}, centre)
-
-
-def distilled_ranker(
-    texts: Sequence[str], folder: Path, *, max_sentences: int, device: str = "cpu", saved: Saved | None = None
-) -> Ranker:
-    """Means of sentence embeddings as a pupil of the sentence encoder guesses them; the candidates' are the encoder's.
-
-    The pupil is fitted on the candidates, and reads a text from its own words alone. It guesses what the encoder would
-    say, and this is compared with what the encoder said of each candidate: that keeps more than comparing guesses with
-    guesses. A text without a known word is read as the intercept says.
-
-    Args:
-        texts: the candidates.
-        folder: where the pupil was saved, if it was.
-        max_sentences: sentences of a candidate that the encoder reads at most.
-        device: where the encoder computes.
-        saved: points and centre of these candidates, where they were computed before.
-
-    Raises:
-        ConfigError: what was saved is cut short, edited, or of another pupil.
-        MissingExtraError: the sentence encoder is not installed; only fitting needs it.
-    """
-    own = None
-    if saved is None:
-        encoder = load_encoder("sentence", device=device)
-        own = _means(encoder, texts, max_sentences)
-        own /= np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12)
-        pupil = distil_with_words(encoder, texts, own, common=common_words())
-    else:
-        pupil = load_distilled(folder)
-    read, points, centre = _centred(pupil.embed, own, saved, dim=pupil.dim, name=pupil.name)
-    return Ranker(read, points, {"encoder": pupil.digest}, centre, pupil.save)
+    points = directions(own) if saved is None else saved[0]
+    return Ranker(lambda found: directions(read(found)), points, digests, centre, save)
 
 
-def latents_ranker(texts: Sequence[str], folder: Path, *, device: str = "cpu", saved: Saved | None = None) -> Ranker:
-    """Clipped latents of an auto-encoder of ADePT, the candidates' mean taken off. Its decoder is not used.
-
-    A text is read without a label, also where the auto-encoder was trained with labels. So a latent tells nothing of
-    the label, and `label_weight` alone says what a label counts.
-
-    Args:
-        texts: the candidates.
-        folder: where `dptext fit --mechanism adept` saved a model.
-        device: where the network computes.
-        saved: points and centre of these candidates, where they were computed before.
-
-    Raises:
-        ConfigError: the folder holds no auto-encoder of public text, or what was saved is of another one.
-        MissingExtraError: torch or the sentence encoder is not installed.
-    """
-    with needing("ranker='adept'", "neural", "sbert"):
-        from dptext.neural.adept import load_autoencoder  # noqa: PLC0415 (an extra, slow to load)
-    model = load_autoencoder(folder, device=device)
-
-    def latents(found: Sequence[str]) -> Floats:
-        vectors: Floats = model.latents([Record("", text) for text in found])
-        return vectors
-
-    own = latents(texts) if saved is None else None
-    read, points, centre = _centred(latents, own, saved, dim=model.dim, name="of ADePT")
-    digests = {f"auto-encoder: {name}": digest for name, digest in model.digests.items()}
-    return Ranker(read, points, digests, centre, model.save)
+def _latents(model: AnnotatedModel, texts: Sequence[str]) -> Floats:
+    return model.latents([Record("", text) for text in texts])
 
 
-def _means(encoder: Encoder, texts: Sequence[str], max_sentences: int) -> Floats:
+def _means(encoder: Encoder, max_sentences: int, texts: Sequence[str]) -> Floats:
     """Means of the embeddings of each text's first sentences `(n_texts, dim)`."""
     vectors = np.zeros((len(texts), encoder.dim))
     for start in range(0, len(texts), _DOCUMENTS_AT_ONCE):  # bounds the memory of the sentences
@@ -178,19 +203,76 @@ def _means(encoder: Encoder, texts: Sequence[str], max_sentences: int) -> Floats
     return vectors
 
 
-def _centred(
-    embed: Callable[[Sequence[str]], Floats], own: Floats | None, saved: Saved | None, *, dim: int, name: str
-) -> tuple[Callable[[Sequence[str]], Singles], Singles, Floats]:
-    """What reads texts as directions from the candidates' mean, the candidates' directions, and that mean.
+@dataclass(frozen=True, slots=True, repr=False)
+class Pool(TextPool):
+    """The candidates, and what was chosen on them: all public.
 
-    Either the candidates' `own` vectors are given, or their points and centre as they were `saved`.
+    Attributes:
+        k: how many of the nearest share the probability of `top_k`.
+        low: the score, in steps of 2^-12, below which the exponential mechanism tells no two apart.
+        high: the one above which it does not.
+        public: digest of the public records.
+        given: digest of the pool, where the candidates come from one.
     """
-    own = np.empty((0, dim)) if own is None else own
-    centre = own.mean(axis=0) if saved is None else saved[1]
-    if centre.shape != (dim,):
-        raise ConfigError(f"Expected candidates of the encoder {name}. {SAVE_AGAIN}")
 
-    def directions(vectors: Floats) -> Singles:
-        return on_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - centre, 0.0))
+    k: int = 1
+    low: int = -STEPS
+    high: int = STEPS
+    public: str = ""
+    given: str = ""
 
-    return lambda found: directions(embed(found)), directions(own) if saved is None else saved[0], centre
+    def stretched(self, scores: Int16s) -> Floats:
+        """Scores cut to [low, high] and laid on [0, 2]."""
+        return (np.clip(scores, self.low, self.high).astype(np.float64) - self.low) / (self.high - self.low) * WIDTH
+
+    def scores(self, cosines: Int16s, labels: Sequence[str | None], label_weight: float) -> Int16s:
+        """Cosine plus `label_weight` where the labels agree, `(n, m)`, in whole steps of 2^-12."""
+        if not label_weight:
+            return cosines
+        return cosines + agreement(self.labels, labels) * np.int16(round(label_weight * STEPS))
+
+
+def tuned(
+    pool: Pool,
+    ranker: Ranker,
+    public: Sequence[Record],
+    *,
+    choice: float | Exponential,
+    label_weight: float,
+    seed: int,
+) -> Pool:
+    """The pool with the k, or the range of scores, that keeps most, by public records.
+
+    What is kept: cosine, and where there are labels the share of those kept. A text does not count for itself. Without
+    public records the candidates stand for them.
+
+    Args:
+        pool: the candidates.
+        ranker: what compares texts with them.
+        public: records with their labels.
+        choice: the epsilon of top-k randomized response, whose k is then chosen; or the exponential choice, whose range
+            of scores is.
+        label_weight: what an equal label counts.
+        seed: it draws the texts that are compared.
+    """
+    every = [(r.text, r.label) for r in public] or [*zip(pool.texts, pool.labels, strict=True)]
+    rows = np.sort(np.random.default_rng(seed).permutation(len(every))[:_QUERIES])
+    asked = [every[i] for i in rows.tolist()]
+    labels = [label for _, label in asked]
+    read = ranker.read([text for text, _ in asked]) if public else ranker.points[rows]
+    cosines = ranker.cosines(read)
+    scores, gains = pool.scores(cosines, labels, label_weight), cosines / STEPS + agreement(pool.labels, labels)
+    place = {candidate: i for i, candidate in enumerate(zip(pool.texts, pool.labels, strict=True))}
+    own = np.array([place.get(one, -1) for one in asked])[:, None] == np.arange(len(pool))[None, :]
+    if not isinstance(choice, Exponential):
+        return replace(pool, k=best_number(scores, gains, own, choice))
+    gains[own] = 0.0
+    widest = STEPS + round(label_weight * STEPS)
+    low, high = (np.quantile(scores[~own], at, method="nearest").tolist() for at in (_LOW, _HIGH))
+    pools = [replace(pool, low=a, high=b) for a, b in [(-STEPS, widest), *product(low, high)] if a < b]
+    return max(pools, key=lambda tried: _expected(choice, tried.stretched(scores), gains, own))
+
+
+def _expected(choice: Exponential, scores: Floats, gains: Floats, own: Booleans) -> float:
+    weights = np.where(own, 0.0, np.exp((scores - WIDTH) * (choice.epsilon / 2)))
+    return float(((weights * gains).sum(axis=1) / weights.sum(axis=1)).mean())

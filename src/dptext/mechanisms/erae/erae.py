@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -26,8 +26,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import HIDDEN
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, Mechanism, OnProgress, Remarks, Traits
-from dptext.mechanisms.bases import FittedMechanism, OneUnit, check_choices, settings_for
-from dptext.mechanisms.erae.choosing import WordChoice, choose, distribution
+from dptext.mechanisms.bases import OneUnit, OnModel, check_choices, settings_for
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, TopKEvent, TwoSetEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
@@ -39,15 +38,50 @@ from dptext.sampling.two_set import TwoSet
 from dptext.text.batches import Batch, Releases
 from dptext.text.reading import as_records
 from dptext.text.records import Record
-from dptext.types import Floats, Integers
+from dptext.types import Floats, Int32s, Integers
 
 if TYPE_CHECKING:
     from dptext.neural.erae import ErAeModel, ErAeSettings, StepProgress
 
+#: The step of logits: `LOGIT_GRID` of `dptext.neural.erae.writing`, which needs torch.
+_GRID = 2.0**-8
 
+WordChoice: TypeAlias = Hub | TopKRandomizedResponse | TwoSet | ClippedExponential
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
 ALONE = f"the network computes a text as if it were alone in its block: {HIDDEN}"
 _ENUMERABLE = 10_000
+
+
+def _below(steps: Int32s) -> Floats:
+    """Logits below the largest of their row."""
+    return np.asarray((steps - steps.max(axis=1, keepdims=True)) * _GRID)
+
+
+def _softmax(steps: Int32s) -> Floats:
+    weights = np.exp(_below(steps))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def choose(chooser: WordChoice, choice: str, logits: Sequence[Int32s], source: Randomness) -> Integers:
+    """One option a row."""
+    match chooser:
+        case Hub():
+            return chooser.choose(_softmax(logits[0]), _softmax(logits[1]), source)
+        case TopKRandomizedResponse():
+            return chooser.choose(logits[0], source)
+        case _:
+            return chooser.choose(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]), source)
+
+
+def distribution(chooser: WordChoice, choice: str, logits: Sequence[Int32s]) -> Floats:
+    """Probabilities `(rows, options)` of what `choose` draws."""
+    match chooser:
+        case Hub():
+            return chooser.distribution(_softmax(logits[0]), _softmax(logits[1]))
+        case TopKRandomizedResponse():
+            return chooser.distribution(logits[0])
+        case _:
+            return chooser.distribution(_below(logits[0]) if choice == "exponential" else _softmax(logits[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +123,9 @@ class ErAe(OneUnit):
     """
 
     only: ClassVar[str] = "each word depends on the whole text"
+    #: The network is the same for every choice and epsilon.
+    traits: ClassVar[Traits] = Traits(trains=True, refits=frozenset({"epsilon", "choice", "k", "score_range"}))
+    assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_MODEL, ALONE)
 
     epsilon: float
     choice: Literal["hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp"] = "top_k_rr"
@@ -126,19 +163,9 @@ class ErAe(OneUnit):
         _ = self.chooser
 
     @property
-    def traits(self) -> Traits:
-        """It learns from public texts. The network is the same for every choice and epsilon."""
-        return Traits(trains=True, refits=frozenset({"epsilon", "choice", "k", "score_range"}))
-
-    @property
     def released(self) -> tuple[TopKEvent | TwoSetEvent | ExponentialEvent]:
         """All words of one text."""
         return (replace(self.chooser.event, count=self.max_tokens),)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """The network is public, and reads each text as if it were alone."""
-        return (PUBLIC_MODEL, ALONE)
 
     @property
     def token_guarantee(self) -> Guarantee:
@@ -266,12 +293,7 @@ class ErAe(OneUnit):
         return self.fit(public=public, seed=seed)
 
     def load(self, folder: Path) -> ErAeMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: a file is absent, truncated, edited or of another spec.
-            MissingExtraError: torch is not installed.
-        """
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         return ErAeMechanism(self, _neural().load_erae(self._settings, folder))
 
     @classmethod
@@ -304,46 +326,30 @@ def _neural() -> ModuleType:
     return erae
 
 
-class ErAeMechanism(FittedMechanism[ErAe]):
-    """`ErAe` with its network. Immutable."""
+class ErAeMechanism(OnModel[ErAe]):
+    """`ErAe` with its network: public, and the same for every choice and epsilon. Immutable."""
 
-    __slots__ = ("_model",)
+    __slots__ = ()
 
-    def __init__(self, spec: ErAe, model: ErAeModel) -> None:
-        super().__init__(spec)
-        self._model = model
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of the network with its vocabulary, and of the public text."""
-        return self._model.digests
-
-    @property
-    def model(self) -> ErAeModel:
-        """The network with its vocabulary: public, and the same for every choice and epsilon."""
-        return self._model
-
-    def save(self, folder: Path) -> None:
-        """Write the network into an existing folder."""
-        self._model.save(folder)
+    model: ErAeModel
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One text a record, of `max_tokens` words less what follows the end."""
         batch = Batch.of(records)
         found: list[str] = []
-        for source, n in randomness.blocks([1] * len(batch), self._model.rows):
+        for source, n in randomness.blocks([1] * len(batch), self.model.rows):
             found += self._write(batch[len(found) : len(found) + n], source)
         return batch.released(found)
 
     def _write(self, block: Sequence[Record], source: Randomness) -> list[str]:
         spec, chooser = self.spec, self.spec.chooser
-        writing = self._model.begin(block, public=spec.choice == "hub")
+        writing = self.model.begin(block, public=spec.choice == "hub")
         columns = []
         for _ in range(spec.max_tokens):
             logits = writing.logits()
             columns.append(choose(chooser, spec.choice, logits, source))
             writing.wrote(columns[-1])
-        return [self._model.text(row) for row in np.stack(columns, axis=1)]
+        return [self.model.text(row) for row in np.stack(columns, axis=1)]
 
     def proposals(self, record: Record, released: Integers) -> Floats:
         """Probabilities of the next option after each of these beginnings `(n_beginnings, options)`: private.
@@ -353,9 +359,9 @@ class ErAeMechanism(FittedMechanism[ErAe]):
             released: options that were released so far `(n_beginnings, steps)`, fewer than `max_tokens`.
         """
         found = [np.empty((0, self.spec.options))]
-        for start in range(0, len(released), self._model.rows):
-            block = released[start : start + self._model.rows]
-            writing = self._model.begin([record] * len(block), public=self.spec.choice == "hub")
+        for start in range(0, len(released), self.model.rows):
+            block = released[start : start + self.model.rows]
+            writing = self.model.begin([record] * len(block), public=self.spec.choice == "hub")
             for column in block.T:
                 writing.logits()
                 writing.wrote(column)
@@ -381,6 +387,6 @@ class ErAeMechanism(FittedMechanism[ErAe]):
             released = np.concatenate([np.repeat(released, size, axis=0), every], axis=1)
         found: dict[str, float] = {}
         for row, chance in zip(released, chances.tolist(), strict=True):
-            text = self._model.text(row)
+            text = self.model.text(row)
             found[text] = found.get(text, 0.0) + chance
         return found

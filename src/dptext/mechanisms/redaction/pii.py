@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import ClassVar, Literal, Protocol, Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, needing
@@ -23,7 +23,6 @@ from dptext.text import tokens as text
 from dptext.text.batches import Releases
 from dptext.text.records import Record
 
-REASON = "a tagger decides from the text what is masked, and what it overlooks leaves verbatim"
 _LANGUAGE = "en"
 
 
@@ -49,6 +48,10 @@ class PiiRedaction(NoGuarantee):
         runs: "merge" writes one mask for all that stand side by side in a line.
     """
 
+    traits: ClassVar[Traits] = Traits(learns=Learns.NOTHING, keeps_words=True)
+    reason: ClassVar[str] = "a tagger decides from the text what is masked, and what it overlooks leaves verbatim"
+    reveals: ClassVar[tuple[str, ...]] = (KEPT_WORDS, text.TOKEN_COUNT, text.LINE_STRUCTURE)
+
     model: str = "en_core_web_lg"
     entities: tuple[str, ...] = ()
     threshold: float = 0.0
@@ -64,21 +67,6 @@ class PiiRedaction(NoGuarantee):
             raise ConfigError(f"Expected entities={self.entities!r} to be several names of presidio: give a list.")
         object.__setattr__(self, "entities", tuple(self.entities))
         Mask(self.mask, self.runs)
-
-    @property
-    def traits(self) -> Traits:
-        """It learns from no text, and keeps whatever is not tagged."""
-        return Traits(learns=Learns.NOTHING, keeps_words=True)
-
-    @property
-    def reason(self) -> str:
-        """What is overlooked leaves."""
-        return REASON
-
-    @property
-    def reveals(self) -> tuple[str, ...]:
-        """Words that are not tagged, and the shape of the text."""
-        return (KEPT_WORDS, text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> PiiRedactionMechanism:
         """Load the tagger; public records and a seed are not needed.

@@ -72,6 +72,7 @@ class RandomRedaction(OneUnit):
         "dptext.accounting.lift([event], runs=k)"
     )
     basis: ClassVar[Basis] = Basis.PROVEN
+    reveals: ClassVar[tuple[str, ...]] = (text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
     level: float
     mask: str = "[MASK]"
@@ -91,11 +92,6 @@ class RandomRedaction(OneUnit):
     def released(self) -> tuple[ApproximateEvent]:
         """One token leaves with probability 1 - level, rounded up."""
         return (ApproximateEvent(0.0, sum_up([(1.0, 1), (-float(self.level), 1)])),)
-
-    @property
-    def reveals(self) -> tuple[str, ...]:
-        """The shape of the text."""
-        return (text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> RandomRedaction:
         """The spec with the smallest level that guarantees this delta, 1 - delta; epsilon is 0 at any level.

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from dptext import _validate
 from dptext.embeddings.tfidf import load_sklearn
@@ -24,12 +24,10 @@ from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
 from dptext.text.batches import Releases
 from dptext.text.files import create_private
-from dptext.text.formats import string_fault
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.text.saved import reading_saved
 
-REASON = "which words are masked follows from the text, with nothing drawn, and the others leave verbatim"
 _FILE = "weights.json"
 #: Weights are rounded, so that the order of summation does not choose among equals.
 _DECIMALS = 6
@@ -57,6 +55,10 @@ class SmartRedaction(NoGuarantee):
         runs: "merge" writes one mask for all that stand side by side in a line.
     """
 
+    reason: ClassVar[str] = (
+        "which words are masked follows from the text, with nothing drawn, and the others leave verbatim"
+    )
+
     level: float
     sensitive: str = ""
     n_words: int = 20_000
@@ -77,11 +79,6 @@ class SmartRedaction(NoGuarantee):
         return Traits(learns_labels=True, keeps_words=self.level < 1)
 
     @property
-    def reason(self) -> str:
-        """Words leave, and nothing is drawn."""
-        return REASON
-
-    @property
     def reveals(self) -> tuple[str, ...]:
         """Words that are not masked, and the shape of the text."""
         return (*((KEPT_WORDS,) if self.traits.keeps_words else ()), text.TOKEN_COUNT, text.LINE_STRUCTURE)
@@ -94,13 +91,11 @@ class SmartRedaction(NoGuarantee):
         are left out.
 
         Raises:
-            ConfigError: the public texts are not of two kinds, have no word, or cannot be written as UTF-8.
+            ConfigError: the public texts are not of two kinds, or have no word.
+            DataError: a text cannot be written as UTF-8.
             MissingExtraError: scikit-learn is absent.
         """
         records = [record for record in as_records(public) if record.label is not None]
-        for number, record in enumerate(records, start=1):
-            if fault := string_fault(record.text):
-                raise ConfigError(f"Expected labelled public record {number} to hold text: its text {fault}.")
         is_sensitive = self._kinds(records)
         if not any(_words(record.text) for record in records):
             raise ConfigError("Expected public texts with words: there is nothing to weigh in these.")
@@ -129,11 +124,7 @@ class SmartRedaction(NoGuarantee):
         return [record.label == chosen for record in records]
 
     def load(self, folder: Path) -> SmartRedactionMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: the file is absent, truncated or edited, or does not belong to this spec.
-        """
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         path = folder / _FILE
         with reading_saved(f"the weights {path}"):
             described = json.loads(path.read_bytes())
@@ -176,11 +167,7 @@ class SmartRedactionMechanism(FittedMechanism[SmartRedaction]):
         return self._weights.get(word.lower(), 0.0)
 
     def save(self, folder: Path) -> None:
-        """Write words and weights into an existing folder, for `SmartRedaction.load`.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
+        """Write words and weights into an existing folder."""
         described = {
             "sensitive": self.spec.sensitive,
             "n_words": self.spec.n_words,

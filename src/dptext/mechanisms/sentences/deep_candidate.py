@@ -23,7 +23,7 @@ from dptext import _validate
 from dptext.embeddings.embedder import read_alone
 from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.mechanism import Traits, seen
-from dptext.mechanisms.bases import FittedMechanism, check_choices, settings_for
+from dptext.mechanisms.bases import OnModel, check_choices, settings_for
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Guarantee, Relation, Unit
@@ -145,10 +145,6 @@ class DeepCandidate:
         return (Unit.SENTENCE, Unit.DOCUMENT) if self.max_sentences else (Unit.SENTENCE,)
 
     @property
-    def _relation(self) -> Relation:
-        return Relation(self.relation)
-
-    @property
     def choice(self) -> Exponential | PermuteAndFlip:
         """The choice among candidates, for utilities of sensitivity 1.
 
@@ -189,21 +185,17 @@ class DeepCandidate:
         return (choice.range_event(self.candidates) if isinstance(choice, Exponential) else choice.range_event(),)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one document guarantees.
-
-        Raises:
-            IncomparableError: nothing is known for this unit.
-        """
+        """What one release of one document guarantees."""
         unit = unit or Unit.SENTENCE
         one = unit is Unit.SENTENCE
         return accounting.guarantee(
             self.events(unit),
             delta,
             unit=unit,
-            relation=self._relation if one else Relation.REPLACE_ONE,
+            relation=Relation(self.relation) if one else Relation.REPLACE_ONE,
             basis=Basis.CONDITIONAL,
             assumptions=(PUBLIC_CANDIDATES, *read_alone(self.encoder, self.device)),
-            reveals=(SENTENCE_COUNT,) if one and self._relation is Relation.REPLACE_ONE else (),
+            reveals=(SENTENCE_COUNT,) if one and self.relation == "replace_one" else (),
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> DeepCandidate:
@@ -256,12 +248,7 @@ class DeepCandidate:
         return found
 
     def load(self, folder: Path) -> DeepCandidateMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: a file is absent, truncated, edited or of another spec.
-            MissingExtraError: torch, numba or the sentence encoder is not installed.
-        """
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         return DeepCandidateMechanism(self, _neural().load_candidates(self._settings, folder))
 
     @classmethod
@@ -283,44 +270,27 @@ def _neural() -> ModuleType:
     return deep_candidate
 
 
-class DeepCandidateMechanism(FittedMechanism[DeepCandidate]):
+class DeepCandidateMechanism(OnModel[DeepCandidate]):
     """`DeepCandidate` with its candidates. Immutable; every output's probability is known (`HasDistribution`)."""
 
-    __slots__ = ("_fitted",)
+    __slots__ = ()
 
-    def __init__(self, spec: DeepCandidate, fitted: FittedCandidates) -> None:
-        super().__init__(spec)
-        self._fitted = fitted
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of candidates and what ranks them, of the public texts, of the pool if any, of the encoder."""
-        return self._fitted.digests
+    model: FittedCandidates
 
     @property
     def candidates(self) -> tuple[str, ...]:
         """The public texts, in the order of the utilities."""
-        found: tuple[str, ...] = self._fitted.texts
-        return found
+        return self.model.texts
 
     @property
     def candidate_labels(self) -> tuple[str | None, ...]:
         """The public labels of the candidates; None without labels."""
-        found: tuple[str | None, ...] = self._fitted.labels
-        return found
+        return self.model.labels
 
     @property
     def candidate_embeddings(self) -> Floats:
         """What is released for each candidate `(m, dim)`: train a classifier on these, and apply it to releases."""
-        return np.asarray(self._fitted.outputs, np.float64)
-
-    def save(self, folder: Path) -> None:
-        """Write the candidates and what ranks them into an existing folder.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
-        self._fitted.save(folder)
+        return np.asarray(self.model.outputs, np.float64)
 
     def documents(self, records: Sequence[Record]) -> list[list[str]]:
         """The sentences of each record that are read."""
@@ -329,8 +299,7 @@ class DeepCandidateMechanism(FittedMechanism[DeepCandidate]):
 
     def utilities(self, records: Sequence[Record]) -> Floats:
         """The utility of every candidate for each record `(n_records, m)`: private, before any choice."""
-        found: Floats = self._fitted.utilities(self.documents(records))
-        return found
+        return self.model.utilities(self.documents(records))
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
         """The probability of everything that can leave, as `dptext.mechanism.seen` writes it."""
@@ -351,7 +320,7 @@ class DeepCandidateMechanism(FittedMechanism[DeepCandidate]):
         return self._chosen(records, chosen)
 
     def _chosen(self, records: Sequence[Record], chosen: Sequence[int]) -> Releases:
-        fitted, output = self._fitted, self.spec.output
+        fitted, output = self.model, self.spec.output
         return Batch.of(records).released(
             None if output == "embedding" else [fitted.texts[i] for i in chosen],
             labels=[fitted.labels[i] for i in chosen],

@@ -82,6 +82,8 @@ class Truncation(OneEpsilon):
 
     unit: ClassVar[Unit] = Unit.SENTENCE
     only: ClassVar[str] = "the noise shows how many sentences a document has"
+    traits: ClassVar[Traits] = Traits(releases_text=False, releases_vectors=True)
+    reveals: ClassVar[tuple[str, ...]] = (SENTENCE_COUNT,)
 
     epsilon: float
     central: float = 0.75
@@ -100,11 +102,6 @@ class Truncation(OneEpsilon):
         check_choices(self)
 
     @property
-    def traits(self) -> Traits:
-        """A vector leaves, and no text."""
-        return Traits(releases_text=False, releases_vectors=True)
-
-    @property
     def released(self) -> tuple[PureEvent]:
         """One release, for a sentence."""
         return (PureEvent(self.epsilon),)
@@ -113,11 +110,6 @@ class Truncation(OneEpsilon):
     def assumptions(self) -> tuple[str, ...]:
         """The box and the encoder are public."""
         return (PUBLIC_BOX, *read_alone(self.encoder, self.device))
-
-    @property
-    def reveals(self) -> tuple[str, ...]:
-        """How many sentences there are."""
-        return (SENTENCE_COUNT,)
 
     def steps(self, dim: int) -> int:
         """T, the steps over the width of the box, of vectors with so many coordinates.
@@ -158,17 +150,9 @@ class Truncation(OneEpsilon):
         return distil_with_words(teacher, texts, common=common_words())
 
     def load(self, folder: Path) -> TruncationMechanism:
-        """The mechanism that was saved into the folder under this spec.
-
-        Raises:
-            ConfigError: the file is absent, truncated, edited or of another encoder; epsilon is too small.
-            MissingExtraError: the encoder is not installed.
-        """
-        encoder: Encoder | DistilledEncoder
-        if self.encoder == "distilled":
-            encoder = load_distilled(folder)
-        else:
-            encoder = load_encoder(self.encoder, device=self.device)
+        """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
+        distilled = self.encoder == "distilled"
+        encoder = load_distilled(folder) if distilled else load_encoder(self.encoder, device=self.device)
         path = folder / _FILE
         with reading_saved(f"the box {path}"):
             described = json.loads(path.read_bytes())
@@ -257,11 +241,7 @@ class TruncationMechanism(FittedMechanism[Truncation]):
         return {"box": found.hexdigest(), "public": self._trained_on, "encoder": self._encoder.digest}
 
     def save(self, folder: Path) -> None:
-        """Write the box into an existing folder, and the distilled encoder beside it where there is one.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
+        """Write the box into an existing folder, and the distilled encoder beside it where there is one."""
         described = {
             "low": self.box.low.tolist(),
             "high": self.box.high.tolist(),

@@ -8,20 +8,16 @@ on the text, so no epsilon holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.nearest import NearestWords
-from dptext.embeddings.saved_vectors import load_saved_word_vectors
-from dptext.embeddings.vector_files import load_word_vectors
 from dptext.embeddings.vectors import WordVectors
-from dptext.mechanism import Learns, Traits
-from dptext.mechanisms.bases import NoGuarantee, OnWords
+from dptext.mechanisms.bases import FromWords, NoGuarantee, OnWords
 from dptext.sampling.grid_noise import coordinate_laplace
 from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
@@ -29,11 +25,10 @@ from dptext.text.batches import Batch, Releases
 from dptext.text.records import Record
 
 _TOKENS_AT_ONCE = 8192
-REASON = "common words leave verbatim, and which words are replaced depends on the private text"
 
 
 @dataclass(frozen=True, slots=True)
-class PrivatePhrases(NoGuarantee):
+class PrivatePhrases(FromWords["PrivatePhrasesMechanism"], NoGuarantee):
     """Settings of the rare-word baseline.
 
     Use:
@@ -50,6 +45,9 @@ class PrivatePhrases(NoGuarantee):
         common_words: the first so many words of the list leave as they are.
     """
 
+    reason: ClassVar[str] = "common words leave verbatim, and which words are replaced depends on the private text"
+    reveals: ClassVar[tuple[str, ...]] = ("every common word", text.TOKEN_COUNT, text.LINE_STRUCTURE)
+
     variance: float
     vectors: str = "glove"
     n_words: int = 50_000
@@ -60,32 +58,8 @@ class PrivatePhrases(NoGuarantee):
         _validate.positive(variance=self.variance)
         _validate.count(n_words=self.n_words, common_words=self.common_words)
 
-    @property
-    def traits(self) -> Traits:
-        """It learns from no text."""
-        return Traits(learns=Learns.NOTHING)
-
-    @property
-    def reason(self) -> str:
-        """Common words leave."""
-        return REASON
-
-    @property
-    def reveals(self) -> tuple[str, ...]:
-        """Every common word, and the shape of the text."""
-        return ("every common word", text.TOKEN_COUNT, text.LINE_STRUCTURE)
-
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> PrivatePhrasesMechanism:
-        """Load the public vectors; public records and a seed are not needed."""
-        return PrivatePhrasesMechanism(self, load_word_vectors(self.vectors, self.n_words))
-
-    def load(self, folder: Path) -> PrivatePhrasesMechanism:
-        """The mechanism that was saved into the folder under this spec; the vectors are read from there alone.
-
-        Raises:
-            ConfigError: a file is absent, truncated or edited, or does not belong to this spec.
-        """
-        return PrivatePhrasesMechanism(self, load_saved_word_vectors(folder, self.n_words))
+    def _fitted(self, vectors: WordVectors) -> PrivatePhrasesMechanism:
+        return PrivatePhrasesMechanism(self, vectors)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:

@@ -6,18 +6,15 @@ replaced. Their figures (similarity .12, authorship .02 among 100 authors, Yelp)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.saved_vectors import load_saved_word_vectors
-from dptext.embeddings.vector_files import load_word_vectors
-from dptext.mechanism import Learns, Traits
-from dptext.mechanisms.bases import NoGuarantee, OnWords
+from dptext.embeddings.vectors import WordVectors
+from dptext.mechanisms.bases import FromWords, NoGuarantee, OnWords
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
 from dptext.text import tokens as text
@@ -26,11 +23,10 @@ from dptext.text.records import Record
 from dptext.types import UInt64s
 
 _RATE_BITS = 53
-REASON = "words that are not replaced leave verbatim, and every text leaves with its own length and lines"
 
 
 @dataclass(frozen=True, slots=True)
-class RandomReplacement(NoGuarantee):
+class RandomReplacement(FromWords["RandomReplacementMechanism"], NoGuarantee):
     """Settings of random word replacement.
 
     Use:
@@ -48,6 +44,10 @@ class RandomReplacement(NoGuarantee):
         n_words: size of the vocabulary, from which words are drawn uniformly.
     """
 
+    reason: ClassVar[str] = (
+        "words that are not replaced leave verbatim, and every text leaves with its own length and lines"
+    )
+
     rate: float = 1.0
     vectors: str = "glove"
     n_words: int = 8_000
@@ -59,37 +59,13 @@ class RandomReplacement(NoGuarantee):
         _validate.count(n_words=self.n_words)
 
     @property
-    def traits(self) -> Traits:
-        """It learns from no text."""
-        return Traits(learns=Learns.NOTHING)
-
-    @property
-    def reason(self) -> str:
-        """Words leave."""
-        return REASON
-
-    @property
     def reveals(self) -> tuple[str, ...]:
         """Every word that is not replaced, and the shape of the text."""
         kept = () if self.rate == 1 else ("every word that is not replaced",)
         return (*kept, text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> RandomReplacementMechanism:
-        """Load the public words; public records and a seed are not needed.
-
-        Raises:
-            ConfigError: the vectors cannot be used, or are fewer than `n_words`.
-            MissingExtraError: the package of the vectors is absent.
-        """
-        return RandomReplacementMechanism(self, load_word_vectors(self.vectors, self.n_words))
-
-    def load(self, folder: Path) -> RandomReplacementMechanism:
-        """The mechanism that was saved into the folder under this spec; the words are read from there alone.
-
-        Raises:
-            ConfigError: a file is absent, truncated or edited, or does not belong to this spec.
-        """
-        return RandomReplacementMechanism(self, load_saved_word_vectors(folder, self.n_words))
+    def _fitted(self, vectors: WordVectors) -> RandomReplacementMechanism:
+        return RandomReplacementMechanism(self, vectors)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:

@@ -13,22 +13,18 @@ any token that the vocabulary knows, marks and stop words included.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
 from dptext.embeddings.likeness import GRID, STEPS, on_grid
-from dptext.embeddings.saved_vectors import load_saved_word_vectors
-from dptext.embeddings.vector_files import load_word_vectors
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
-from dptext.mechanism import Learns, Traits
-from dptext.mechanisms.bases import OneUnit, OnWords
+from dptext.mechanisms.bases import FromWords, OneUnit, OnWords
 from dptext.mechanisms.words.vocabulary import PUBLIC_VECTORS
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent
@@ -47,7 +43,7 @@ _MOST_OUTPUTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class SynTf(OneUnit):
+class SynTf(FromWords["SynTfMechanism"], OneUnit):
     """Settings of synthetic term frequencies: `n_terms` similar words in the place of a document.
 
     Use:
@@ -77,6 +73,8 @@ class SynTf(OneUnit):
         n_words: how many words of the file, the first ones, form the vocabulary. More words ask for a larger epsilon.
     """
 
+    assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_VECTORS,)
+
     epsilon: float
     n_terms: int = 20
     vectors: str = "glove"
@@ -88,19 +86,9 @@ class SynTf(OneUnit):
         _validate.count(n_terms=self.n_terms, n_words=self.n_words)
 
     @property
-    def traits(self) -> Traits:
-        """It learns from no text."""
-        return Traits(learns=Learns.NOTHING)
-
-    @property
     def released(self) -> tuple[ExponentialEvent]:
         """The choices of all words of one document."""
         return (replace(self.choice.range_event(self.n_words), count=self.n_terms),)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """Vectors and vocabulary are public."""
-        return (PUBLIC_VECTORS,)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> SynTf:
         """The spec whose guarantee costs at most epsilon at delta, for all words of a document together.
@@ -117,22 +105,8 @@ class SynTf(OneUnit):
         """The choice among similar words, whose similarities lie in [0, 1]."""
         return Exponential(self.epsilon, score_range=1.0)
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> SynTfMechanism:
-        """Load the public vectors; public records and a seed are not needed.
-
-        Raises:
-            ConfigError: the vectors cannot be used, or are fewer than `n_words`.
-            MissingExtraError: the package of the vectors is absent.
-        """
-        return SynTfMechanism(self, load_word_vectors(self.vectors, self.n_words))
-
-    def load(self, folder: Path) -> SynTfMechanism:
-        """The mechanism that was saved into the folder under this spec; the vectors are read from there alone.
-
-        Raises:
-            ConfigError: a file is absent, truncated or edited, or does not belong to this spec.
-        """
-        return SynTfMechanism(self, load_saved_word_vectors(folder, self.n_words))
+    def _fitted(self, vectors: WordVectors) -> SynTfMechanism:
+        return SynTfMechanism(self, vectors)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:

@@ -1,41 +1,41 @@
-"""What mechanisms of metric privacy on words have in common: a word of the public vocabulary for each token."""
+"""Metric privacy on words, fitted: a word of the public vocabulary for each token.
+
+Noise on the vectors of words, then the nearest word; or TEM, a word chosen by its distance, with integers only.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from dptext.embeddings.saved_vectors import save_word_vectors
-from dptext.mechanisms.bases import FittedMechanism, Spec_co
-from dptext.mechanisms.words.vocabulary import WordPoints, frequent_words, spread_words
-from dptext.sampling.source import Randomness
+import numpy as np
+
+from dptext.embeddings.nearest import NearestWords
+from dptext.errors import ConfigError
+from dptext.mechanisms.bases import OnWords, Spec_co
+from dptext.mechanisms.words.vocabulary import WordPoints, frequent_words, sizes_of, spread_words
+from dptext.mechanisms.words.word_draws import WordDraws
+from dptext.sampling.float_noise import MetricNoise
+from dptext.sampling.source import Randomness, seeded
+from dptext.sampling.truncated import LEAST_DISTANCE, TruncatedExponential
+from dptext.text import tokens as text
 from dptext.text.batches import Releases
 from dptext.text.records import Record
-from dptext.types import Integers
+from dptext.types import Floats, Integers
+
+_TOKENS_AT_ONCE = 8192
+_MOST_OUTPUTS = 1_000_000
 
 
-class WordByWord(FittedMechanism[Spec_co], ABC):
+class WordByWord(OnWords[Spec_co], ABC):
     """Public vectors, and a word for each token."""
 
     __slots__ = ("_words",)
 
     def __init__(self, spec: Spec_co, words: WordPoints) -> None:
-        super().__init__(spec)
         self._words = words
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """The digest of the public vectors."""
-        return {"vectors": self._words.vectors.digest}
-
-    def save(self, folder: Path) -> None:
-        """Write the public vectors into an existing folder, for `load` of the spec.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
-        save_word_vectors(self._words.vectors, folder)
+        super().__init__(spec, words.vectors)
 
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One release a record; labels are dropped, as they are not privatized."""
@@ -64,3 +64,142 @@ class WordByWord(FittedMechanism[Spec_co], ABC):
     @abstractmethod
     def _share(self, indices: Integers) -> float:
         """The share of these words that come back unchanged."""
+
+
+class WordNoiseMechanism(WordByWord[Spec_co]):
+    """A `WordMetric` of noise `multivariate` or `mahalanobis` with its vectors.
+
+    Immutable. It has a latent with a known density (`HasLatent`) and a metric (`HasMetric`).
+    """
+
+    __slots__ = ("_nearest", "_noise", "_root")
+
+    def __init__(self, spec: Spec_co, words: WordPoints, noise: MetricNoise, root: Floats | None) -> None:
+        super().__init__(spec, words)
+        self._root = root
+        self._nearest = NearestWords(words.vectors)
+        self._noise = noise
+
+    def _replace(self, indices: Integers, sizes: Sequence[int], randomness: Randomness) -> Integers:
+        """A word for each token (-1 for an unknown one)."""
+        result = np.empty(len(indices), np.int64)
+        for here, noisy in self._noisy(lambda tokens: self._words.at(indices[tokens]), sizes, randomness):
+            result[here] = self._nearest.search(noisy if self._root is None else noisy @ self._root)
+        return result
+
+    def _noisy(
+        self, points: Callable[[slice], Floats], sizes: Sequence[int], randomness: Randomness
+    ) -> Iterator[tuple[slice, Floats]]:
+        """Blocks of tokens and their noisy points: the one place where noise is added."""
+        start = 0
+        for source, n in randomness.blocks(sizes, _TOKENS_AT_ONCE):
+            here = slice(start, start + n)
+            start += n
+            yield here, self._noise.release(points(here), source)
+
+    def latent(self, records: Sequence[Record]) -> Floats:
+        """The points of each record's tokens side by side, in the coordinates in which the noise is round.
+
+        Returns:
+            Points `(n_records, n_tokens * dim)`.
+
+        Raises:
+            ConfigError: the records differ in their number of tokens.
+        """
+        documents = self._words.lines(records)
+        if len(set(sizes_of(documents))) > 1:
+            raise ConfigError("Expected records with equally many tokens: others have latents of another size.")
+        return self._words.at(self._words.indices(documents)).reshape(len(records), -1 if records else 0)
+
+    def release(self, latents: Floats, randomness: Randomness) -> Floats:
+        """Latents `(rows, n_tokens * dim)` with the noise that `privatize` would add to them.
+
+        Raises:
+            ConfigError: the latents do not have dim coordinates a token.
+        """
+        points = self._tokens(latents)
+        released = np.empty_like(points)
+        n_tokens = latents.shape[1] // points.shape[1]
+        for here, noisy in self._noisy(lambda tokens: points[tokens], [n_tokens] * len(latents), randomness):
+            released[here] = noisy
+        return released.reshape(latents.shape)
+
+    def log_density(self, released: Floats, latents: Floats) -> Floats:
+        """Log density `(rows,)` of released latents given the latents, up to a term that `released` determines.
+
+        Raises:
+            ConfigError: the shapes differ, or are not those of latents.
+        """
+        if released.shape != latents.shape:
+            raise ConfigError(f"Expected released latents of shape {latents.shape}, found {released.shape}.")
+        tokens = self._noise.log_density(self._tokens(released), self._tokens(latents))
+        return np.asarray(tokens.reshape(len(latents), -1 if len(latents) else 0).sum(axis=1))
+
+    def _tokens(self, latents: Floats) -> Floats:
+        dim = self._words.points.shape[1]
+        if latents.ndim != 2 or latents.shape[1] % dim:
+            raise ConfigError(f"Expected latents of shape (rows, n_tokens * {dim}), found {latents.shape}.")
+        return np.asarray(latents, np.float64).reshape(-1, dim)
+
+    def _share(self, indices: Integers) -> float:
+        return float(np.mean(self._replace(indices, [len(indices)], seeded(0)) == indices))
+
+
+class WordChoiceMechanism(WordByWord[Spec_co]):
+    """A `WordMetric` of noise `tem` with its vectors.
+
+    Immutable. It knows the probability of every output (`HasDistribution`) and has a metric (`HasMetric`).
+    """
+
+    __slots__ = ("_choice", "_draws")
+
+    def __init__(self, spec: Spec_co, words: WordPoints, choice: TruncatedExponential) -> None:
+        super().__init__(spec, words)
+        self._choice = choice
+        self._draws = WordDraws(words, choice)
+
+    def _replace(self, indices: Integers, sizes: Sequence[int], randomness: Randomness) -> Integers:
+        """A word for each token (-1 for an unknown one)."""
+        start = 0
+
+        def draw(source: Randomness, n: int) -> Integers:
+            nonlocal start
+            start += n
+            return self._draws.draw(indices[start - n : start], source)
+
+        return randomness.rows(sizes, draw)
+
+    def distance(self, first: Record, second: Record) -> float:
+        """As every `WordMetric`'s, but different words count as at least `LEAST_DISTANCE` apart."""
+        return self._words.distance(first, second, least=LEAST_DISTANCE)
+
+    def output_distribution(self, record: Record) -> Mapping[str, float]:
+        """The probability of every output text: the product over tokens of `TruncatedExponential.distribution`.
+
+        `privatize` draws with integer weights (`WordDraws`), which are these probabilities rounded: a token's two
+        probabilities of a word differ by less than 2^-40 of themselves. Different words never make the same text,
+        because no word has whitespace, so each key has one origin.
+
+        Raises:
+            ConfigError: there are more than a million outputs.
+        """
+        [lines] = self._words.lines([record])
+        indices = self._words.indices([lines])
+        words = self._words.vectors.words
+        if len(indices) * math.log(len(words)) > math.log(_MOST_OUTPUTS) + 1e-9:
+            raise ConfigError(
+                f"Expected a record with at most {_MOST_OUTPUTS:,} possible outputs to enumerate, where a token has "
+                f"n_words={len(words)}: give a shorter record, or lower n_words or max_tokens."
+            )
+        # What stands before, between and after the words: every output has the lines of the input.
+        between = text.detokenize([["\0"] * len(line) for line in lines]).split("\0")
+        texts, probabilities = between[:1], np.ones(1)
+        for point, gap in zip(self._words.at(indices), between[1:], strict=True):
+            distances = np.linalg.norm(point - self._words.points, axis=1)
+            texts = [f"{begun}{word}{gap}" for begun in texts for word in words]
+            probabilities = np.multiply.outer(probabilities, self._choice.distribution(distances[None])[0]).ravel()
+        return dict(zip(texts, probabilities.tolist(), strict=True))
+
+    def _share(self, indices: Integers) -> float:
+        words, counts = np.unique(indices, return_counts=True)
+        return float(np.average(self._draws.chances_of_own(words), weights=counts))

@@ -16,30 +16,24 @@ lower case, stands for the mean of all vectors; nothing passes verbatim because 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Literal, Self, TypeAlias
 
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.saved_vectors import load_saved_word_vectors
-from dptext.embeddings.vector_files import load_word_vectors
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError, MissingExtraError
-from dptext.mechanism import Learns, Remarks, Traits
-from dptext.mechanisms.bases import check_choices
+from dptext.mechanism import Remarks
+from dptext.mechanisms.bases import FromWords, check_choices
 from dptext.mechanisms.words.vocabulary import PUBLIC_VECTORS, WordPoints, covariance_root
-from dptext.mechanisms.words.word_choice import WordChoiceMechanism
-from dptext.mechanisms.words.word_noise import WordNoiseMechanism
+from dptext.mechanisms.words.word_by_word import WordChoiceMechanism, WordNoiseMechanism
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, ApproximateEvent, Event, MetricEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.sampling.float_noise import MetricNoise
 from dptext.sampling.truncated import LEAST_DISTANCE, TruncatedExponential
 from dptext.text import tokens as text
-from dptext.text.records import Record
 from dptext.types import Floats
 
 WordMetricMechanism: TypeAlias = "WordNoiseMechanism[WordMetric] | WordChoiceMechanism[WordMetric]"
@@ -54,7 +48,7 @@ REVEALS = (text.TOKEN_COUNT, text.LINE_STRUCTURE)
 
 
 @dataclass(frozen=True, slots=True)
-class WordMetric:
+class WordMetric(FromWords["WordMetricMechanism"]):
     """Settings of word-by-word metric privacy.
 
     Use:
@@ -115,11 +109,6 @@ class WordMetric:
         )
 
     @property
-    def traits(self) -> Traits:
-        """It learns from no text."""
-        return Traits(learns=Learns.NOTHING)
-
-    @property
     def metric(self) -> str:
         """The distance that epsilon is multiplied with."""
         if self.noise == "mahalanobis":
@@ -158,11 +147,7 @@ class WordMetric:
         return accounting.lift(accounting.bounded_metric([self.event], diameter=self.diameter), runs=self.max_tokens)
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one text guarantees, per token (default) or per document.
-
-        Raises:
-            IncomparableError: the unit is larger than a token and no diameter and max_tokens are set.
-        """
+        """What one release of one text guarantees, per token (default) or per document."""
         unit = unit or Unit.TOKEN
         events = self.events(unit)
         slack = sum(e.delta * e.count for e in events if isinstance(e, MetricEvent | ApproximateEvent))
@@ -199,22 +184,30 @@ class WordMetric:
             )
         return found
 
-    def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> WordMetricMechanism:
-        """Load the public vectors; public records and a seed are not needed.
-
-        Raises:
-            ConfigError: the vectors cannot be used, or two words are farther apart than `diameter`.
-            MissingExtraError: `vectors="glove"` and the package is absent.
-        """
-        return _mechanism(self, load_word_vectors(self.vectors, self.n_words))
-
-    def load(self, folder: Path) -> WordMetricMechanism:
-        """The mechanism that was saved into the folder under this spec; the vectors are read from there alone.
-
-        Raises:
-            ConfigError: a file is absent, truncated or edited, or does not belong to this spec.
-        """
-        return _mechanism(self, load_saved_word_vectors(folder, self.n_words))
+    def _fitted(self, vectors: WordVectors) -> WordMetricMechanism:
+        """The mechanism on vectors that keep to the bounds of the settings."""
+        points = vectors.vectors.astype(np.float64)
+        root = covariance_root(points, self.mahalanobis_lambda) if self.noise == "mahalanobis" else None
+        # Noise is added, and rounded, where it is round; going back is post-processing.
+        points = points if root is None else points @ np.linalg.inv(root)
+        largest = float(np.sqrt(np.einsum("ij,ij->i", points, points).max()))
+        largest_dim, largest_norm = self.largest_vectors
+        if points.shape[1] > largest_dim or largest > largest_norm:
+            raise ConfigError(
+                f"Expected vectors of at most {largest_dim} dimensions and norm {largest_norm:g}, found "
+                f"{points.shape[1]} and {largest:.4g}: scale them down."
+            )
+        if self.diameter is not None:
+            needed = max(_diameter(points, vectors, root), LEAST_DISTANCE)
+            if self.diameter < needed:
+                raise ConfigError(
+                    f"Expected diameter={self.diameter!r} >= {needed:.6g}, the largest distance of two words."
+                )
+        words = WordPoints(vectors, points, points.mean(axis=0), self.max_tokens)
+        if self.noise == "tem":
+            threshold = TruncatedExponential.threshold_for(self.epsilon, len(points), self.tem_beta)
+            return WordChoiceMechanism(self, words, TruncatedExponential(self.epsilon, threshold, len(points)))
+        return WordNoiseMechanism(self, words, MetricNoise(self.epsilon, points.shape[1], largest_norm), root)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -231,32 +224,6 @@ class WordMetric:
             cls(epsilon=0.3, n_words=300, noise="tem"),
             cls(epsilon=1.5, n_words=100, noise="tem", tem_beta=0.5, max_tokens=2, diameter=9.0),
         )
-
-
-def _mechanism(spec: WordMetric, vectors: WordVectors) -> WordMetricMechanism:
-    """The mechanism of a spec, with vectors that keep to its bounds."""
-    points = vectors.vectors.astype(np.float64)
-    root = covariance_root(points, spec.mahalanobis_lambda) if spec.noise == "mahalanobis" else None
-    # Noise is added, and rounded, where it is round; going back is post-processing.
-    points = points if root is None else points @ np.linalg.inv(root)
-    largest = float(np.sqrt(np.einsum("ij,ij->i", points, points).max()))
-    largest_dim, largest_norm = spec.largest_vectors
-    if points.shape[1] > largest_dim or largest > largest_norm:
-        raise ConfigError(
-            f"Expected vectors of at most {largest_dim} dimensions and norm {largest_norm:g}, found {points.shape[1]} "
-            f"and {largest:.4g}: scale them down."
-        )
-    if spec.diameter is not None:
-        needed = max(_diameter(points, vectors, root), LEAST_DISTANCE)
-        if spec.diameter < needed:
-            raise ConfigError(
-                f"Expected diameter={spec.diameter!r} >= {needed:.6g}, the largest distance of two words."
-            )
-    words = WordPoints(vectors, points, points.mean(axis=0), spec.max_tokens)
-    if spec.noise == "tem":
-        threshold = TruncatedExponential.threshold_for(spec.epsilon, len(points), spec.tem_beta)
-        return WordChoiceMechanism(spec, words, TruncatedExponential(spec.epsilon, threshold, len(points)))
-    return WordNoiseMechanism(spec, words, MetricNoise(spec.epsilon, points.shape[1], largest_norm), root)
 
 
 def _diameter(points: Floats, vectors: WordVectors, root: Floats | None) -> float:

@@ -1,21 +1,72 @@
-"""Fits ADePT's auto-encoder to public records."""
+"""Fits ADePT's auto-encoder to public records, and loads a saved one."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
 
 from dptext.embeddings.devices import require_device, seeded_torch
-from dptext.embeddings.distilled import distil
+from dptext.embeddings.distilled import DistilledEncoder, distil
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.torch_network import TorchPrecision
 from dptext.errors import ConfigError
-from dptext.neural.adept.model import PUBLIC, AnnotatedModel, Reader, network_inputs
-from dptext.neural.adept.network import AutoEncoder
-from dptext.neural.adept.settings import NetworkSettings
-from dptext.neural.adept.training import EpochProgress, LatentNoise, train
+from dptext.neural.adept.model import (
+    PUBLIC,
+    PUPIL,
+    PUPIL_PARTS,
+    AnnotatedModel,
+    Reader,
+    described_tokens,
+    network_inputs,
+    read_files,
+)
+from dptext.neural.adept.network import Architecture, AutoEncoder
+from dptext.neural.adept.training import EpochProgress, LatentNoise, Schedule, train
 from dptext.neural.tokens import Tokens
+from dptext.neural.weights import read_weights
 from dptext.text.records import Record, records_digest
+from dptext.text.saved import reading_saved
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSettings:
+    """What a spec says about the network; `dptext.Adept` explains each."""
+
+    labels: tuple[str, ...]
+    encoder: Literal["sentence", "distilled", "lstm"]
+    latent_dim: int
+    clip_norm: float
+    max_tokens: int
+    hidden: int
+    embedding: int
+    min_count: int
+    max_words: int
+    projected: bool
+    schedule: Schedule
+
+    def architecture(self, tokens: Tokens, read_dim: int) -> Architecture:
+        """Sizes of the network.
+
+        Args:
+            tokens: the vocabulary.
+            read_dim: coordinates of what reads texts in the place of an LSTM; 0 where an LSTM does.
+        """
+        return Architecture(
+            n_tokens=len(tokens),
+            length=tokens.length,
+            latent_dim=self.latent_dim,
+            hidden=self.hidden,
+            embedding=self.embedding,
+            clip_norm=self.clip_norm,
+            features=read_dim + len(self.labels) if read_dim else 0,
+            projected=self.projected,
+        )
 
 
 def fit_model(
@@ -79,3 +130,94 @@ def _reader(settings: NetworkSettings, public: Sequence[str], *, device: str) ->
         case "distilled":
             teacher = load_encoder("sentence", device=device)
             return distil(teacher, public, max_tokens=settings.max_tokens, min_count=settings.min_count)
+
+
+def load_fitted(
+    settings: NetworkSettings,
+    folder: Path,
+    *,
+    device: str,
+    precision: TorchPrecision,
+    trainings: Sequence[str] = (PUBLIC,),
+) -> AnnotatedModel:
+    """The model that `AnnotatedModel.save` wrote under the same settings, if it was trained in one of these ways.
+
+    Raises:
+        ConfigError: a file is absent, truncated, edited, of another version, no such model, or does not fit the
+            settings; or the device is not here.
+        MissingExtraError: the sentence encoder is not installed.
+    """
+    require_device(device)
+    described, weights = read_files(folder)
+    reader: Reader | None = load_encoder("sentence", device=device) if settings.encoder == "sentence" else None
+    with reading_saved(f"the auto-encoder in {folder}"):
+        words, state = described["tokens"]["words"], read_weights(weights)
+        if not all(isinstance(word, str) for word in words) or any(v.dtype != torch.float32 for v in state.values()):
+            raise ValueError
+        if described["training"] not in trainings:
+            raise ConfigError(
+                f"Expected the model in {folder} to be trained on {' or '.join(trainings)}: it was trained in another "
+                "way, for which these settings promise too much. Load it under the settings it was fitted with."
+            )
+        if (described.get("distilled") is not None) != (settings.encoder == "distilled"):
+            raise ValueError
+        if settings.encoder == "distilled":
+            reader = _saved_pupil(described["distilled"], state, settings.max_tokens)
+        tokens = Tokens(tuple(words), settings.labels, settings.max_tokens)
+        sizes = settings.architecture(tokens, reader.dim if reader else 0)
+        if described["tokens"] != described_tokens(tokens) or described["sizes"] != asdict(sizes):
+            raise ValueError
+        model = AutoEncoder(sizes)
+        model.load_state_dict(state)
+    return AnnotatedModel(
+        model.to(device),
+        tokens,
+        reader,
+        device=device,
+        precision=precision,
+        trained_on=str(described.get("trained_on", "")),
+        training=str(described["training"]),
+    )
+
+
+def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
+    """The model in a folder under the settings that it names itself, if it was trained on public text alone.
+
+    Raises:
+        ConfigError: as `load_fitted`.
+        MissingExtraError: the sentence encoder is not installed.
+    """
+    described, _ = read_files(folder)
+    with reading_saved(f"the auto-encoder in {folder}"):
+        sizes, tokens = Architecture(**described["sizes"]), described["tokens"]
+        numbers = [value for value in asdict(sizes).values() if isinstance(value, int)]
+        if len(numbers) < 7 or min(numbers) < 0 or not all(isinstance(label, str) for label in tokens["labels"]):
+            raise ValueError
+        encoder: Literal["sentence", "distilled", "lstm"] = "lstm"
+        if sizes.features:
+            encoder = "distilled" if described.get("distilled") else "sentence"
+        settings = NetworkSettings(
+            labels=tuple(tokens["labels"]),
+            encoder=encoder,
+            latent_dim=sizes.latent_dim,
+            clip_norm=float(sizes.clip_norm),
+            max_tokens=int(tokens["max_tokens"]),
+            hidden=sizes.hidden,
+            embedding=sizes.embedding,
+            min_count=1,  # this and what follows concerns the training only
+            max_words=len(tokens["words"]),
+            projected=sizes.projected,
+            schedule=Schedule(),
+        )
+    return load_fitted(settings, folder, device=device, precision="float32")
+
+
+def _saved_pupil(described: Mapping[str, Any], state: dict[str, Tensor], max_tokens: int) -> DistilledEncoder:
+    """The distilled encoder, whose arrays are taken out of the weights; ValueError where they do not fit."""
+    rarity, weights, offset = (state.pop(PUPIL + name).numpy() for name in PUPIL_PARTS)
+    words, teacher = described["words"], described["teacher"]
+    if not all(isinstance(text, str) for text in (*words, teacher)):
+        raise ValueError
+    if (len(words),) != rarity.shape or (len(words), len(offset)) != weights.shape:
+        raise ValueError
+    return DistilledEncoder(tuple(words), rarity, weights, offset, max_tokens, teacher)

@@ -1,9 +1,16 @@
-"""A fitted auto-encoder of annotated utterances, as mechanisms use it: from records to latents to utterances."""
+"""A fitted auto-encoder of annotated utterances, as mechanisms use it: from records to latents to utterances.
+
+It is saved as weights (safetensors), and sizes and vocabulary (JSON). Neither file holds code. The JSON has a checksum
+of both files. `Candidates(ranker="adept")` reads the files outside the seal of a saved model, and its guarantee rests
+on what they say of the training text. So an edit by mistake must not go unnoticed here. It is a checksum and no
+signature: whoever writes both files can write one that fits.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,22 +23,55 @@ from safetensors.torch import save
 from dptext.embeddings.distilled import DistilledEncoder
 from dptext.embeddings.encoders import Encoder
 from dptext.embeddings.torch_network import TorchPrecision
+from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.neural.adept.decoding import Decoder, Decoding
-from dptext.neural.adept.files import write_files
 from dptext.neural.adept.network import AutoEncoder, encode
 from dptext.neural.adept.training import reconstruction_losses, writing_losses
 from dptext.neural.tokens import Tokens
 from dptext.neural.weights import network_digest, weights_of
+from dptext.text.files import create_private
 from dptext.text.records import Record
+from dptext.text.saved import SAVE_AGAIN, reading_saved
 from dptext.types import Floats
 
+WEIGHTS_FILE, SIZES_FILE = "weights.safetensors", "autoencoder.json"
+FORMAT = "dptext annotated auto-encoder"
+VERSION = 2
 #: What reads texts in the place of an LSTM.
 Reader: TypeAlias = Encoder | DistilledEncoder
 #: How a model was trained that has seen public text only.
 PUBLIC = "public text"
 #: Names of a distilled encoder's arrays among the weights.
 PUPIL, PUPIL_PARTS = "distilled.", ("rarity", "weights", "offset")
+
+
+def read_files(folder: Path) -> tuple[dict[str, Any], bytes]:
+    """The JSON without its checksum, and the bytes of the weights.
+
+    Raises:
+        ConfigError: a file is absent, cut short, edited, of another version, or no such file.
+    """
+    path = folder / SIZES_FILE
+    with reading_saved(f"the auto-encoder {path}"):
+        described = json.loads(path.read_bytes())
+        if described["format"] != FORMAT:
+            raise ValueError
+        version = described.get("version")
+        if version != VERSION:
+            raise ConfigError(f"Expected version {VERSION} of {path}, found {version!r}. {SAVE_AGAIN}")
+    with reading_saved(f"the weights {folder / WEIGHTS_FILE} and {SIZES_FILE}"):
+        weights = (folder / WEIGHTS_FILE).read_bytes()
+        if described.pop("checksum") != checksum(described, weights):
+            raise ValueError
+    return described, weights
+
+
+def checksum(described: Mapping[str, Any], weights: bytes) -> str:
+    """sha256 of the JSON without the checksum, its keys sorted, and of the weights."""
+    found = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
+    found.update(hashlib.sha256(weights).digest())
+    return found.hexdigest()
 
 
 class AnnotatedModel(Frozen):
@@ -68,7 +108,7 @@ class AnnotatedModel(Frozen):
         self.device = device
         self.reader = reader
         self._decoder = Decoder(model, tokens, device=device, dtype=getattr(torch, precision))
-        self.digest = model_digest(model, tokens)
+        self.digest = network_digest(model, json.dumps([tokens.words, tokens.labels, tokens.max_tokens]))
 
     def __repr__(self) -> str:
         return f"AnnotatedModel(n_tokens={len(self.tokens)}, latent_dim={self.model.sizes.latent_dim})"
@@ -134,6 +174,8 @@ class AnnotatedModel(Frozen):
         """
         pupil = self.reader if isinstance(self.reader, DistilledEncoder) else None
         described = {
+            "format": FORMAT,
+            "version": VERSION,
             "trained_on": self.trained_on,
             "training": self.training,
             "sizes": asdict(self.model.sizes),
@@ -141,7 +183,11 @@ class AnnotatedModel(Frozen):
             "distilled": None if pupil is None else {"words": pupil.words, "teacher": pupil.teacher},
         }
         arrays = {} if pupil is None else {PUPIL + name: torch.from_numpy(getattr(pupil, name)) for name in PUPIL_PARTS}
-        write_files(folder, described, save({**weights_of(self.model), **arrays}))
+        weights = save({**weights_of(self.model), **arrays})
+        with create_private(folder / WEIGHTS_FILE) as file:
+            file.write(weights)
+        with create_private(folder / SIZES_FILE) as file:
+            file.write(json.dumps({**described, "checksum": checksum(described, weights)}).encode())
 
 
 def network_inputs(tokens: Tokens, reader: Reader | None, records: Sequence[Record]) -> NDArray[np.generic]:
@@ -154,11 +200,6 @@ def network_inputs(tokens: Tokens, reader: Reader | None, records: Sequence[Reco
     rows = tokens.label_rows([record.label for record in records])
     labels = (rows[:, None] == np.arange(len(tokens.labels))).astype(np.float64)
     return np.concatenate([reader.embed([record.text for record in records]), labels], axis=1)
-
-
-def model_digest(model: AutoEncoder, tokens: Tokens) -> str:
-    """sha256 of weights and vocabulary."""
-    return network_digest(model, json.dumps([tokens.words, tokens.labels, tokens.max_tokens]))
 
 
 def described_tokens(tokens: Tokens) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from dptext.types import Floats, Integers
 #: What a mechanism does to clipped latents `(rows, dim)` before they are decoded: it adds its noise.
 LatentNoise = Callable[[Floats], Floats]
 
+_ROWS = 256
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -154,16 +156,14 @@ def reconstruction_losses(
     return found
 
 
-def writing_losses(
-    model: AutoEncoder, latents: Floats, targets: Integers, *, device: str = "cpu", rows: int = 256
-) -> Floats:
+def writing_losses(model: AutoEncoder, latents: Floats, targets: Integers, *, device: str = "cpu") -> Floats:
     """Mean cross-entropy per token of writing each text from the latent in the same row, `(n,)`."""
     found = np.empty(len(targets))
     lengths = (targets != PAD).sum(axis=1)
     order = np.argsort(lengths, kind="stable")  # a block ends with its longest text
     with torch.inference_mode():
-        for start in range(0, len(targets), rows):
-            block = order[start : start + rows]
+        for start in range(0, len(targets), _ROWS):
+            block = order[start : start + _ROWS]
             read = torch.from_numpy(latents[block].astype(np.float32)).to(device)
             wanted = torch.from_numpy(targets[block, : max(1, lengths[block[-1]])]).to(device)
             found[block] = model.losses(read, wanted).double().cpu().numpy()

@@ -1,40 +1,159 @@
-"""Training of a fine-tuned sentence encoder: cross-entropy, AdamW, encoder and layer on top together.
+"""A sentence encoder fine-tuned as a classifier of texts, and as an embedder for their subject.
 
-Nothing is downloaded.
+It takes the mean-pooled vectors of the encoder through one linear layer; both are trained together, by cross-entropy
+and AdamW. Nothing is downloaded. As an attacker it learns from redacted texts of two kinds and scores others. As an
+embedder it learns the topics of public texts; its vectors differ more between these topics than the encoder's own::
+
+    model = fine_tune(texts, labels, schedule=FineTuning(epochs=1), seed=0)
+    model.log_probabilities(others)            # (n_texts, n_labels)
+    medical = model.encoder("all-MiniLM-L6-v2 on medical topics")    # an Embedder
+
+What was trained on private text, redacted or not, is as private as the text. It is a measuring device and no mechanism,
+and nothing of it may be released. Only an encoder that learned from public text may be saved.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, get_args
 
 import numpy as np
 import torch
 
+from dptext import _validate
 from dptext.embeddings.devices import seeded_torch
 from dptext.embeddings.encoder_files import MINILM
-from dptext.embeddings.sentence_encoder import model_folder
-from dptext.embeddings.torch_network import load_torch_model
+from dptext.embeddings.sentence_encoder import SentenceEncoder, model_folder
+from dptext.embeddings.torch_network import TorchNetwork, TorchPrecision, load_torch_model, word_pieces
 from dptext.errors import ConfigError
-from dptext.neural.classifiers.fine_tuned import FineTuned, FineTuning, autocast, logits_of, piece_numbers
 from dptext.types import Booleans, Floats, Integers, Positions
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+_INFERENCE_BATCH: Final = 128
 #: Called after each epoch with its number, from 1, how many there are, and the mean loss of its texts in nats.
 OnEpoch = Callable[[int, int, float], None]
 #: Turns texts into scores `(n_texts,)`; and what trains it on texts of both sets, as in `audits.inference.sets`.
 Attacker = Callable[[Sequence[str]], Floats]
 TrainAttacker = Callable[[Sequence[str], Booleans, object, int], Attacker]
-
 _CLIP: Final = 1.0
 _WARM_UP: Final = 0.1
 _WEIGHT_DECAY: Final = 0.01
 #: The layer on top learns from scratch, and so faster than the encoder.
 _HEAD_FACTOR: Final = 20.0
 _WINDOW: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class FineTuning:
+    """How long, how fast, and how much of the encoder.
+
+    Attributes:
+        epochs: passes over the texts.
+        batch_size: texts a step.
+        max_tokens: word pieces of a text that are read, the marks at its ends included.
+        learning_rate: the highest one of the encoder. It rises over the first tenth of the steps, then falls to 0. The
+            layer on top learns 20 times as fast.
+        top_layers: number of transformer layers that learn, from the top. The other layers and the embeddings of word
+            pieces keep their weights. None: everything learns, which takes about twice as long as two layers.
+        precision: "bfloat16" for the matrix products.
+
+    Raises:
+        ConfigError: a setting out of its range.
+    """
+
+    epochs: int = 1
+    batch_size: int = 32
+    max_tokens: int = 64
+    learning_rate: float = 1e-4
+    top_layers: int | None = 2
+    precision: TorchPrecision = "float32"
+
+    def __post_init__(self) -> None:
+        _validate.count(epochs=self.epochs, batch_size=self.batch_size)
+        _validate.positive(learning_rate=self.learning_rate)
+        _validate.within(3, 8192, max_tokens=self.max_tokens)
+        if self.top_layers is not None:
+            _validate.count(top_layers=self.top_layers)
+        if self.precision not in get_args(TorchPrecision):
+            raise ConfigError(f"Expected precision={self.precision!r} to be float32 or bfloat16.")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FineTuned:
+    """A fine-tuned classifier. Its `repr` shows nothing of the texts.
+
+    Attributes:
+        labels: those of the training texts, sorted; the columns of its scores.
+        schedule: how it was trained.
+        model: the encoder.
+        head: the layer on top.
+    """
+
+    labels: tuple[str, ...]
+    schedule: FineTuning
+    model: SentenceTransformer
+    head: torch.nn.Linear
+
+    def __repr__(self) -> str:
+        return f"FineTuned({len(self.labels)} labels)"
+
+    def log_probabilities(self, texts: Sequence[str]) -> Floats:
+        """Logarithms of the softmax scores, `(n_texts, n_labels)`, in double."""
+        found = np.empty((len(texts), len(self.labels)))
+        pieces = piece_numbers(self.model, texts, self.schedule.max_tokens)
+        order = sorted(range(len(texts)), key=lambda i: len(pieces[i]))
+        with torch.no_grad(), autocast(self.model, self.schedule):
+            for start in range(0, len(order), _INFERENCE_BATCH):
+                rows = order[start : start + _INFERENCE_BATCH]
+                logits = logits_of(self.model, self.head, [pieces[i] for i in rows])
+                found[rows] = torch.log_softmax(logits.double(), dim=1).cpu().numpy()
+        return found
+
+    def probabilities(self, texts: Sequence[str]) -> Floats:
+        """Softmax scores `(n_texts, n_labels)`; each row sums to 1."""
+        return np.exp(self.log_probabilities(texts))
+
+    def encoder(self, name: str) -> SentenceEncoder:
+        """The fine-tuned encoder as an `Embedder` of mean-pooled unit vectors.
+
+        Args:
+            name: what identifies it in reports, such as "all-MiniLM-L6-v2 on medical topics".
+        """
+        digest = hashlib.sha256()
+        for key, weights in sorted(self.model.state_dict().items()):
+            digest.update(key.encode() + b"\n" + np.ascontiguousarray(weights.cpu().numpy()).tobytes())
+        dim = int(self.head.in_features)
+        return SentenceEncoder(name, dim, digest.hexdigest(), "float32", TorchNetwork(self.model))
+
+
+def piece_numbers(model: SentenceTransformer, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
+    """Numbers of the first word pieces of each text."""
+    limit = min(max_tokens, model.max_seq_length or max_tokens)
+    return word_pieces(model, texts, limit=limit)["input_ids"] if texts else []
+
+
+def logits_of(model: SentenceTransformer, head: torch.nn.Linear, pieces: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Logits `(batch, n_labels)` of padded texts: the layer on top reads the mean over the word pieces."""
+    ids = torch.full((len(pieces), max(map(len, pieces))), model.tokenizer.pad_token_id or 0)
+    mask = torch.zeros_like(ids)
+    for row, own in enumerate(pieces):
+        ids[row, : len(own)] = torch.tensor(own)
+        mask[row, : len(own)] = 1
+    features = {"input_ids": ids.to(model.device), "attention_mask": mask.to(model.device)}
+    vectors = torch.nn.functional.normalize(model(features)["sentence_embedding"].float(), dim=-1)
+    # Unit vectors have coordinates of about 1/sqrt(dim): the layer would first have to learn large weights.
+    logits: torch.Tensor = head(vectors * math.sqrt(vectors.shape[1]))
+    return logits
+
+
+def autocast(model: SentenceTransformer, schedule: FineTuning) -> torch.autocast:
+    """The precision of the schedule, where the model computes."""
+    return torch.autocast(model.device.type, torch.bfloat16, enabled=schedule.precision == "bfloat16")
 
 
 def fine_tune(
@@ -85,15 +204,12 @@ def fine_tune(
     return FineTuned(names, schedule, model.eval(), head)
 
 
-def train_transformer(
-    schedule: FineTuning, *, name: str = MINILM, device: str = "cpu", on_epoch: OnEpoch | None = None
-) -> TrainAttacker:
+def train_transformer(schedule: FineTuning, *, name: str = MINILM, on_epoch: OnEpoch | None = None) -> TrainAttacker:
     """The transformer as an attacker that learns which of two sets a text is of; scores are log odds.
 
     Args:
         schedule: how long, how fast, and how much of the encoder.
         name: of the encoder, as `load_sentence_encoder` finds it.
-        device: where torch computes.
         on_epoch: told of progress.
     """
 
@@ -105,7 +221,7 @@ def train_transformer(
         /,
     ) -> Attacker:
         labels = np.where(is_first, "first", "second").tolist()
-        model = fine_tune(texts, labels, schedule=schedule, seed=seed, name=name, device=device, on_epoch=on_epoch)
+        model = fine_tune(texts, labels, schedule=schedule, seed=seed, name=name, on_epoch=on_epoch)
 
         def scores(found: Sequence[str]) -> Floats:
             first, second = model.log_probabilities(found).T

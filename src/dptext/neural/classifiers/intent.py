@@ -15,7 +15,9 @@ a measuring device and no mechanism; nothing of it may be released.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -25,9 +27,15 @@ from torch import Tensor, nn
 from dptext import _validate
 from dptext.embeddings.devices import seeded_torch
 from dptext.errors import ConfigError
-from dptext.neural.classifiers.intent_texts import EncodedTexts, Vocabulary
+from dptext.text.tokens import tokenize
 from dptext.types import Floats
 
+#: Share of the words seen once that training hides, so that the vector of the unknown word is trained.
+_HIDE: Final = 0.5
+_MAX_TOKENS: Final = 64
+_MAX_CHARACTERS: Final = 20
+#: Word and character number 0; no tokenizer gives the empty word.
+_UNKNOWN: Final = ""
 _WORD_DIM: Final = 64
 _CHARACTER_DIM: Final = 16
 _FILTERS: Final = 32
@@ -37,6 +45,80 @@ _CLIP: Final = 5.0
 _INFERENCE_BATCH: Final = 512
 
 
+class Vocabulary:
+    """Numbers of the words and characters of training texts. 0 is the unknown one, and the padding of characters."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        counts = Counter(itertools.chain.from_iterable(map(_words, texts)))
+        counts.pop(_UNKNOWN, None)
+        self._words = {word: i for i, word in enumerate(counts, start=1)}
+        characters = sorted({character for word in counts for character in word})
+        self._characters = {character: i for i, character in enumerate(characters, start=1)}
+        self._once = {word for word, count in counts.items() if count == 1}
+
+    @property
+    def words(self) -> int:
+        """How many words there are, the unknown one included."""
+        return len(self._words) + 1
+
+    @property
+    def characters(self) -> int:
+        """How many characters there are, the unknown one included."""
+        return len(self._characters) + 1
+
+    def word(self, word: str) -> int:
+        """Number of a word."""
+        return self._words.get(word, 0)
+
+    def spelled(self, word: str) -> list[int]:
+        """Numbers of the first 20 characters, padded to 20."""
+        numbers = [self._characters.get(character, 0) for character in word[:_MAX_CHARACTERS]]
+        return numbers + [0] * (_MAX_CHARACTERS - len(numbers))
+
+    def is_rare(self, word: str) -> bool:
+        """Whether the word stands once in the training texts."""
+        return word in self._once
+
+
+def _words(text: str) -> list[str]:
+    return [token.casefold() for line in tokenize(text) for token in line][:_MAX_TOKENS] or [_UNKNOWN]
+
+
+class EncodedTexts:
+    """Texts as rows of a table of their distinct words, grouped by length."""
+
+    def __init__(self, texts: Sequence[str], vocabulary: Vocabulary) -> None:
+        table: dict[str, int] = {}
+        self._texts = [[table.setdefault(word, len(table)) for word in _words(text)] for text in texts]
+        self._words = torch.tensor([vocabulary.word(word) for word in table])
+        self._spelled = torch.tensor([vocabulary.spelled(word) for word in table])
+        self._rare = torch.tensor([vocabulary.is_rare(word) for word in table])
+        self._of_length: dict[int, list[int]] = {}
+        for row, words in enumerate(self._texts):
+            self._of_length.setdefault(len(words), []).append(row)
+
+    def batches(self, size: int, order: torch.Generator | None = None) -> Iterator[list[int]]:
+        """Positions of texts of one length each time. The generator shuffles them within and between batches."""
+        found = []
+        for rows in self._of_length.values():
+            mixed = rows if order is None else [rows[i] for i in torch.randperm(len(rows), generator=order).tolist()]
+            found += [mixed[start : start + size] for start in range(0, len(mixed), size)]
+        places = range(len(found)) if order is None else torch.randperm(len(found), generator=order).tolist()
+        for place in places:
+            yield found[place]
+
+    def inputs(self, rows: Sequence[int], hide: torch.Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Distinct words of a batch `(d,)`, their characters `(d, 20)`, and where they stand `(batch, length)`.
+
+        The generator `hide` replaces half of the rare words by the unknown one.
+        """
+        distinct, places = torch.unique(torch.tensor([self._texts[row] for row in rows]), return_inverse=True)
+        hidden = torch.zeros(len(distinct), dtype=torch.bool)
+        if hide is not None:
+            hidden = self._rare[distinct] & (torch.rand(len(distinct), generator=hide) < _HIDE)
+        return self._words[distinct].masked_fill(hidden, 0), self._spelled[distinct], places
+
+
 class IntentClassifier:
     """A trained classifier. Its `repr` shows nothing.
 
@@ -44,15 +126,12 @@ class IntentClassifier:
         labels: those of the training texts, sorted; the columns of `probabilities`.
     """
 
-    __slots__ = ("_device", "_network", "_vocabulary", "labels")
+    __slots__ = ("_network", "_vocabulary", "labels")
 
-    def __init__(
-        self, labels: tuple[str, ...], vocabulary: Vocabulary, network: _Network, device: torch.device
-    ) -> None:
+    def __init__(self, labels: tuple[str, ...], vocabulary: Vocabulary, network: _Network) -> None:
         self.labels = labels
         self._vocabulary = vocabulary
         self._network = network
-        self._device = device
 
     def probabilities(self, texts: Sequence[str]) -> Floats:
         """Softmax scores `(n_texts, n_labels)`; each row sums to 1, and depends on its own text only.
@@ -62,13 +141,13 @@ class IntentClassifier:
         scores = np.ones((len(texts), len(self.labels)))
         if len(self.labels) == 1:
             return scores
-        encoded = EncodedTexts(texts, self._vocabulary, self._device)
+        encoded = EncodedTexts(texts, self._vocabulary)
         self._network.eval()
         with torch.no_grad():
             for rows in encoded.batches(_INFERENCE_BATCH):
                 # The softmax in double: 1 - p keeps its digits where p is near 1, which attacks look at.
                 logits = self._network(*encoded.inputs(rows)).double()
-                scores[rows] = torch.softmax(logits, dim=1).cpu().numpy()
+                scores[rows] = torch.softmax(logits, dim=1).numpy()
         return scores
 
 
@@ -80,7 +159,6 @@ def train_intent_classifier(
     epochs: int = 12,
     hidden: int = 64,
     batch_size: int = 64,
-    device: str = "cpu",
     on_epoch: Callable[[int, float], None] | None = None,
 ) -> IntentClassifier:
     """Train on labelled texts by Adam for a fixed number of epochs, without a validation set.
@@ -95,7 +173,6 @@ def train_intent_classifier(
         epochs: passes over the texts.
         hidden: size of the LSTM in each direction.
         batch_size: texts a step; a batch holds texts of one length, so that none is padded.
-        device: where torch computes, such as "cpu" or "cuda".
         on_epoch: called after each epoch with its number, from 1, and the mean loss of its texts in nats.
 
     Returns:
@@ -109,14 +186,13 @@ def train_intent_classifier(
         raise ConfigError(f"Expected texts and as many labels, found {len(texts)} and {len(labels)}.")
     names = tuple(sorted(set(labels)))
     vocabulary = Vocabulary(texts)
-    place = torch.device(device)
-    with seeded_torch(seed, place):
-        network = _Network(vocabulary.words, vocabulary.characters, hidden, len(names)).to(place)
-        model = IntentClassifier(names, vocabulary, network, place)
+    with seeded_torch(seed):
+        network = _Network(vocabulary.words, vocabulary.characters, hidden, len(names))
+        model = IntentClassifier(names, vocabulary, network)
         if len(names) > 1:
             numbers = {name: i for i, name in enumerate(names)}
-            targets = torch.tensor([numbers[label] for label in labels], device=place)
-            encoded = EncodedTexts(texts, vocabulary, place)
+            targets = torch.tensor([numbers[label] for label in labels])
+            encoded = EncodedTexts(texts, vocabulary)
             _train(network, encoded, targets, seed=seed, epochs=epochs, batch_size=batch_size, on_epoch=on_epoch)
     return model
 

@@ -1,25 +1,103 @@
-"""DeepCandidate's public part, fitted: the candidates, their embeddings, and what ranks them."""
+"""DeepCandidate's public part, fitted: the candidates, their embeddings, and what ranks them; saved and loaded.
+
+Every utility has sensitivity 1 where one sentence is replaced: a depth by its counts, a likeness as a sum of scores in
+[0, 1]. (MATHS 4; `algorithm_1` is the one printed in the paper, `lowest` the one its text describes.)
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from dptext.embeddings.depth import ProjectedCandidates, Statistic
 from dptext.embeddings.encoders import Encoder, load_encoder
+from dptext.embeddings.likeness import GRID, STEPS, CosineSpace, Evidence, likeness_sums, sums_by_document
 from dptext.embeddings.sentence_encoder import Precision
-from dptext.neural.deep_candidate.scores import DepthScores, LikenessScores, Utility
+from dptext.neural.deep_candidate.recoder import Recoder, load_recoder
+from dptext.neural.weights import read_weights
 from dptext.text.files import create_private
-from dptext.types import Floats, Singles
+from dptext.text.saved import reading_saved
+from dptext.types import Floats, Integers, Singles
 
+Utility = Literal["lowest", "algorithm_1", "mean_depth", "similarity", "whitened", "evidence", "mixed"]
+
+DEPTHS: dict[str, Statistic] = {"lowest": "lowest", "algorithm_1": "algorithm_1", "mean_depth": "mean"}
 TEXTS_FILE, ARRAYS_FILE = "candidates.json", "candidates.safetensors"
+_LARGEST = 1e9  # no fitted number is anywhere near
+_NARROWEST = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DepthScores:
+    """The depth of candidates among (recoded) sentences on public directions.
+
+    Attributes:
+        recoder: None keeps embeddings as they are.
+        directions: `(dim, n_directions)`, unit vectors in whole steps of 2^-11.
+        means: the mean of each candidate's (recoded) sentences, `(m, dim)`.
+        statistic: over the directions.
+    """
+
+    recoder: Recoder | None
+    directions: Singles
+    means: Floats
+    statistic: Statistic
+    _candidates: ProjectedCandidates = field(init=False)  # projected once for all documents
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_candidates", ProjectedCandidates(_projected(self.means, self.directions)))
+
+    def __call__(self, embeddings: Floats, sizes: Sequence[int], /) -> Floats:
+        """Utilities `(n_documents, m)` from the embeddings `(n_sentences, dim)` of documents of these sizes."""
+        moved = embeddings if self.recoder is None else self.recoder(embeddings)
+        ours = _projected(moved, self.directions)
+        depths = self._candidates.depths(ours, sizes, self.statistic, threads=torch.get_num_threads())
+        return depths / (self.directions.shape[1] if self.statistic == "mean" else 1)
+
+
+def _projected(vectors: Floats, directions: Singles) -> Singles:
+    # Vectors of length 1 at most and unit directions in steps of 2^-11: float32 holds their products exactly.
+    return np.asarray(np.rint(vectors * GRID).astype(np.float32) @ directions)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LikenessScores:
+    """Sums over sentences of stretched similarity, of class evidence, or of half of each.
+
+    Attributes:
+        space: in which similarities are measured; None where they do not count.
+        points: the candidates in this space, `(m, other)` on the grid.
+        low: the cosine that counts 0.
+        high: the cosine that counts 1.
+        evidence: for classes; None where it does not count.
+        classes: the class of each candidate, `(m,)`.
+    """
+
+    space: CosineSpace | None
+    points: Singles
+    low: float
+    high: float
+    evidence: Evidence | None
+    classes: Integers
+
+    def __call__(self, embeddings: Floats, sizes: Sequence[int], /) -> Floats:
+        """Utilities `(n_documents, m)` from the embeddings `(n_sentences, dim)` of documents of these sizes."""
+        parts: list[Floats] = []
+        if self.space is not None:
+            sums = likeness_sums(self.space(embeddings), sizes, self.points, low=self.low, high=self.high)
+            parts.append(sums / STEPS)
+        if self.evidence is not None:
+            parts.append(np.asarray(sums_by_document(self.evidence(embeddings), sizes)[:, self.classes]) / STEPS)
+        return parts[0] if len(parts) == 1 else (parts[0] + parts[1]) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +196,81 @@ class FittedCandidates:
             file.write(save(self._arrays()))
         if isinstance(self.scores, DepthScores) and self.scores.recoder is not None:
             self.scores.recoder.save(folder)
+
+
+def load_candidates(settings: CandidateSettings, folder: Path) -> FittedCandidates:
+    """What `FittedCandidates.save` wrote under the same settings.
+
+    Raises:
+        ConfigError: a file is absent, cut short, edited or of other settings.
+    """
+    encoder = settings.load_encoder()
+    with reading_saved(f"the candidates in {folder}"):
+        described = json.loads((folder / TEXTS_FILE).read_bytes())
+        tensors = read_weights((folder / ARRAYS_FILE).read_bytes())
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        texts, labels = described["texts"], described["labels"]
+        trained_on, given = described["trained_on"], described["pool"]
+        if not all(isinstance(text, str) for text in texts) or not {*labels} <= {None, *settings.labels}:
+            raise ValueError
+        if len(texts) != len(labels) or not all(isinstance(digest, str) for digest in (trained_on, given)):
+            raise ValueError
+        if (described["utility"], described["recoder"]) != (settings.utility, settings.recoder):
+            raise ValueError
+        # What the guarantee says of documents rests on there being no more candidates than the settings allow.
+        if not 2 <= len(texts) <= settings.candidates:
+            raise ValueError
+        if not all((np.abs(array) < _LARGEST).all() for array in arrays.values()):  # False for NaN too
+            raise ValueError
+        outputs = _shaped(arrays["outputs"], len(texts), encoder.dim).astype(np.float32)
+        classes = np.array([settings.labels.index(label) if settings.labels else 0 for label in labels], np.int64)
+        scores = _scores_of(settings, arrays, folder, dim=encoder.dim, classes=classes)
+        if described["encoder"] != encoder.digest:
+            raise ValueError
+    return FittedCandidates(settings, tuple(texts), tuple(labels), outputs, scores, encoder, trained_on, given)
+
+
+def _shaped(array: NDArray[np.generic], *shape: int) -> NDArray[np.generic]:
+    if array.shape != shape:
+        raise ValueError
+    return array
+
+
+def _on_grid(array: NDArray[np.generic], *shape: int) -> Singles:
+    """Rows of whole steps. They are so short that float32 holds their products exactly."""
+    found = _shaped(array, *shape).astype(np.float64)
+    if (found != np.rint(found)).any() or np.linalg.norm(found, axis=1).max() > 2 * GRID:
+        raise ValueError
+    return found.astype(np.float32)
+
+
+def _scores_of(
+    settings: CandidateSettings, found: Mapping[str, NDArray[np.generic]], folder: Path, *, dim: int, classes: Integers
+) -> DepthScores | LikenessScores:
+    m = len(classes)
+    if settings.utility in DEPTHS:
+        count = settings.projections or found["directions"].shape[1]
+        directions = np.ascontiguousarray(_on_grid(found["directions"].T, count, dim).T)
+        means = _shaped(found["means"], m, dim).astype(np.float64)
+        recoder = None if settings.recoder == "none" else load_recoder(folder, dim)
+        return DepthScores(recoder, directions, means, DEPTHS[settings.utility])
+    space, points, evidence = None, np.empty((0, 0), np.float32), None
+    if settings.utility != "evidence":
+        other = found["root"].shape[1]
+        space = CosineSpace(
+            _shaped(found["centre"], dim).astype(np.float64), _shaped(found["root"], dim, other).astype(np.float64)
+        )
+        points = _on_grid(found["points"], m, other)
+    if settings.utility in ("evidence", "mixed"):
+        weights, reach = found["weights"], float(_shaped(found["reach"], 1).item())
+        if not classes.max() < weights.shape[1] <= len(settings.labels) or not reach > _NARROWEST:
+            raise ValueError
+        evidence = Evidence(
+            _shaped(weights, dim, weights.shape[1]).astype(np.float64),
+            _shaped(found["bias"], weights.shape[1]).astype(np.float64),
+            reach,
+        )
+    low, high = _shaped(found["stretch"], 2).tolist()
+    if not low + _NARROWEST < high or (_shaped(found["classes"], m) != classes).any():
+        raise ValueError
+    return LikenessScores(space, points, low, high, evidence, classes)

@@ -3,24 +3,189 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
+import torch
+from scipy.cluster.vq import kmeans2
 
+from dptext.embeddings.depth import Statistic
 from dptext.embeddings.encoders import Encoder
+from dptext.embeddings.likeness import GRID, Evidence, centred, mean_by_document, whitened
 from dptext.errors import ConfigError
-from dptext.neural.deep_candidate.candidates import CandidateSettings, FittedCandidates
-from dptext.neural.deep_candidate.recoder import RecoderSchedule
-from dptext.neural.deep_candidate.scores import DEPTHS, DepthScores, LikenessScores
-from dptext.neural.deep_candidate.tuning import Documents, fit_depth, fit_likeness, fit_recoder_for
-from dptext.text.records import Record, records_digest
+from dptext.neural.deep_candidate.candidates import (
+    DEPTHS,
+    CandidateSettings,
+    DepthScores,
+    FittedCandidates,
+    LikenessScores,
+    Utility,
+)
+from dptext.neural.deep_candidate.recoder import Recoder, RecoderSchedule, fit_recoder
+from dptext.text.records import Record, records_digest, require_labels
 from dptext.text.tokens import sentences
-from dptext.types import Integers
+from dptext.types import Floats, Integers, Singles
 
+_STRENGTH = 10.0  # of a classifier: the inverse of the penalty on half the squared weights
+PROJECTIONS = (5, 10, 20, 50, 100)
+_LOW = (0.5, 0.75, 0.9, 0.97)  # quantiles of cosines between public sentences and candidates
+_HIGH = (0.99, 0.998, 0.9998)
+_EVIDENCE_DEPTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _FEWEST = 20
 _TUNING = 300
 #: Documents with their sentences.
 _Split: TypeAlias = list[tuple[Record, list[str]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Documents:
+    """Public documents by the embeddings of their sentences.
+
+    Attributes:
+        embeddings: `(n_sentences, dim)`, document after document.
+        sizes: sentences of each document.
+        classes: the class of each document, from 0; None without labels.
+    """
+
+    embeddings: Floats
+    sizes: tuple[int, ...]
+    classes: Integers | None
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def means(self) -> Floats:
+        """The mean embedding of each document, `(n_documents, dim)`."""
+        return mean_by_document(self.embeddings, self.sizes)
+
+    def take(self, chosen: Integers) -> Documents:
+        """These documents, in this order."""
+        rows = np.split(np.arange(len(self.embeddings)), np.cumsum(self.sizes)[:-1])
+        picked = np.concatenate([rows[i] for i in chosen]) if len(chosen) else np.empty(0, np.int64)
+        classes = None if self.classes is None else self.classes[chosen]
+        return Documents(self.embeddings[picked], tuple(self.sizes[i] for i in chosen), classes)
+
+
+def expected_gain(
+    scores: DepthScores | LikenessScores, documents: Documents, pool: Documents, *, epsilon: float
+) -> float:
+    """How good the choices of the exponential mechanism are on public documents.
+
+    It is the expected cosine (centred) between the document's mean and the candidate's, plus the share of documents
+    whose class is kept, where there are classes.
+    """
+    centre = pool.means.mean(axis=0)
+    ours, theirs = (_unit(found.means - centre) for found in (documents, pool))
+    gain = ours @ theirs.T
+    if documents.classes is not None and pool.classes is not None:
+        gain += documents.classes[:, None] == pool.classes[None, :]
+    weights = scores(documents.embeddings, documents.sizes) * (epsilon / 2)
+    weights = np.exp(weights - weights.max(axis=1, keepdims=True))
+    return float(((weights * gain).sum(axis=1) / weights.sum(axis=1)).mean())
+
+
+def _unit(vectors: Floats) -> Floats:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(norms > 0, norms, 1.0))
+
+
+def random_directions(dim: int, count: int, seed: int) -> Singles:
+    """Unit vectors `(dim, count)` on the grid, drawn once and public."""
+    drawn = np.random.default_rng(seed).normal(size=(dim, count))
+    return np.asarray(np.rint(drawn / np.linalg.norm(drawn, axis=0) * GRID), np.float32)
+
+
+def fit_depth(
+    pool: Documents,
+    tuning: Documents,
+    *,
+    statistic: Statistic,
+    recoder: Recoder | None,
+    projections: int,
+    epsilon: float,
+    seed: int,
+) -> DepthScores:
+    """Depth on `projections` directions; 0 takes the number with the largest expected gain on public documents."""
+    moved = pool if recoder is None else Documents(recoder(pool.embeddings), pool.sizes, pool.classes)
+    dim = moved.embeddings.shape[1]
+    tried = [
+        DepthScores(recoder, random_directions(dim, count, seed), moved.means, statistic)
+        for count in ((projections,) if projections else PROJECTIONS)
+    ]
+    if projections:
+        return tried[0]
+    return max(tried, key=lambda scores: expected_gain(scores, tuning, pool, epsilon=epsilon))
+
+
+def fit_likeness(
+    pool: Documents, everything: Documents, tuning: Documents, *, utility: Utility, epsilon: float
+) -> LikenessScores:
+    """Fit the space to all public sentences; then choose the stretch and the depth of evidence by expected gain."""
+    space, points, low, high = None, np.empty((0, 0), np.float32), 0.0, 1.0
+    classes = pool.classes if pool.classes is not None else np.zeros(len(pool), np.int64)
+
+    def gain(scores: LikenessScores) -> float:
+        return expected_gain(scores, tuning, pool, epsilon=epsilon)
+
+    if utility != "evidence":
+        sentences = everything.embeddings
+        space = centred(sentences) if utility == "similarity" else whitened(sentences, everything.sizes)
+        points = space(pool.means)
+        sample = space(tuning.embeddings[:2000]) @ points.T / GRID**2
+        lows, highs = np.quantile(sample, _LOW), np.quantile(sample, _HIGH)
+        tried = [LikenessScores(space, points, float(a), float(b), None, classes) for a in lows for b in highs if a < b]
+        found = max(tried, key=gain)
+        low, high = found.low, found.high
+    if utility in ("evidence", "mixed"):
+        weights, bias = fit_classifier(everything)
+        tried = [
+            LikenessScores(space, points, low, high, Evidence(weights, bias, depth), classes)
+            for depth in _EVIDENCE_DEPTHS
+        ]
+        return max(tried, key=gain)
+    return found
+
+
+def fit_classifier(documents: Documents) -> tuple[Floats, Floats]:
+    """Weights `(dim, n_classes)` and bias of a logistic regression on the means of public documents.
+
+    Means are used because a single sentence rarely shows the class of its document.
+    """
+    if documents.classes is None:
+        raise ConfigError("Expected public documents with labels for a classifier, found none.")
+    inputs, wanted = torch.from_numpy(documents.means), torch.from_numpy(documents.classes)
+    count = int(documents.classes.max()) + 1
+    weights = torch.zeros(inputs.shape[1], count, dtype=torch.float64, requires_grad=True)
+    bias = torch.zeros(count, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([weights, bias], max_iter=500, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        optimizer.zero_grad()
+        found = torch.nn.functional.cross_entropy(inputs @ weights + bias, wanted, reduction="sum")
+        found = found + weights.square().sum() / (2 * _STRENGTH)
+        found.backward()  # type: ignore[no-untyped-call]
+        return found
+
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    return weights.detach().numpy(), bias.detach().numpy()
+
+
+def fit_clusters(means: Floats, count: int, *, seed: int) -> Integers:
+    """The k-means cluster of each document's mean `(n_documents,)`."""
+    found = kmeans2(means, min(count, len(means)), minit="++", rng=np.random.default_rng(seed))[1]
+    return np.asarray(np.unique(found, return_inverse=True)[1], np.int64)
+
+
+def fit_recoder_for(
+    documents: Documents, *, targets: Literal["clusters", "labels"], clusters: int, schedule: RecoderSchedule, seed: int
+) -> Recoder:
+    """A recoder that tells clusters of the means apart, or public classes."""
+    wanted = documents.classes if targets == "labels" else fit_clusters(documents.means, clusters, seed=seed)
+    if wanted is None:
+        raise ConfigError("Expected public documents with labels for recoder='labels', found none.")
+    return fit_recoder(documents.embeddings, documents.sizes, wanted, schedule=schedule, seed=seed)
 
 
 def fit_candidates(
@@ -33,7 +198,7 @@ def fit_candidates(
     Raises:
         ConfigError: fewer than 20 documents have enough sentences, or one has no known label.
     """
-    _check_labels(settings, public, "public")
+    require_labels(public, settings.labels, "public")
     encoder = settings.load_encoder()
     # Of equal texts the first one is kept: another could be tuned on where it is a candidate.
     distinct: dict[str, Record] = {}
@@ -44,7 +209,7 @@ def fit_candidates(
         offered = split
         chosen, tuned = _from_public(settings, split, public, seed=seed)
     else:
-        _check_labels(settings, pool, "pool")
+        require_labels(pool, settings.labels, "pool")
         offered = _split(pool)
         chosen, tuned = _from_pool(settings, split, offered, public, pool, seed=seed)
     every = _embedded(settings, encoder, split)
@@ -103,15 +268,6 @@ def _from_pool(
             f"of {len(public)}: with a pool, all that ranks is fitted and tuned on these."
         )
     return chosen, tuned[: min(_TUNING, len(tuned) // 2)]
-
-
-def _check_labels(settings: CandidateSettings, given: Sequence[Record], name: str) -> None:
-    unknown = sum(record.label not in settings.labels for record in given) if settings.labels else 0
-    if unknown:
-        raise ConfigError(
-            f"Expected every {name} record to have one of the {len(settings.labels)} labels of the settings, found "
-            f"{unknown} of {len(given)} without: name the field of the label, complete labels=, or leave them out."
-        )
 
 
 def _split(given: Sequence[Record]) -> _Split:
