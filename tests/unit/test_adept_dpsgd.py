@@ -14,7 +14,7 @@ from opacus import GradSampleModule  # noqa: E402
 from opacus.layers import DPLSTM  # noqa: E402
 
 from dptext import audits  # noqa: E402
-from dptext.errors import ConfigError, IncomparableError  # noqa: E402
+from dptext.errors import ConfigError, DataError, IncomparableError  # noqa: E402
 from dptext.mechanism import settings  # noqa: E402
 from dptext.mechanisms.adept import latent  # noqa: E402
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd  # noqa: E402
@@ -502,8 +502,10 @@ def test_training_learns(model):
 
 
 def test_odd_private_records_are_trained_on():
-    odd = [Record("0", "", label="no such label"), Record("1", "zq " * 500), Record("2", "\x00", label=None)]
+    odd = [Record("0", "", label="no such label"), Record("1", "zq " * 500), Record("2", "\x01", label=None)]
     mechanism = replace(HASTY, sampling_rate=1.0).fit(public=RECORDS[:10], private=odd, seed=1)
     assert np.isfinite(mechanism.reconstruction_losses(odd)).all()
     with pytest.raises(ConfigError, match="label"):
         HASTY.fit(public=odd)
+    with pytest.raises(DataError, match="NUL"):
+        HASTY.fit(public=RECORDS[:10], private=[*odd, Record("3", "\x00")])
