@@ -15,10 +15,7 @@ from dptext.types import Json, as_json
 
 
 class Result:
-    """A frozen dataclass of numbers, as JSON by the names of its fields.
-
-    A subclass says which fields are not in it (`LEFT_OUT`), and which properties are (`ALSO`).
-    """
+    """A frozen dataclass as JSON by its fields, without those in `LEFT_OUT`, with the properties in `ALSO`."""
 
     __slots__ = ()
 
@@ -57,11 +54,9 @@ class Report(Result):
         measures: what the three numbers are.
         epsilon_lower_bound: no smaller epsilon can be true at this delta, with probability `confidence`. It is per unit
             of distance where there is a metric. 0 says nothing.
-        delta: the delta that the bound is for.
         confidence: of the bound; 1 where nothing is estimated.
         ceiling: the largest bound that this number of runs can show; infinite for audits that read densities.
         unit, relation, metric, reveals: which inputs are neighbours. The trial compared two of them.
-        signature: the settings that made the numbers.
         defects: findings that refute any claim, such as a sampler that does not draw from the density from which its
             guarantee was derived.
     """

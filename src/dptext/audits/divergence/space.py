@@ -26,8 +26,7 @@ _NO_VARIANCE: Final = 1e-10
 def apart(public: Iterable[Record], *sets: Sequence[Record]) -> tuple[list[str], int]:
     """Texts of public records that are in none of the sets, and how many were left out because they are in one.
 
-    Raises:
-        ConfigError: fewer than 10 are left, as where the "public" text is that of the sets.
+    Fewer than 10 texts raise ConfigError, as where the "public" text is that of the sets.
     """
     private = {record.text for records in sets for record in records}
     texts = [record.text for record in public]
@@ -63,12 +62,9 @@ class Projection:
 
 
 def fit_projection(public: Floats, *, components: int = COMPONENTS) -> Projection:
-    """The main directions of public vectors.
+    """The main directions of public vectors `(n_texts, dim)`; fewer than `components` where these span fewer.
 
-    The vectors are `(n_texts, dim)`. Fewer components are kept where these span fewer.
-
-    Raises:
-        ConfigError: vectors that are not finite, too few, or all the same.
+    Vectors that are not finite, too few, or all the same raise ConfigError.
     """
     _validate.count(components=components)
     if public.ndim != 2 or len(public) < 2 or not np.isfinite(public).all():

@@ -81,12 +81,9 @@ def attribute(
 def release_split(
     mechanism: Mechanism[str], split: AuthorSplit, *, randomness: Randomness, on_progress: OnCount | None = None
 ) -> tuple[list[Release[str]], list[Release[str]]]:
-    """One release of each attacked text and of each training text, all drawn independently.
+    """One release of each attacked and of each training text, all independent; ConfigError where none has text.
 
     Training texts have a stream of their own. `on_progress` is called with texts released and texts in all.
-
-    Raises:
-        ConfigError: the mechanism releases no text.
     """
     if not mechanism.spec.traits.releases_text:
         raise ConfigError(f"Expected a mechanism that releases text: {mechanism.spec.kind} releases vectors only.")

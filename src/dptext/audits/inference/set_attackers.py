@@ -36,13 +36,9 @@ class TrainAttacker(Protocol):
     """What makes an attacker from texts of both sets."""
 
     def __call__(self, texts: Sequence[str], is_first: Booleans, vectors: TextVectors, seed: int, /) -> Attacker:
-        """An attacker that learned from these texts.
+        """An attacker that learned from these texts; `is_first`, `(n_texts,)`, marks those of the first set.
 
-        Those of the first set are marked in `is_first`, `(n_texts,)`. The vectors are of all texts that the audit
-        knows.
-
-        Raises:
-            MissingExtraError: scikit-learn is absent.
+        The vectors are of all texts that the audit knows. MissingExtraError where scikit-learn is absent.
         """
 
 
@@ -60,8 +56,7 @@ def train_tfidf_attacker(
 ) -> Attacker:
     """Logistic regression on the TF-IDF of words, without regard to case.
 
-    Pairs of words made it worse on cancer sentences with 3,000 texts a set, at every level of redaction. So did C =
-    0.3.
+    Pairs of words, or C = 0.3, made it worse on cancer sentences with 3,000 texts a set, at every level of redaction.
     """
     sklearn = load_sklearn()
     if not has_word(texts):  # nothing is learned

@@ -36,8 +36,6 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
     whose text is also a member's is one in name only. Each side can be split again, so that an attacker has records of
     its own.
 
-    The records hold at least two distinct ones.
-
     Raises:
         ConfigError: fewer than two distinct texts.
     """
@@ -56,14 +54,9 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
 
 
 def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: int) -> MemberSplit:
-    """Members of a model at hand beside as many other records, drawn at random. Duplicates are removed.
+    """Members of a model at hand beside as many other records, drawn at random; duplicates are as in `split_members`.
 
-    Duplicates are as in `split_members`. A text that both have is a member's.
-
-    The `members` are what the model was trained on, the `others` what it was not.
-
-    Raises:
-        ConfigError: fewer than two distinct texts of either.
+    A text that both have is a member's. Fewer than two distinct texts of either raise ConfigError.
     """
     inside, first = distinct_texts(members)
     outside, second = distinct_texts(others)
@@ -94,10 +87,9 @@ def verbatim_share(members: Sequence[Record], non_members: Sequence[Record]) -> 
 def check_members(
     members: Sequence[Record], non_members: Sequence[Record], names: tuple[str, str] = ("members", "non_members")
 ) -> None:
-    """Refuse records that make membership easy or meaningless.
+    """Refuse with ConfigError what makes membership easy or meaningless.
 
-    Raises:
-        ConfigError: fewer than two of either, another number of non-members, a text on both sides, or no label.
+    That is fewer than two of either, another number of non-members, a text on both sides, or no label.
     """
     first, second = names
     if len(members) < 2 or len(members) != len(non_members):

@@ -39,11 +39,7 @@ Transform = Callable[[Sequence[Record], int], Sequence[Release[str]]]
 
 
 def train_on(records: Sequence[Record], *, train: Trainer, transform: Transform | None, seed: int) -> Scorer:
-    """A classifier trained on records, or on their transform where there is one.
-
-    Raises:
-        ConfigError: another number of releases than of records.
-    """
+    """A classifier trained on records, or on their transform; ConfigError for another number of releases."""
     labels = [record.label or "" for record in records]
     if transform is None:
         return train([record.text for record in records], labels, seed)

@@ -43,9 +43,7 @@ def random_candidates(count: int, *, dim: int, clip_norm: float = 1.0, randomnes
 def checked_pool(candidates: CandidateInputs, claim: Guarantee) -> CandidatePool:
     """The candidates as vectors `(N, dim)` or records, checked to be neighbours of each other under the claim.
 
-    Raises:
-        ConfigError: fewer than two, some alike, or vectors that cannot be used.
-        IncomparableError: no neighbours, or a claim that is a multiple of a distance.
+    Fewer than two, or some alike, raise ConfigError; no neighbours, or a claim with a metric, IncomparableError.
     """
     if claim.metric is not None:
         raise IncomparableError(

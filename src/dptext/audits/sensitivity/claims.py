@@ -107,12 +107,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """Two vectors that L2 clipping leaves alone and that are further apart than ADePT claims.
-
-    Attributes:
-        claim: the claim they refute.
-        first, second: the vectors.
-    """
+    """Two vectors that L2 clipping leaves alone and that are further apart than ADePT claims."""
 
     claim: Claim
     first: tuple[float, ...]
@@ -128,9 +123,6 @@ class Counterexample:
 
         The noise is Laplace of scale claimed / epsilon on each coordinate. The loss is at most epsilon if the claim is
         true.
-
-        Raises:
-            ConfigError: epsilon is not above 0.
         """
         _validate.positive(epsilon=epsilon)
         return self.distance * epsilon / self.claim.claimed
@@ -140,9 +132,6 @@ def counterexample(clip_norm: float = 1.0) -> Counterexample:
     """(2C/3, 2C/3) and its negative: L2 norm .943 C, L1 distance 8C/3, so epsilon is 4/3 of the claimed one.
 
     Habernal 2021, section 4.
-
-    Raises:
-        ConfigError: clip_norm is not above 0.
     """
     side = 2 * clip_norm / 3
     return Counterexample(Claim(dim=2, clip_norm=clip_norm), (side, side), (-side, -side))

@@ -72,11 +72,7 @@ class Pair:
 
 
 def checked_pair(subject: Subject, pair: Pair, claim: Guarantee) -> Pair:
-    """The pair, checked to be neighbours under the claim, with its distance where the claim has a metric.
-
-    Raises:
-        IncomparableError: they are no neighbours, or there is a metric and nobody knows the distance.
-    """
+    """The pair, with its distance where the claim has a metric; IncomparableError for no neighbours or no distance."""
     if isinstance(pair.first, str | Record) and isinstance(pair.second, str | Record):
         check_neighbours(as_record(pair.first), as_record(pair.second), claim.unit, claim.relation, claim.reveals)
     if claim.metric is None:
@@ -182,15 +178,7 @@ def worst_latents(dim: int, clip_norm: float = 1.0) -> list[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Pairs of neighbours on trial.
-
-    Attributes:
-        pairs: checked, with their distances.
-        claim: what the subject claims.
-        delta: the bound is for this delta.
-        trials: runs on each input of each pair.
-        randomness: handed to the subject.
-    """
+    """Pairs of neighbours on trial, checked and with their distances, and `trials` runs on each input of each pair."""
 
     pairs: list[Pair]
     claim: Guarantee
@@ -213,9 +201,7 @@ class Trial:
     ) -> Trial:
         """What `distinguish` is given, with what was left out filled in.
 
-        Raises:
-            ConfigError: one input instead of two, or a subject for which no pair can be proposed.
-            IncomparableError: inputs that are no neighbours under the claim.
+        One input instead of two, or no pair to propose, raises ConfigError; no neighbours IncomparableError.
         """
         claim = claim or claim_of(subject) or unclaimed()
         chosen = _chosen_pairs(subject, first, second, pairs, claim, distance)
