@@ -3,7 +3,7 @@
 * `requests`, `entries`: what is asked and what is kept: requests, charges, accounts, balances. Plain data.
 * `spending`: what events cost at the limit of an account.
 * `books`: the `Ledger`, which charges, shows and checks.
-* `opening`, `charging`, `statements`, `standings`, `recomputation`: what the ledger does inside its transactions.
+* `opening`, `charging`, `statements`, `standings`, `recomputation`: what it does inside its transactions.
 * `database`: SQLite and PostgreSQL and their transactions; `locations`, `faults` and `migrations` beside it.
 * `subjects`: keyed hashes, so that no name stands in the database.
 

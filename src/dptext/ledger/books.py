@@ -196,11 +196,7 @@ class Ledger:
             return write_whole(connection, account, request, key=key, at=_now(), hashes=hashes, digest=digest)
 
     def subjects_digest(self, account: str) -> SubjectsDigest:
-        """What a charge to named subjects is compared with: see `Charge.subjects_digest`.
-
-        Raises:
-            ConfigError: the account has no subject key, or another one.
-        """
+        """What a charge to named subjects is compared with: see `Charge.subjects_digest`. ConfigError as `naming`."""
         return SubjectsDigest(self.naming(account))
 
     def naming(self, account: str) -> Naming:
