@@ -41,7 +41,6 @@ class Outcome:
     """What one cell gave.
 
     Attributes:
-        numbers: all that was measured.
         guarantee: of the spec; None where there is none.
         document: epsilon of the guarantee for whole documents, where it is finite.
         samples: public originals and what became of them; none where the mechanism has learned from private text.
@@ -63,14 +62,10 @@ class Outcome:
 def run_cell(
     cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, *, fits: SharedFits, private_samples: bool
 ) -> Outcome:
-    """Fit, release, measure.
+    """Fit, release, measure; ConfigError where the records or settings cannot be used.
 
     The fits are what cells of this process share, which changes no number. With `private_samples` some private
     originals are kept, and what became of them.
-
-    Raises:
-        ConfigError: the records or settings cannot be used.
-        MissingExtraError: a package is not installed.
     """
     seed = experiment.seed + cell.trial
     source = seeded(seed) if experiment.seeded else secure()
@@ -147,10 +142,7 @@ def _pairs(records: Sequence[Record], releases: Sequence[Release[str]]) -> tuple
 def cell_data(
     cell: Cell, outcome: Outcome | str, *, signature: str, seconds: float, peak_mib: float
 ) -> dict[str, Json]:
-    """A finished cell; of one that failed, a single row with the reason.
-
-    The outcome may be the reason why the cell failed. The peak is of the process that ran it.
-    """
+    """A finished cell, or a single row with the reason why it failed. The peak is of the process that ran it."""
     row: dict[str, Json] = {
         "corpus": cell.corpus,
         "row": cell.row,

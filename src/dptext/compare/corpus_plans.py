@@ -88,14 +88,12 @@ class CorpusPlan(Origin):
     """One corpus: each part has a source of its own, or a share of the common one, which `Origin` describes.
 
     Attributes:
-        text: name of the field of the text.
-        label, author: names of fields; empty where there is none.
+        text, label, author: names of fields; empty where there is none.
         labels: the public label set; empty takes the labels of the public part.
         pieces: what is one record: the documents, or their sentences.
         max_tokens: texts are cut to so many tokens; 0 cuts nothing.
         on_error: whether a record that cannot be read ends the reading or is left out.
         shares: of the common source, by part.
-        public, private, test: sources of their own.
     """
 
     text: Name = "text"

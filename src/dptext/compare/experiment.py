@@ -95,9 +95,7 @@ class MechanismPlan(TomlTable):
     """One mechanism with the settings to sweep.
 
     Attributes:
-        name: in the table.
         kind: as in `dptext mechanisms`.
-        set: settings.
         sweep: settings with several values: every combination is a row.
         document_epsilon: the spec is calibrated to each of these for whole documents. A spec for which that is not
             possible runs once with its own settings.
@@ -154,12 +152,9 @@ class DistinguishSettings(TomlTable):
 
 
 class MeasureSettings(TomlTable):
-    """How things are measured.
+    """How things are measured: the classifier is of utilities and of membership.
 
-    Attributes:
-        classifier: of utilities and of membership.
-        embedder: "sentence", "glove", or a file of word vectors.
-        authorship, distinguish: settings of these audits.
+    The embedder is "sentence", "glove", or a file of word vectors.
     """
 
     classifier: Literal["tfidf", "bilstm"] = "tfidf"
@@ -172,12 +167,10 @@ class Experiment(TomlTable):
     """All that a file says.
 
     Attributes:
-        name: of the experiment.
         seed: public; of splits, fits, classifiers and intervals.
         trials: how often every row is run, each time with a fit of its own.
         seeded: whether releases are drawn by the seed, which voids every guarantee.
         utilities, audits: what is measured on the releases of every cell.
-        settings: how it is measured.
         corpora: at least one, by name.
         mechanisms: beside the references, which are always there.
     """
@@ -229,10 +222,7 @@ class Experiment(TomlTable):
         return tuple(Path(source.path) for source in sources if source is not None and source.path)
 
     def measures(self) -> dict[str, Json]:
-        """What is measured, and how: part of the signature of a cell.
-
-        Settings of audits that are not asked for are left out, as they make no difference.
-        """
+        """What is measured, and how: part of the signature of a cell. Settings of audits not asked for are left out."""
         found: dict[str, Json] = {
             "utilities": [*self.utilities],
             "audits": [*self.audits],
@@ -248,21 +238,14 @@ class Experiment(TomlTable):
 
 
 def read_experiment(path: Path) -> Experiment:
-    """The experiment of a TOML file.
-
-    Raises:
-        ConfigError: the file cannot be read, is not TOML, or says what cannot be run; it names the file and the key.
-    """
+    """The experiment of a TOML file; ConfigError names the file and the key that cannot be read or run."""
     return parse_experiment(read_toml(path), source=str(path))
 
 
 def parse_experiment(data: Mapping[str, object], *, source: str = "the experiment") -> Experiment:
-    """The experiment that parsed TOML stands for.
+    """The experiment that parsed TOML stands for; the source is its name in errors.
 
-    The source is its name in errors.
-
-    Raises:
-        ConfigError: a key is unknown, missing or of the wrong kind; a name is unknown; a file is not there.
+    A key that is unknown, missing or of the wrong kind, an unknown name, or a file that is not there raise ConfigError.
     """
     try:
         return Experiment.model_validate(dict(data), context=data)

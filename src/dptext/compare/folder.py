@@ -31,23 +31,16 @@ _AGAIN: Final = "Choose another --out, or keep the cells that are as they were w
 
 
 class Folder:
-    """The folder of one experiment, held by one run at a time.
-
-    Attributes:
-        path: of the folder.
-    """
+    """The folder of one experiment, held by one run at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextlib.contextmanager
     def held(self, inputs: Sequence[Path] = ()) -> Iterator[None]:
-        """Make the folder where it is absent, and keep other runs out of it.
+        """Make the folder where it is absent, and keep other runs out of it; the run must not write the inputs.
 
-        The inputs are files that the run reads, which it must not write.
-
-        Raises:
-            ConfigError: another run is at work, the folder holds other things or an input, or the disk refuses.
+        Another run at work, a folder of other things or of an input, or a disk that refuses raise ConfigError.
         """
         import fcntl  # noqa: PLC0415 (not on every system)
 
@@ -78,11 +71,7 @@ class Folder:
             os.close(lock)
 
     def check(self, experiment: Experiment, corpora: Mapping[str, Json]) -> None:
-        """Refuse a folder whose cells were made from something else.
-
-        Raises:
-            ConfigError: the experiment or a corpus has changed; it says which.
-        """
+        """Refuse with ConfigError a folder whose cells were made from another experiment or corpus; it says which."""
         if not (self.path / EXPERIMENT).exists():
             return
         before = read_about(self.path)

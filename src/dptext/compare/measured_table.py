@@ -1,7 +1,4 @@
-"""The table that recommendations are read off.
-
-The one that comes with the package was measured by `dptext compare` and cut down by `reduced`.
-"""
+"""The table that recommendations are read off; that of the package was measured by `dptext compare`, then `reduced`."""
 
 from __future__ import annotations
 
@@ -26,10 +23,9 @@ _METRICS: Final = (
 
 
 def reduced(table: MeasuredTable) -> MeasuredTable:
-    """What recommendations read of a table, small enough to go with the package. No digest of private records is in it.
+    """What recommendations read of a table, small enough to go with the package; ConfigError for an unfinished grid.
 
-    Raises:
-        ConfigError: the grid is not finished.
+    No digest of private records is in it.
     """
     if left := table.about.cells.left:
         raise ConfigError(
@@ -42,8 +38,7 @@ def reduced(table: MeasuredTable) -> MeasuredTable:
 def read_measured(path: Path | None) -> MeasuredTable:
     """The table of a folder of `dptext compare`, of a file of `dptext recommend --reduce`, or the one of the package.
 
-    Raises:
-        ConfigError: there is none, or it is something else.
+    There is none, or it is something else: ConfigError.
     """
     if path is None:
         with importlib.resources.as_file(importlib.resources.files("dptext.compare") / MEASURED) as own:

@@ -20,7 +20,6 @@ class WorkerProcess:
     """One worker. It ends when our end of its pipe is closed, and so it ends with us.
 
     Attributes:
-        answers: the pipe that it answers through.
         cell: signature of the cell that it runs.
         began: when that cell began, in seconds of `time.monotonic`.
     """

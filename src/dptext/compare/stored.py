@@ -100,7 +100,6 @@ class KeptRow(Stored):
     """One row of the table, without what it cost: what recommendations need.
 
     Attributes:
-        corpus: name of the corpus.
         row: shown name: a reference, or a mechanism with its swept settings.
         kind: of the spec; empty for references without one.
         settings: of the spec, as JSON.
@@ -167,12 +166,9 @@ class KeptRow(Stored):
 
 
 class TableRow(KeptRow):
-    """One row of the table: one metric of one cell.
+    """One row of the table: one metric of one cell, and the seconds and memory that the cell cost.
 
-    Attributes:
-        confidence: of the interval.
-        seconds, peak_mib: what the cell cost.
-        signature: of everything that made the cell; the name of its file.
+    The signature is of everything that made the cell, and the name of its file.
     """
 
     confidence: Finite | None
@@ -201,7 +197,6 @@ class CellFile(Stored):
         cell: what was run, as `Cell.to_dict` gives it.
         guarantee: that its spec states, if it has one.
         samples: made from public records.
-        rows: of the table.
         refuted: the audits that found the guarantee to be false.
         error: why it failed; None where it did not.
     """
@@ -248,7 +243,6 @@ class Provenance(Stored):
         written: the date, in UTC.
         version: of dptext.
         machine: cores and memory.
-        command: that ran it.
         cells: how far it is.
     """
 
@@ -268,12 +262,7 @@ class MeasuredTable(Stored):
 
 
 class About(Provenance):
-    """What was compared: `experiment.json`.
-
-    Attributes:
-        toml: the experiment, parsed.
-        corpora: the parts of each corpus.
-    """
+    """What was compared: `experiment.json`, with the experiment as parsed TOML and the parts of each corpus."""
 
     toml: dict[str, JsonValue]
     corpora: dict[str, dict[str, PartDigest]]

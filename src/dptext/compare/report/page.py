@@ -97,11 +97,7 @@ def _target(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Targe
 
 
 def load_environment() -> Environment:
-    """The template engine: everything is escaped, and a name that is not there is an error.
-
-    Raises:
-        MissingExtraError: Jinja2 is not installed.
-    """
+    """The template engine: everything is escaped, and a name that is not there is an error."""
     with needing("The page", "report"):
         from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (an extra)
     found = Environment(

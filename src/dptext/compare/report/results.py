@@ -43,11 +43,7 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
 
 
 def private_samples(folder: str | os.PathLike[str], results: Results) -> dict[str, tuple[Sample, ...]]:
-    """Samples of private records by signature, as far as `dptext compare --keep-private-samples` kept them.
-
-    Raises:
-        ConfigError: a file is damaged or of another schema.
-    """
+    """Samples of private records by signature, as far as `dptext compare --keep-private-samples` kept them."""
     found = {signature: read_private_samples(Path(folder), signature) for signature in results.cells}
     return {signature: samples for signature, samples in found.items() if samples}
 
