@@ -82,8 +82,6 @@ class StyleSpace:
     def distance(self, originals: Sequence[Record], outputs: Sequence[Release[str]], *, seed: int = 0) -> Estimate:
         """The mean of `distances` with its 95% bootstrap interval over records.
 
-        There is one output a record, in the same order. The seed is of the bootstrap.
-
         Raises:
             ConfigError: outputs that do not match the originals.
         """

@@ -44,10 +44,8 @@ class UtilityRow:
     """One way to release the same private records.
 
     Attributes:
-        name: of the row.
         accuracy: of a classifier that is trained on the outputs and their labels, on real test records. None where the
             outputs or the test records have no labels.
-        fidelity: of the outputs to their own originals.
     """
 
     name: str
@@ -77,8 +75,6 @@ class UtilityTable:
 
     Attributes:
         rows: one for each way to release the records, baselines among them.
-        classifier: name of the classifier.
-        embedder: name of the embedder behind the cosines.
         private, test: numbers of records.
         seed: of candidates, bootstrap and training.
     """
