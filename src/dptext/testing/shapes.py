@@ -35,10 +35,7 @@ _LENGTHS = ((1, 1, 1, 1, 1, 1, 1), (MAX_CHARACTERS, 0, 70_000, 1, 300_000, 1, 0)
 
 
 def left_behind(mechanism: Mechanism[str], texts: Sequence[str], leaks: Callable[[str], bool]) -> str | None:
-    """Which part of the contract a run breaks by leaving private text or an unexpected file behind, or None.
-
-    `leaks` says whether private text shows in a text.
-    """
+    """Which part of the contract a run breaks by leaving private text, which `leaks` finds, or an unexpected file."""
     before = _files_around()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
