@@ -73,11 +73,7 @@ class Estimate:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Estimate:
-        """The estimate that `to_dict` wrote, bit for bit.
-
-        Raises:
-            ConfigError: a field is missing, unknown or out of range.
-        """
+        """The estimate that `to_dict` wrote, bit for bit; ConfigError for a field that is missing, unknown or wrong."""
         names = [f.name for f in fields(cls)]
         if set(data) != set(names):
             raise ConfigError(f"Expected the fields {names} of an estimate, found {sorted(data)}.")
@@ -185,11 +181,7 @@ def _upper(successes: int, trials: int, alpha: float) -> float:
 
 
 def clopper_pearson(successes: int, trials: int, *, confidence: float = 0.95) -> Estimate:
-    """The share of successes, of at most 1e9 trials, with its two-sided exact interval, half of the error a side.
-
-    Raises:
-        ConfigError: an argument out of its range, or counts that are not integers.
-    """
+    """The share of successes, of at most 1e9 trials, with its two-sided exact interval, half of the error a side."""
     alpha = bonferroni(confidence, 2)
     low = clopper_pearson_lower(successes, trials, alpha=alpha)
     high = clopper_pearson_upper(successes, trials, alpha=alpha)

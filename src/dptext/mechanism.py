@@ -130,10 +130,7 @@ class Spec(Protocol):
         ...
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one record guarantees; the unit defaults to the smallest.
-
-        Raises:
-            IncomparableError: nothing is known for this unit with these settings.
+        """What one release of one record guarantees; the unit defaults to the smallest. IncomparableError as `events`.
         """
         ...
 
@@ -219,11 +216,7 @@ class HasLatent(VectorNoise, Protocol):
     """A mechanism that releases a noisy latent, or something made from it."""
 
     def latent(self, records: Sequence[Record], /) -> Floats:
-        """The latents `(n_records, dim)` before the noise.
-
-        Raises:
-            ConfigError: these settings have no latent, or the latents of the records have several sizes.
-        """
+        """The latents `(n_records, dim)` before the noise; ConfigError where there are none, or of several sizes."""
         ...
 
 

@@ -28,10 +28,7 @@ LEAST_SPREAD = 1e-12
 
 
 def standardiser(rows: Floats, *, constant: float = 0.0) -> Callable[[Floats], Floats]:
-    """A function that scales coordinates by the mean and the standard deviation of these rows `(n, dim)`.
-
-    A coordinate whose standard deviation is no more than `constant` is centred only.
-    """
+    """A function that scales coordinates by mean and standard deviation of these rows; a `constant` one is centred."""
     centre, spread = rows.mean(axis=0), rows.std(axis=0)
     spread[spread <= constant] = 1.0
     return lambda found: np.asarray((found - centre) / spread, np.float64)

@@ -117,11 +117,7 @@ class Report(Result):
         )
 
     def explain(self, guarantee: Guarantee | None = None) -> str:
-        """The report in plain words; with a guarantee also whether it is refuted.
-
-        Raises:
-            IncomparableError: as `refutes`.
-        """
+        """The report in plain words; with a guarantee also whether it is refuted (IncomparableError as `refutes`)."""
         per = f" per unit of {self.metric}" if self.metric else ""
         at = f" at delta {format_delta(self.delta)}" if self.delta else ""
         lines = [

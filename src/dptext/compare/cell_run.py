@@ -62,11 +62,7 @@ class Outcome:
 def run_cell(
     cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, *, fits: SharedFits, private_samples: bool
 ) -> Outcome:
-    """Fit, release, measure; ConfigError where the records or settings cannot be used.
-
-    The fits are what cells of this process share, which changes no number. With `private_samples` some private
-    originals are kept, and what became of them.
-    """
+    """Fit, release, measure; ConfigError where the records or settings cannot be used. Shared fits change no number."""
     seed = experiment.seed + cell.trial
     source = seeded(seed) if experiment.seeded else secure()
     way = _mechanism(cell, corpus, fits, seed, source) if cell.kind else _reference(cell.row, corpus)
@@ -90,14 +86,7 @@ def run_cell(
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How releases are made, and what they guarantee.
-
-    Attributes:
-        mechanism, guarantee: None for references.
-        document: epsilon of the guarantee for whole documents, where it is finite.
-        labelled, written: whether labels, whether texts are released.
-        draw: the releases of records; also takes random bits, and a seed for references.
-    """
+    """How releases are made, and what they guarantee; references have no mechanism and no guarantee."""
 
     mechanism: Mechanism[str] | None
     guarantee: Guarantee | None

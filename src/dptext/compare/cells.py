@@ -54,10 +54,7 @@ class Cell:
 
 
 def signature(cell: Cell, experiment: Experiment, corpus: Json) -> str:
-    """sha256 over all that makes the numbers of a cell: its settings, the files that they name, and the records.
-
-    Of the code only the version of dptext counts. The corpus is given as `Corpus.described`.
-    """
+    """sha256 over all that makes the numbers of a cell: version, settings, the files that they name, and records."""
     made: dict[str, Json] = {
         "schema": _SCHEMA,
         "version": version("dptext"),

@@ -47,10 +47,7 @@ class Corpus:
 
 
 def load_corpus(name: str, plan: CorpusPlan, *, seed: int) -> Corpus:
-    """Read, choose, split and cut, by the seed; ConfigError for an empty part or a label that is not in the set.
-
-    A record that cannot be read raises DataError, unless the plan leaves such records out.
-    """
+    """Read, choose, split and cut; ConfigError for an empty part or unknown label, DataError for an odd record."""
     rng = np.random.default_rng(seed)
     whole = [] if plan.common is None else _shuffled(_distinct(_read(name, plan, plan.common), set()), rng)
     shares = plan.drawn

@@ -127,10 +127,8 @@ class MechanismPlan(TomlTable):
 class AuthorshipSettings(TomlTable):
     """Settings of the attribution of releases to authors.
 
-    Attributes:
-        training, attacked: texts of each author; authors with fewer are left out.
-        bundle: texts that are attributed together.
-        authors: the largest number of authors, the first by name; 0 takes all.
+    Authors with fewer than `training` and `attacked` texts are left out. `bundle` texts are attributed together. At
+    most so many `authors` are taken, the first by name; 0 takes all.
     """
 
     training: PositiveCount = 20
@@ -152,10 +150,7 @@ class DistinguishSettings(TomlTable):
 
 
 class MeasureSettings(TomlTable):
-    """How things are measured: the classifier is of utilities and of membership.
-
-    The embedder is "sentence", "glove", or a file of word vectors.
-    """
+    """How things are measured; the embedder is "sentence", "glove", or a file of word vectors."""
 
     classifier: Literal["tfidf", "bilstm"] = "tfidf"
     embedder: Annotated[str, AfterValidator(_embedder)] = "sentence"
@@ -243,10 +238,7 @@ def read_experiment(path: Path) -> Experiment:
 
 
 def parse_experiment(data: Mapping[str, object], *, source: str = "the experiment") -> Experiment:
-    """The experiment that parsed TOML stands for; the source is its name in errors.
-
-    A key that is unknown, missing or of the wrong kind, an unknown name, or a file that is not there raise ConfigError.
-    """
+    """The experiment that parsed TOML stands for; ConfigError names the source and the key that is wrong."""
     try:
         return Experiment.model_validate(dict(data), context=data)
     except ValidationError as error:

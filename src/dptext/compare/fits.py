@@ -49,11 +49,7 @@ class SharedFits:
         self.vectors.forget()
 
     def fitted(self, cell: Cell, spec: Spec, corpus: Corpus, *, seed: int) -> Mechanism[str]:
-        """The mechanism of a cell, just as a fit of its own would make it.
-
-        The spec is of the settings of the cell. The seed is the same for all cells of one trial. ConfigError where the
-        records or settings cannot be used.
-        """
+        """The mechanism of a cell and its spec, just as a fit of its own would make it; ConfigError as its `fit`."""
         key = fit_key(cell)
         before = self._last if key == self._key else None
         if before is None:

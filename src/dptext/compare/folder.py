@@ -38,10 +38,7 @@ class Folder:
 
     @contextlib.contextmanager
     def held(self, inputs: Sequence[Path] = ()) -> Iterator[None]:
-        """Make the folder where it is absent, and keep other runs out of it; the run must not write the inputs.
-
-        Another run at work, a folder of other things or of an input, or a disk that refuses raise ConfigError.
-        """
+        """Make the folder where it is absent, and keep other runs out of it; ConfigError where another is at work."""
         import fcntl  # noqa: PLC0415 (not on every system)
 
         for name in (EXPERIMENT, PARQUET, JSON_FILE):

@@ -35,10 +35,7 @@ _ROUNDING: Final = 1e-9
 
 
 def plan_cells(experiment: Experiment, labels: Mapping[str, tuple[str, ...]]) -> list[Cell]:
-    """All cells, corpus by corpus, of each of which the public label set is given, empty where there are none.
-
-    Settings that make no spec, or one that cannot be trained as the plan says, raise ConfigError.
-    """
+    """All cells, corpus by corpus; ConfigError for settings that make no spec, or one that cannot be trained so."""
     found: list[Cell] = []
     for corpus in experiment.corpora:
         rows = list(_rows(experiment, corpus, labels[corpus]))

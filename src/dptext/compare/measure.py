@@ -98,10 +98,7 @@ class Released:
 
 
 def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, *, seed: int) -> list[Measurement]:
-    """All numbers of one cell. Measures that need labels or authors are left out where the corpus has none.
-
-    Too few records of a kind, or releases that none of the utilities reads, raise ConfigError.
-    """
+    """All numbers of one cell that the labels, authors and releases allow; ConfigError where there are none."""
     found: list[Measurement] = []
     for utility in experiment.utilities:
         found += _utility_measures(utility, released, corpus, experiment, lens, seed)

@@ -23,10 +23,7 @@ _METRICS: Final = (
 
 
 def reduced(table: MeasuredTable) -> MeasuredTable:
-    """What recommendations read of a table, small enough to go with the package; ConfigError for an unfinished grid.
-
-    No digest of private records is in it.
-    """
+    """What recommendations read of a table, with no digest of private records; ConfigError for an unfinished grid."""
     if left := table.about.cells.left:
         raise ConfigError(
             f"Expected a finished grid, found {left} cells that are not done: run `dptext compare` again."
@@ -36,10 +33,7 @@ def reduced(table: MeasuredTable) -> MeasuredTable:
 
 
 def read_measured(path: Path | None) -> MeasuredTable:
-    """The table of a folder of `dptext compare`, of a file of `dptext recommend --reduce`, or the one of the package.
-
-    There is none, or it is something else: ConfigError.
-    """
+    """The table of a folder of `dptext compare`, of a file of `dptext recommend --reduce`, or that of the package."""
     if path is None:
         with importlib.resources.as_file(importlib.resources.files("dptext.compare") / MEASURED) as own:
             return read_reduced(own)

@@ -56,8 +56,7 @@ class MeasuredRow:
     """One row of one corpus, all its trials together; what is not said here is as in the table.
 
     Attributes:
-        epsilon, delta: of its guarantee; None where there is none.
-        document_epsilon: of the guarantee lifted to a document; None where there is none.
+        epsilon, delta, document_epsilon: of its guarantee, and lifted to a document; None where there is none.
         numbers: by metric, those that every trial has.
         error: why a trial failed; empty where none did.
         refuted: the audits that refute its claim, in any trial.

@@ -64,10 +64,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class GridSummary:
-    """How a grid ended: cells in all, with numbers (`done`), with an error (`failed`), and run now.
-
-    Rows are `refuted` where an audit found their guarantee to be false.
-    """
+    """How a grid ended: cells in all, with numbers, with an error, and run now; rows whose guarantee is false."""
 
     total: int
     done: int

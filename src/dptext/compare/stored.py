@@ -166,10 +166,7 @@ class KeptRow(Stored):
 
 
 class TableRow(KeptRow):
-    """One row of the table: one metric of one cell, and the seconds and memory that the cell cost.
-
-    The signature is of everything that made the cell, and the name of its file.
-    """
+    """One row of the table: one metric of one cell, and what the cell cost. The signature names the cell's file."""
 
     confidence: Finite | None
     seconds: Finite
@@ -193,7 +190,6 @@ class CellFile(Stored):
     """One finished cell, without samples of private records.
 
     Attributes:
-        signature: of everything that made it.
         cell: what was run, as `Cell.to_dict` gives it.
         guarantee: that its spec states, if it has one.
         samples: made from public records.
@@ -236,15 +232,7 @@ class CellCounts(Stored):
 
 
 class Provenance(Stored):
-    """Where a table comes from.
-
-    Attributes:
-        name: of the experiment.
-        written: the date, in UTC.
-        version: of dptext.
-        machine: cores and memory.
-        cells: how far it is.
-    """
+    """Where a table comes from: the date is in UTC, and the cells say how far it is."""
 
     name: str
     written: str

@@ -91,10 +91,7 @@ class Balance:
         return left_of(self.account.limit.epsilon, self.spent.epsilon)
 
     def tighter(self) -> Guarantee:
-        """What the same charges cost by the tightest bound there is, which may take seconds.
-
-        This is for reading. Charges, and what is left, go by `spent`.
-        """
+        """What the same charges cost by the tightest bound there is, which may take seconds; for reading only."""
         return spent_guarantee(self.events, self.account.limit, self.terms, bound=accounting.epsilon)
 
 

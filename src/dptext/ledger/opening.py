@@ -41,10 +41,7 @@ def require_openable(name: str, limit: Guarantee, dataset: str) -> None:
 
 
 def write_account(connection: sa.Connection, account: Account, key_check: bytes | None) -> None:
-    """Write a new account with an empty balance; ConfigError where another has its name or dataset, in normal form.
-
-    The `key_check` tells its subject key from others; None where it has none.
-    """
+    """Write an account with an empty balance; ConfigError where its name or dataset is taken, in normal form."""
     if connection.dialect.name == "postgresql":
         # Two openings of one name at once: the second waits, and then sees the first.
         connection.execute(sa.text("LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE"))

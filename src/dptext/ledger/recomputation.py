@@ -25,13 +25,7 @@ _ROWS_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Recomputation:
-    """What a recomputation found.
-
-    Attributes:
-        charges: how many were read.
-        subjects: how many subjects have charges of their own.
-        problems: what does not add up; empty where all is well.
-    """
+    """What a recomputation found: charges read, subjects with charges of their own, and problems, if any."""
 
     account: str
     charges: int

@@ -90,10 +90,9 @@ class Request:
             raise ConfigError("Expected events of the run, found none: a run without events needs no charge.")
 
     def require_chargeable(self) -> None:
-        """Refuse what an account cannot add up.
+        """Refuse what an account cannot add up: NoGuaranteeError where nothing, or only a claim, bounds the run.
 
-        Where nothing, or only a claim, bounds what the run gives away: NoGuaranteeError. Where an epsilon is one per
-        unit of distance, or a training is said to be local: IncomparableError.
+        Where an epsilon is one per unit of distance, or a training is said to be local: IncomparableError.
         """
         without = [event.reason for event in self.events if isinstance(event, NoEvent)]
         if without or self.terms.basis in (Basis.NONE, Basis.CLAIMED):

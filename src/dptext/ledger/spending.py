@@ -111,10 +111,7 @@ def is_within(spent: float, limit: Guarantee) -> bool:
 def spent_guarantee(
     events: Sequence[Event], limit: Guarantee, terms: Terms, *, bound: accounting.Bound = accounting.quick_epsilon
 ) -> Guarantee:
-    """What events are charged at the delta of the limit, as a statement with all that it rests on.
-
-    Charges go by the quick bound; `accounting.epsilon` may say less, and may take seconds.
-    """
+    """What events are charged at the limit's delta, as a statement; another bound may say less and take seconds."""
     composed = in_order(events)
     if not composed:
         return Guarantee(

@@ -90,10 +90,7 @@ def tally_of(connection: sa.Connection, account_id: int, subject: bytes) -> tupl
 
 
 def receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subject: int) -> int:
-    """Write the subjects of a run to a temporary table, and count the different ones.
-
-    Where a subject has more than `units_per_subject` units: DataError.
-    """
+    """Write the subjects of a run to a temporary table and count the different ones; DataError for too many units."""
     connection.execute(CreateTable(_incoming, if_not_exists=True))
     connection.execute(sa.delete(_incoming))
     adding = insert_into(connection)(_incoming)

@@ -139,10 +139,7 @@ def _require_file_name(path: Path) -> None:
 
 
 def create_subject_key(path: Path) -> SubjectKey:
-    """The key in a file; a new one, readable by its owner only, where there is no such file.
-
-    Where the file cannot be written or holds something else: ConfigError.
-    """
+    """The key in a file, or a new one that only its owner can read; ConfigError where the file is something else."""
     _require_file_name(path)
     write_first(path, f"{secrets.token_bytes(_BYTES).hex()}\n".encode())
     return read_subject_key(path)

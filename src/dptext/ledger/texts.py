@@ -48,10 +48,7 @@ def _listed(text: str) -> str:
 
 
 def with_events(text: str, events: Iterable[Event]) -> str:
-    """The text of `events_to_text` after more events; LedgerError where it is damaged.
-
-    The run lengths that do not change are not read.
-    """
+    """The text of `events_to_text` after more events, the rest of it not read; LedgerError where it is damaged."""
     listed = _listed(text)
     listed += "," * (listed != "")  # each ends with one
     for event in accounting.compose(events):

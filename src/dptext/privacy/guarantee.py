@@ -162,11 +162,7 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Json]) -> Guarantee:
-        """The guarantee that `to_dict` wrote.
-
-        Raises:
-            ConfigError: a field is missing, unknown or out of range.
-        """
+        """The guarantee that `to_dict` wrote; ConfigError where a field is missing, unknown or out of range."""
         try:
             return cls(
                 epsilon=math.inf if data["epsilon"] == "inf" else _number(data["epsilon"]),

@@ -25,11 +25,7 @@ from dptext.utility.shifted import _ROUNDING
 
 
 def observed_balance(given: Sequence[str | None], labels: Sequence[str]) -> Floats:
-    """The share of each label among the given ones, `(n_labels,)`. What is not one of the labels is left out.
-
-    Raises:
-        ConfigError: nothing that is given is one of the labels.
-    """
+    """The share of each label among those of the given that are labels, `(n_labels,)`; ConfigError where none is."""
     return _shares(np.bincount(_positions(given, labels), minlength=len(labels) + 1)[: len(labels)])
 
 

@@ -1,15 +1,14 @@
 """Utility as a table that cannot be shown without its baselines. Accuracy stands beside fidelity, or nowhere.
 
-Rows are releases by name. `baselines` makes the three that need no mechanism. Every table must have
+Every table must have the rows that `baselines` makes:
 
 * `original`: the private records as they are;
 * `public-only`: public records drawn at random, so no private data at all;
 * `random`: random labels, random words.
 
-Where there are labels it must also have what simple mechanisms keep at the same epsilon:
-
-* `label_only (random)` and `label_only (medoid)`: the whole budget is spent on the label;
-* `candidates`: the public text that is most like the private one.
+Where there are labels it must also have what simple mechanisms keep at the same epsilon: `label_only (random)` and
+`label_only (medoid)`, where the whole budget is spent on the label, and `candidates`, the public text most like the
+private one.
 """
 
 from __future__ import annotations

@@ -172,8 +172,5 @@ def find_knee(xs: Floats, ys: Floats) -> int | None:
 
 
 def is_inconsistent(epsilon: float, accuracy: float, *, delta: float) -> bool:
-    """Whether an attack that is right this often, the sets equally likely, needs a larger epsilon than this one.
-
-    It needs ln((accuracy - delta) / (1 - accuracy)) (MATHS 3.3): .7 needs .85, .8 1.39, .9 2.20, .95 2.94.
-    """
+    """Whether so accurate an attack needs a larger epsilon: ln((accuracy - delta) / (1 - accuracy)) (MATHS 3.3)."""
     return epsilon < accuracy_implies(accuracy, delta=delta)

@@ -144,11 +144,7 @@ class DivergenceReport:
         return self.epsilons[DIRECT].estimate
 
     def curve(self, name: str) -> Curve:
-        """The curve of an estimator.
-
-        Raises:
-            KeyError: there is none of this name.
-        """
+        """The curve of an estimator; KeyError where there is none of this name."""
         return {curve.name: curve for curve in self.curves}[name]
 
     def to_dict(self) -> dict[str, Json]:

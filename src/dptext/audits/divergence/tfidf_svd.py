@@ -52,10 +52,9 @@ class TfidfSvd:
 
 
 def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0) -> TfidfSvd:
-    """TF-IDF of the words of public text, cut by a randomised singular value decomposition.
+    """TF-IDF of the words of public text, cut by a randomised singular value decomposition to `dim` at most.
 
-    There are fewer than `dim` coordinates where there are fewer words or texts. ConfigError where there are fewer than
-    10 texts, or fewer than 3 words in at least two of them.
+    ConfigError where there are fewer than 10 texts, or fewer than 3 words in at least two of them.
     """
     _validate.count(dim=dim)
     if len(public) < LEAST_TEXTS:

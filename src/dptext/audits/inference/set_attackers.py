@@ -1,8 +1,7 @@
-"""Attackers that learn to tell two sets of texts apart.
+"""Attackers that learn to tell two sets of texts apart: functions from texts to scores `(n_texts,)`.
 
-An attacker is a function from texts to scores `(n_texts,)`, above 0 where it takes a text for one of the first set. It
-is fixed before it sees what it attacks. A `TrainAttacker` makes one from labelled texts. A caller may add its own, such
-as a fine-tuned transformer, to those of `standard_attackers`.
+A score above 0 takes a text for one of the first set. A caller may add a `TrainAttacker`, such as a fine-tuned
+transformer, to those of `standard_attackers`.
 """
 
 from __future__ import annotations

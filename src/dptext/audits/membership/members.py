@@ -54,10 +54,7 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
 
 
 def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: int) -> MemberSplit:
-    """Members of a model at hand beside as many other records, drawn at random; duplicates are as in `split_members`.
-
-    A text that both have is a member's. Fewer than two distinct texts of either raise ConfigError.
-    """
+    """Distinct members of a model beside as many distinct other records, at least two; a text of both is a member's."""
     inside, first = distinct_texts(members)
     outside, second = distinct_texts(others)
     sides = list(inside.values()), [record for key, record in outside.items() if key not in inside]
@@ -74,11 +71,7 @@ def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: 
 
 
 def verbatim_share(members: Sequence[Record], non_members: Sequence[Record]) -> float:
-    """Share of the non-members whose text is also a member's: .073 after a plain random split of ATIS in halves.
-
-    Raises:
-        ConfigError: no non-members.
-    """
+    """Share of the non-members whose text is a member's, too: .073 after a plain random split of ATIS in halves."""
     if not non_members:
         raise ConfigError("Expected at least one non-member.")
     return shared_texts(members, non_members) / len(non_members)
@@ -87,10 +80,7 @@ def verbatim_share(members: Sequence[Record], non_members: Sequence[Record]) -> 
 def check_members(
     members: Sequence[Record], non_members: Sequence[Record], names: tuple[str, str] = ("members", "non_members")
 ) -> None:
-    """Refuse with ConfigError what makes membership easy or meaningless.
-
-    That is fewer than two of either, another number of non-members, a text on both sides, or no label.
-    """
+    """Refuse fewer than two of either, unequal numbers, a text on both sides, or no label, with ConfigError."""
     first, second = names
     if len(members) < 2 or len(members) != len(non_members):
         raise ConfigError(

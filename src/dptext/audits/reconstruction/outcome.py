@@ -55,19 +55,11 @@ class Reconstruction(Result):
     LEFT_OUT = ("dim",)
 
     def refutes(self, guarantee: Guarantee) -> bool:
-        """Whether the guarantee cannot be true, given this trial: see `Report.refutes`.
-
-        Raises:
-            IncomparableError: the guarantee speaks of other neighbours, or has a larger delta.
-        """
+        """Whether the guarantee cannot be true, given this trial; IncomparableError as `Report.refutes`."""
         return self.report.refutes(guarantee)
 
     def explain(self, guarantee: Guarantee | None = None) -> str:
-        """The outcome in plain words; with a guarantee also whether it is refuted, and what could refute it.
-
-        Raises:
-            IncomparableError: as `refutes`.
-        """
+        """The outcome in plain words; with a guarantee also whether it is refuted, and what could refute it."""
         lines = [f"{self.trials:,} releases, each of one of {self.candidates:,} candidates"]
         lines += [f"  {found}" for found in self.tops]
         lines.append(self.report.explain(guarantee))

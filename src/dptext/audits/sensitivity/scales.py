@@ -33,10 +33,7 @@ TYPICAL_DIMS = (32, 64, 128, 256, 512, 1024)
 
 
 def classical_sigma(epsilon: float, delta: float, *, sensitivity: float) -> float:
-    """The standard deviation of the classical formula, sensitivity * sqrt(2 ln(1.25 / delta)) / epsilon.
-
-    Dwork and Roth 2014, theorem A.1, which proves it for epsilon < 1 only; see `classical_limit`.
-    """
+    """sensitivity * sqrt(2 ln(1.25 / delta)) / epsilon, proven for epsilon < 1 (Dwork and Roth 2014, theorem A.1)."""
     _validate.positive(epsilon=epsilon, sensitivity=sensitivity)
     return sensitivity * _classical_constant(delta) / epsilon
 

@@ -199,10 +199,7 @@ class Trial:
         trials: int,
         randomness: Randomness | None,
     ) -> Trial:
-        """What `distinguish` is given, with what was left out filled in.
-
-        One input instead of two, or no pair to propose, raises ConfigError; no neighbours IncomparableError.
-        """
+        """What `distinguish` is given, what was left out filled in; ConfigError for one input or no pair to propose."""
         claim = claim or claim_of(subject) or unclaimed()
         chosen = _chosen_pairs(subject, first, second, pairs, claim, distance)
         delta = claim.delta if delta is None else delta

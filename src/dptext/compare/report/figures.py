@@ -70,10 +70,7 @@ class _Scale:
 
 
 def panel_svg(panel: Panel, frontier: Frontier, name: str) -> str:
-    """One panel as an SVG element for a page, with a title and a description that read it aloud.
-
-    The frontier gives the axes, which panels share. The name is for the ids of title and description; one a page.
-    """
+    """One panel as an SVG element for a page, with a title and a description, whose ids begin with the name."""
     svg = ET.Element(
         "svg",
         {

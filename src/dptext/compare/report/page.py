@@ -79,12 +79,7 @@ def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Ta
 
 
 def write_private_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target) -> Written:
-    """Write the same page with samples of private records, as far as they were kept; only its owner can read it.
-
-    Raises:
-        ConfigError: as `write_page`.
-        MissingExtraError: Jinja2 is not installed.
-    """
+    """`write_page` with samples of private records, as far as they were kept; only the owner can read the page."""
     results = read_results(folder)
     return _write(results, private_samples(folder, results), _target(folder, path, private=True))
 

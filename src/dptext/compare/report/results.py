@@ -24,11 +24,7 @@ class Results:
 
 
 def read_results(folder: str | os.PathLike[str]) -> Results:
-    """Read what `dptext compare` wrote, private samples left out.
-
-    Raises:
-        ConfigError: there is no table in the folder, or a file in it is damaged or of another schema.
-    """
+    """Read what `dptext compare` wrote, private samples left out; ConfigError where it is absent or damaged."""
     base = Path(folder)
     for name in (JSON_FILE, EXPERIMENT):
         if not (base / name).is_file():
