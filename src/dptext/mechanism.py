@@ -130,8 +130,7 @@ class Spec(Protocol):
         ...
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one record guarantees; the unit defaults to the smallest. IncomparableError as `events`.
-        """
+        """What one release of one record guarantees; the unit defaults to the smallest. Errors as of `events`."""
         ...
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:

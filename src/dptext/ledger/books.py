@@ -197,12 +197,9 @@ class Ledger:
             return self._naming(rows.account(connection, account))
 
     def settle(self, account: str, key: str, release: str) -> None:
-        """Write down which release a charge paid for, just before that is published. Doing so again changes nothing.
+        """Write down which release, by its sha256, the charge of this key paid for, just before that is published.
 
-        Args:
-            account: name of the account.
-            key: idempotency key of the charge.
-            release: sha256 of the release.
+        Doing so again changes nothing.
 
         Raises:
             PrivacyError: there is no such charge, or it paid for another release already.
@@ -226,8 +223,7 @@ class Ledger:
     # ---------------------------------------------------------------------------------------------- the books
 
     def balance(self, account: str, *, subject: str | None = None) -> Balance:
-        """Where an account stands, for the subject of whom most was spent or a named one (ConfigError without its key).
-        """
+        """Where an account stands, for the subject of whom most was spent or a named one (which needs its key)."""
         with self._database.reading() as connection:
             row = rows.account(connection, account)
             found = rows.to_account(row)

@@ -39,13 +39,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a page holds.
+    """What a page holds: numbers of corpora, rows of the tables, metrics, figures, warnings, samples and cells.
 
     Attributes:
         verdict: the answer, in one to three sentences.
-        corpora, rows, metrics, figures, warnings, samples: numbers of each; rows are those of the tables.
         private: how many of the samples were made from private records.
-        done, failed, total: numbers of cells.
         size: of the page, in bytes.
     """
 
@@ -64,15 +62,13 @@ class Written:
 
 
 def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target) -> Written:
-    """Write the page of a folder of `dptext compare`, with samples of public records only.
+    """Write the page of a folder of `dptext compare`, with samples of public records only, which all may read.
 
-    Args:
-        folder: that `dptext compare` wrote.
-        path: of the page, which all may read; a `Target` can overwrite one.
+    A `Target` as the path can overwrite a page.
 
     Raises:
-        ConfigError: there is no table in the folder, a file in it is damaged or of another schema, or the page is
-            there already, would replace what it shows, or cannot be written.
+        ConfigError: there is no table in the folder, a file in it is damaged or of another schema, or the page is there
+            already, would replace what it shows, or cannot be written.
         MissingExtraError: Jinja2 is not installed.
     """
     return _write(read_results(folder), None, _target(folder, path, private=False))
