@@ -28,7 +28,7 @@ LEAST_SPREAD = 1e-12
 
 
 def standardiser(rows: Floats, *, constant: float = 0.0) -> Callable[[Floats], Floats]:
-    """A function that scales coordinates by mean and standard deviation of these rows; a `constant` one is centred."""
+    """Scales by mean and standard deviation of rows `(n, dim)`; where that is at most `constant`, centres only."""
     centre, spread = rows.mean(axis=0), rows.std(axis=0)
     spread[spread <= constant] = 1.0
     return lambda found: np.asarray((found - centre) / spread, np.float64)

@@ -127,8 +127,8 @@ class MechanismPlan(TomlTable):
 class AuthorshipSettings(TomlTable):
     """Settings of the attribution of releases to authors.
 
-    Authors with fewer than `training` and `attacked` texts are left out. `bundle` texts are attributed together. At
-    most so many `authors` are taken, the first by name; 0 takes all.
+    Authors with fewer texts than `training` + `attacked` are left out, and of the others the first by name are taken,
+    as many as `authors`; 0 takes all. So many texts as `bundle` are attributed together.
     """
 
     training: PositiveCount = 20

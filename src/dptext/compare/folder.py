@@ -77,10 +77,7 @@ class Folder:
                 f"Expected the experiment to be the one that {str(self.path)!r} was begun with: its {keys} changed "
                 f"since. {_AGAIN}"
             )
-        known = {
-            name: {part: found.model_dump() for part, found in parts.items()} for name, parts in before.corpora.items()
-        }
-        if names := _changed(known, corpora):
+        if names := _changed(before.model_dump()["corpora"], corpora):
             raise ConfigError(
                 f"Expected the corpora to be those that {str(self.path)!r} was begun with: a file of {names} changed "
                 f"since. {_AGAIN}"

@@ -117,7 +117,7 @@ def _cell(
 
 
 def _labelled(kind: str, values: Mapping[str, Json], labels: tuple[str, ...]) -> dict[str, Json]:
-    """The settings, and those of a mechanism within, with the corpus' labels where there is room for them and none."""
+    """The settings, and those of a mechanism within, with the corpus's labels where they take some and have none."""
     found = {
         key: _labelled(str(value["kind"]), value, labels)
         if isinstance(value, dict) and value.get("kind") in SPECS

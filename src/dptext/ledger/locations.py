@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r"[^/]*[:=@]|//|(?!/|\.\.?/).*@", re.DOTALL)
 
 
 def parse_location(location: str | Path) -> tuple[Path | None, sa.URL]:
-    """A path and its URL for SQLite, or None and that of PostgreSQL; ConfigError, which hides all else."""
+    """A path and its URL for SQLite, or None and that of PostgreSQL; ConfigError for all else, which it hides."""
     text = str(location)
     if "://" not in text:
         if isinstance(location, str) and _ADDRESS.match(text):

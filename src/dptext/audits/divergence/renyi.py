@@ -80,7 +80,8 @@ def gaussian(first: Floats, second: Floats, alphas: Sequence[float]) -> Floats:
     The estimate is blind to everything but means: two mixtures with equal means give 0. It is infinite where the means
     differ in a direction in which neither set varies.
 
-    Rows are `(n, d)` of P and `(m, d)` of Q, orders rise from above 1. The result is `(n_alphas,)`.
+    Rows are `(n, d)` of P and `(m, d)` of Q, orders rise from above 1. The result is `(n_alphas,)`. ConfigError where n
+    + m - 2 <= d + 1.
     """
     orders = check_alphas(alphas)
     check_samples(first, second, least=2)

@@ -35,7 +35,7 @@ class TrainAttacker(Protocol):
     """What makes an attacker from texts of both sets."""
 
     def __call__(self, texts: Sequence[str], is_first: Booleans, vectors: TextVectors, seed: int, /) -> Attacker:
-        """An attacker that learned from these texts; `is_first`, `(n_texts,)`, marks those of the first set.
+        """An attacker that learned from these texts, of the first set where `is_first` `(n_texts,)` says so.
 
         The vectors are of all texts that the audit knows. MissingExtraError where scikit-learn is absent.
         """

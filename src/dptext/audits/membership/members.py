@@ -54,7 +54,10 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
 
 
 def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: int) -> MemberSplit:
-    """Distinct members of a model beside as many distinct other records, at least two; a text of both is a member's."""
+    """Distinct members of a model beside as many distinct other records; a text of both is a member's.
+
+    Fewer than two of either raise ConfigError.
+    """
     inside, first = distinct_texts(members)
     outside, second = distinct_texts(others)
     sides = list(inside.values()), [record for key, record in outside.items() if key not in inside]
