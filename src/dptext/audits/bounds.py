@@ -185,13 +185,17 @@ def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta
     """The most often that any attacker's `top` guesses can contain the input, of equally likely candidates; rounded up.
 
     The guarantee must hold between any two of the N candidates (MATHS 7). Let S be the j guesses, padded to exactly j,
-    and s the success. For i != k the event "i is in S, k is not" gives P_i(i in S, k not) <= e^eps P_k(i in S, k not) +
-    delta. Summed over all ordered pairs the left side is (N - j) N s, because N - j candidates are missing from S. The
-    right side is e^eps j N (1 - s) + N (N - 1) delta, because S holds j others wherever it lacks the truth. So s <= (j
-    e^eps + (N - 1) delta) / (j e^eps + N - j). The mechanism that puts the truth into S with probability s and fills S
-    up uniformly attains it.
+    and s the success. For i != k the event "i is in S, k is not" gives P_i(i in S, k not) <= e^eps P_k(i in S, k not)
+    + delta. Summed over all ordered pairs the left side is (N - j) N s, because N - j candidates are missing from S.
+    The right side is e^eps j N (1 - s) + N (N - 1) delta, because S holds j others wherever it lacks the truth. So s <=
+    (j e^eps + (N - 1) delta) / (j e^eps + N - j). The mechanism that puts the truth into S with probability s and fills
+    S up uniformly attains it.
 
-    The epsilon is finite, `candidates` is N and `top` is j, the number of different guesses.
+    Args:
+        epsilon: of the guarantee, finite.
+        candidates: N, how many inputs the attacker knows to be equally likely.
+        top: j, how many different guesses the attacker has.
+        delta: of the guarantee.
 
     Raises:
         ConfigError: a setting out of its range.

@@ -31,12 +31,18 @@ def broken_assumptions(
     private: Iterable[Record] = (),
     true: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
-    """Why the guarantee does not apply, a sentence for each finding; empty where nothing speaks against it.
+    """Why the guarantee does not apply; empty where nothing speaks against it.
 
-    Digests of the text that the mechanism was fitted on are `records_digest`s. The `private` records, which are to be
-    protected, are found where the very same set was the training text, and not where a part of it or a paraphrase was.
-    `true` are the assumptions that are known to hold: every other one of the claim is then broken. Without them only
-    digests are compared. Whoever has a finding treats the guarantee as `claim.voided(...)`.
+    Args:
+        claim: the guarantee.
+        mechanism: the fitted mechanism; digests of the text that it was fitted on are `records_digest`s.
+        private: the records that are to be protected. It is found where the very same set was the training text, and
+            not where a part of it or a paraphrase was.
+        true: the assumptions that are known to hold. Every other assumption of the claim is then broken. Without them
+            only digests are compared.
+
+    Returns:
+        One sentence for each finding. Whoever finds one treats the guarantee as `claim.voided(...)`.
     """
     found = []
     digest = records_digest(private)

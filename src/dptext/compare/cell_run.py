@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -65,62 +65,40 @@ def run_cell(
     """Fit, release, measure; ConfigError where the records or settings cannot be used. Shared fits change no number."""
     seed = experiment.seed + cell.trial
     source = seeded(seed) if experiment.seeded else secure()
-    way = _mechanism(cell, corpus, fits, seed, source) if cell.kind else _reference(cell.row, corpus)
+    mechanism: Mechanism[str] | None = None
+    guarantee: Guarantee | None = None
+    document = None if cell.row == ORIGINAL else 0.0
+    labelled, written = bool(corpus.labels), True
+    if cell.kind:
+        spec = spec_from_settings(cell.settings)
+        mechanism = fits.fitted(cell, spec, corpus, seed=seed)
+        labelled, written = spec.traits.releases_labels, spec.traits.releases_text
+        guarantee, whole = spec.guarantee(Unit(cell.unit), cell.delta), lifted(spec, cell.delta)
+        document = None if whole is None else whole.epsilon
+        if not source.is_secure:
+            guarantee, document = guarantee.voided(SEEDED), None
+
+    def draw(records: Sequence[Record], bits: Randomness, number: int) -> Sequence[Release[str]]:
+        if mechanism is None:
+            return baselines(records, corpus.public, labels=corpus.labels, seed=number)[cell.row]
+        # The table states the basis of every row, so that nobody needs to be asked here.
+        return list(privatize(records, mechanism, randomness=bits, without_guarantee=True))
+
     released = Released(
-        releases=way.draw(corpus.private, source, seed),
-        mechanism=way.mechanism,
-        guarantee=way.guarantee,
-        again=lambda records, number: way.draw(records, seeded(number), number),
-        labelled=way.labelled,
-        written=way.written,
+        releases=draw(corpus.private, source, seed),
+        mechanism=mechanism,
+        guarantee=guarantee,
+        again=lambda records, number: draw(records, seeded(number), number),
+        labelled=labelled,
+        written=written,
     )
     public = corpus.public[:SAMPLES] if cell.trains_on == "public" else ()
     return Outcome(
         numbers=tuple(measured(released, corpus, experiment, lens, seed=seed)),
-        guarantee=way.guarantee,
-        document=way.document,
-        samples=_pairs(public, way.draw(public, source.at(_APART), seed)) if public else (),
+        guarantee=guarantee,
+        document=document,
+        samples=_pairs(public, draw(public, source.at(_APART), seed)) if public else (),
         private_samples=_pairs(corpus.private[:SAMPLES], released.releases) if private_samples else (),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How releases are made, and what they guarantee; references have no mechanism and no guarantee."""
-
-    mechanism: Mechanism[str] | None
-    guarantee: Guarantee | None
-    document: float | None
-    labelled: bool
-    written: bool
-    draw: Callable[[Sequence[Record], Randomness, int], Sequence[Release[str]]] = field(repr=False)
-
-
-def _reference(row: str, corpus: Corpus) -> _Way:
-    def draw(records: Sequence[Record], _: Randomness, seed: int) -> Sequence[Release[str]]:
-        return baselines(records, corpus.public, labels=corpus.labels, seed=seed)[row]
-
-    return _Way(None, None, None if row == ORIGINAL else 0.0, bool(corpus.labels), written=True, draw=draw)
-
-
-def _mechanism(cell: Cell, corpus: Corpus, fits: SharedFits, seed: int, source: Randomness) -> _Way:
-    spec = spec_from_settings(cell.settings)
-    mechanism = fits.fitted(cell, spec, corpus, seed=seed)
-    guarantee, document = spec.guarantee(Unit(cell.unit), cell.delta), lifted(spec, cell.delta)
-    if not source.is_secure:
-        guarantee, document = guarantee.voided(SEEDED), None
-
-    def draw(records: Sequence[Record], bits: Randomness, _: int) -> Sequence[Release[str]]:
-        # The table states the basis of every row, so that nobody needs to be asked here.
-        return list(privatize(records, mechanism, randomness=bits, without_guarantee=True))
-
-    return _Way(
-        mechanism,
-        guarantee,
-        None if document is None else document.epsilon,
-        spec.traits.releases_labels,
-        spec.traits.releases_text,
-        draw,
     )
 
 

@@ -92,16 +92,10 @@ def _embedder(given: str) -> str:
 
 
 class MechanismPlan(TomlTable):
-    """One mechanism with the settings to sweep.
+    """One mechanism with the settings to sweep: every combination of values is a row.
 
-    Attributes:
-        kind: as in `dptext mechanisms`.
-        sweep: settings with several values: every combination is a row.
-        document_epsilon: the spec is calibrated to each of these for whole documents. A spec for which that is not
-            possible runs once with its own settings.
-        delta: at which guarantees are calibrated and stated.
-        trains_on: "private" hands the private records to a `fit` that takes them.
-        corpora: names; empty for all.
+    A spec that cannot be calibrated to `document_epsilon` runs once with its own settings. Without `corpora` it runs on
+    all.
     """
 
     name: Name
@@ -159,16 +153,7 @@ class MeasureSettings(TomlTable):
 
 
 class Experiment(TomlTable):
-    """All that a file says.
-
-    Attributes:
-        seed: public; of splits, fits, classifiers and intervals.
-        trials: how often every row is run, each time with a fit of its own.
-        seeded: whether releases are drawn by the seed, which voids every guarantee.
-        utilities, audits: what is measured on the releases of every cell.
-        corpora: at least one, by name.
-        mechanisms: beside the references, which are always there.
-    """
+    """All that a file says. Every row is run as often as there are trials, each time with a fit of its own."""
 
     name: Name
     seed: Count = 0

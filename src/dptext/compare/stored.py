@@ -102,8 +102,6 @@ class KeptRow(Stored):
     Attributes:
         row: shown name: a reference, or a mechanism with its swept settings.
         kind: of the spec; empty for references without one.
-        settings: of the spec, as JSON.
-        trial: number of the repetition.
         unit, relation: which inputs are neighbours; empty where nothing is private.
         epsilon, delta: None where nothing is guaranteed or none is asked.
         metric_privacy: the distance that epsilon is multiplied with, for metric privacy.
@@ -111,7 +109,6 @@ class KeptRow(Stored):
         document_epsilon: the guarantee lifted to one document, where it is finite.
         metric: what was measured; empty for a cell that failed.
         value, low, high: the estimate and its interval.
-        error: why the cell failed.
     """
 
     corpus: StoredText

@@ -197,9 +197,12 @@ class Ledger:
             return self._naming(rows.account(connection, account))
 
     def settle(self, account: str, key: str, release: str) -> None:
-        """Write down which release, by its sha256, the charge of this key paid for, just before that is published.
+        """Write down which release a charge paid for, just before that is published. Doing so again changes nothing.
 
-        Doing so again changes nothing.
+        Args:
+            account: name of the account.
+            key: idempotency key of the charge.
+            release: sha256 of the release.
 
         Raises:
             PrivacyError: there is no such charge, or it paid for another release already.

@@ -30,13 +30,16 @@ def observed_balance(given: Sequence[str | None], labels: Sequence[str]) -> Floa
 
 
 def debiased_balance(counts: Integers | Floats, epsilon: float) -> Floats:
-    """The class balance `(n_labels,)` behind labels that went through k-ary randomized response, from their counts.
+    """The class balance `(n_labels,)` behind labels that went through k-ary randomized response.
 
     A label leaves as itself with probability p = e^epsilon / (e^epsilon + L - 1), and as each other one with q = 1 /
     (e^epsilon + L - 1). So (share - q) / (p - q) is unbiased for the true share (Kairouz, Bonawitz and Ramage 2016).
     These numbers sum to 1 but may be negative, so the nearest point of the simplex in Euclidean distance is taken. It
-    is never farther from the true balance in that distance, but no longer unbiased. The counts `(n_labels,)` include
-    zeros.
+    is never farther from the true balance in that distance, but no longer unbiased.
+
+    Args:
+        counts: how often each label was given `(n_labels,)`, zeros included.
+        epsilon: of the response.
 
     Raises:
         ConfigError: fewer than two labels, no counts, or an epsilon that is not positive.
@@ -53,9 +56,13 @@ def debiased_balance(counts: Integers | Floats, epsilon: float) -> Floats:
 def balance_behind(counts: Integers | Floats, matrix: Floats) -> Floats:
     """The class balance `(n_labels,)` behind labels that went through any mechanism, by non-negative least squares.
 
-    It is the x >= 0 with the smallest |matrix^T x - given shares|, scaled to sum 1, and all equal where nothing fits
-    better than zero. The counts `(n_given,)` say how often each label was given. The matrix `(n_labels, n_given)` has
-    the probability of each given label by true label. It is measured on public texts (`confusion_matrix`), or known.
+    It is the x >= 0 with the smallest |matrix^T x - given shares|, scaled to sum 1. All shares are equal where nothing
+    fits better than zero.
+
+    Args:
+        counts: how often each label was given `(n_given,)`.
+        matrix: the probability of each given label, by true label `(n_labels, n_given)`. Measured on public texts
+            (`confusion_matrix`), or known.
 
     Raises:
         ConfigError: no counts, or a matrix of another size or whose rows are no distributions.
@@ -115,14 +122,21 @@ def balance_error(
 ) -> Estimate:
     """L1 distance, in [0, 2], of the true class balance and the one recovered from the given labels, at 95%.
 
-    With `epsilon` the given labels are those of randomized response (`debiased_balance`). With `matrix` they are those
-    of a mechanism whose confusion is known (`balance_behind`). With neither they are taken as they are, as for
-    public-only outputs. A given label that is not one of `labels` is left out of the recovery. The interval is by
+    With `epsilon` the given labels are those of randomized response. With `matrix` they are those of a mechanism whose
+    confusion is known. With neither they are taken as they are, as for public-only outputs. The interval is by
     bootstrap over records. Drawing records again adds noise of its own, so it leans upwards where the error is small.
 
+    Args:
+        true_labels: of the private records.
+        given: the label of the output of each record. What is not one of `labels` is left out of the recovery.
+        labels: all of them.
+        epsilon: see `debiased_balance`.
+        matrix: see `balance_behind`.
+        seed: of the bootstrap.
+
     Raises:
-        ConfigError: a true label that is not among the labels, no or different numbers of records, no usable output, or
-            both an epsilon and a matrix.
+        ConfigError: a true label that is not among the labels, no or different numbers of records, no usable output,
+            or both an epsilon and a matrix.
     """
     if len(set(labels)) < len(labels):
         raise ConfigError(f"Expected labels={tuple(labels)!r} to be named once each.")

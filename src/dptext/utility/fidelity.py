@@ -91,8 +91,12 @@ def fidelity(
 ) -> Fidelity:
     """Compare each output with its own original; intervals at 95%.
 
-    There is one output a record, in the same order. The embedder is public. Where `embedded` has the vectors of all
-    these texts it is not asked. The seed is of the candidates and the bootstrap.
+    Args:
+        originals: the private records.
+        outputs: one release a record, in the same order.
+        embedder: public, for the cosines.
+        embedded: vectors of all these texts. With them the embedder is not asked.
+        seed: of the candidates and the bootstrap.
 
     Raises:
         ConfigError: outputs that do not match the originals, or an embedder without finite vectors.

@@ -132,9 +132,13 @@ def utility_table(
 ) -> UtilityTable:
     """The table: for each row the accuracy of a classifier that learned from its outputs, and their fidelity.
 
-    The rows are the releases of the private records, in their order, by name. The test records are real, and neither
-    public nor private ones. The embedder is public, for the cosines. A classifier is a name, or what trains one. The
-    seed is of candidates, bootstrap and training.
+    Args:
+        rows: the releases of the private records, in their order, by name.
+        private: the private records.
+        test: other real records, neither public nor private ones, for the accuracy.
+        embedder: public, for the cosines.
+        classifier: the name of a classifier, or what trains one.
+        seed: of candidates, bootstrap and training.
 
     Raises:
         ConfigError: a baseline is missing, or releases do not match the private records.
@@ -195,7 +199,13 @@ def baselines(
     `original` is the record itself, with its label. `public-only` is a public record with its label, drawn uniformly
     and independently. `random` has a uniform label and as many words as a uniformly drawn public record has tokens.
     Each of its words is drawn uniformly from the distinct tokens of the public texts. The last two look at nothing
-    private. The labels are the public set; none where there are no labels.
+    private.
+
+    Args:
+        private: the private records.
+        public: the public records.
+        labels: the public label set; none where there are no labels.
+        seed: of the drawing.
 
     Raises:
         ConfigError: no public record, or none with a token.

@@ -80,13 +80,19 @@ def feasible(
     that.
 
     For one guess, many dimensions and many trials the answer is 34, 228, 878, 1,391 at epsilon 1, 5, 8, 10. MATHS 7
-    asks for N > exp((2 + epsilon / 4)^2 / 2), where N * success = e^(d u - d^2 / 2) meets e^epsilon, with u^2 = 2 ln N
-    and d = epsilon / 2. That describes a bound far below 1. Above epsilon 8 success meets the bound where the bound is
-    near 1.
+    asks for N > exp((2 + epsilon / 4)^2 / 2), which is 13, 197, 2,981, 24,959. There N * success = e^(d u - d^2 / 2)
+    meets e^epsilon, with u^2 = 2 ln N and d = epsilon / 2. That describes a bound far below 1. Above epsilon 8 success
+    meets the bound where the bound is near 1.
 
-    The epsilon is the claimed one. One of the `tops`, numbers of guesses, has to succeed too often in so many trials;
-    the confidence is of all tops together. None where `LARGEST_POOL` candidates do not show it either: the density
-    does, see `audits.whitebox`.
+    Args:
+        epsilon: the claimed one.
+        dim: of the vectors.
+        tops: numbers of guesses. One of them has to succeed too often.
+        trials: releases that are attacked.
+        confidence: of all tops together.
+
+    Returns:
+        N, or None where `LARGEST_POOL` candidates do not show it either. The density does, see `audits.whitebox`.
 
     Raises:
         ConfigError: a setting out of its range.

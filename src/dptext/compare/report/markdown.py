@@ -17,7 +17,9 @@ METRICS: Final = ("fidelity.cosine", "fidelity.label_kept", "classification.accu
 def markdown(results: Results, metrics: Sequence[str] = ()) -> str:
     """One table for each corpus, a line a row and a column a metric, intervals in brackets.
 
-    The results are of `read_results`. Without metrics the columns are those of `METRICS` that were measured.
+    Args:
+        results: of `read_results`.
+        metrics: columns; those of `METRICS` that were measured, where none are given.
 
     Raises:
         ConfigError: a metric that no row has.

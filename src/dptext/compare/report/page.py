@@ -62,13 +62,15 @@ class Written:
 
 
 def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target) -> Written:
-    """Write the page of a folder of `dptext compare`, with samples of public records only, which all may read.
+    """Write the page of a folder of `dptext compare`, with samples of public records only.
 
-    A `Target` as the path can overwrite a page.
+    Args:
+        folder: that `dptext compare` wrote.
+        path: of the page, which all may read; a `Target` can overwrite one.
 
     Raises:
-        ConfigError: there is no table in the folder, a file in it is damaged or of another schema, or the page is there
-            already, would replace what it shows, or cannot be written.
+        ConfigError: there is no table in the folder, a file in it is damaged or of another schema, or the page is
+            there already, would replace what it shows, or cannot be written.
         MissingExtraError: Jinja2 is not installed.
     """
     return _write(read_results(folder), None, _target(folder, path, private=False))
