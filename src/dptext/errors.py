@@ -84,15 +84,7 @@ class MissingExtraError(DPTextError, ImportError):
 
 @contextmanager
 def needing(what: str, *extras: str) -> Iterator[None]:
-    """Around imports of optional packages: where one is absent, the error names the extras and the install line.
-
-    Args:
-        what: cannot be done without them; begins the message.
-        extras: of dptext, which hold the packages.
-
-    Raises:
-        MissingExtraError: a package is absent.
-    """
+    """Around imports of optional packages: MissingExtraError names what cannot be done without which extras."""
     try:
         yield
     except MissingExtraError:

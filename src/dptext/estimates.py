@@ -73,11 +73,7 @@ class Estimate:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Estimate:
-        """The estimate that `to_dict` wrote, bit for bit.
-
-        Raises:
-            ConfigError: a field is missing, unknown or out of range.
-        """
+        """The estimate that `to_dict` wrote, bit for bit; ConfigError for a field that is missing, unknown or wrong."""
         names = [f.name for f in fields(cls)]
         if set(data) != set(names):
             raise ConfigError(f"Expected the fields {names} of an estimate, found {sorted(data)}.")
@@ -109,11 +105,7 @@ def check_part(part_name: str, part: int, whole_name: str, whole: int) -> None:
 
 
 def bonferroni(confidence: float, parts: int) -> float:
-    """The error probability of each of `parts` bounds so that all hold together with `confidence`.
-
-    Raises:
-        ConfigError: a confidence outside (0, 1), or parts that is not an integer of at least 1.
-    """
+    """The error probability of each of `parts` bounds so that all hold together with `confidence`."""
     _check_confidence(confidence)
     _validate.count(parts=parts)
     return (1 - confidence) / parts
@@ -131,15 +123,10 @@ def _crossing(tail: Callable[[float], float], alpha: float, *, outer: float, inn
 
 
 def clopper_pearson_lower(successes: int, trials: int, *, alpha: float) -> float:
-    """One-sided lower bound on a success probability, wrong with probability at most `alpha`.
+    """One-sided lower bound on a success probability, wrong with probability at most `alpha`, in [1e-100, 0.5].
 
-    The p with Pr[Bin(trials, p) >= successes] = alpha, that is Beta.ppf(alpha, k, n - k + 1); 0 for no
-    success, alpha^(1/n) for nothing else (MATHS 7). Rounded down.
-
-    Args:
-        successes: k, in [0, trials].
-        trials: n independent trials, in [1, 1e9].
-        alpha: in [1e-100, 0.5].
+    The p with Pr[Bin(trials, p) >= successes] = alpha, that is Beta.ppf(alpha, k, n - k + 1); 0 for no success,
+    alpha^(1/n) for nothing else (MATHS 7). Rounded down. At most 1e9 trials.
 
     Raises:
         ConfigError: an argument out of its range, or counts that are not integers.
@@ -165,15 +152,10 @@ def _lower(successes: int, trials: int, alpha: float) -> float:
 
 
 def clopper_pearson_upper(successes: int, trials: int, *, alpha: float) -> float:
-    """One-sided upper bound on a success probability, wrong with probability at most `alpha`.
+    """One-sided upper bound on a success probability, wrong with probability at most `alpha`, in [1e-100, 0.5].
 
-    The p with Pr[Bin(trials, p) <= successes] = alpha, that is Beta.ppf(1 - alpha, k + 1, n - k); 1 for
-    nothing but successes, 1 - alpha^(1/n) for none (MATHS 7). Rounded up.
-
-    Args:
-        successes: k, in [0, trials].
-        trials: n independent trials, in [1, 1e9].
-        alpha: in [1e-100, 0.5].
+    The p with Pr[Bin(trials, p) <= successes] = alpha, that is Beta.ppf(1 - alpha, k + 1, n - k); 1 for nothing but
+    successes, 1 - alpha^(1/n) for none (MATHS 7). Rounded up. At most 1e9 trials.
 
     Raises:
         ConfigError: an argument out of its range, or counts that are not integers.
@@ -199,16 +181,7 @@ def _upper(successes: int, trials: int, alpha: float) -> float:
 
 
 def clopper_pearson(successes: int, trials: int, *, confidence: float = 0.95) -> Estimate:
-    """The share of successes with its two-sided exact interval, half of the error probability a side.
-
-    Args:
-        successes: k, in [0, trials].
-        trials: n independent trials, in [1, 1e9].
-        confidence: in (0, 1); 0.95 leaves 2.5% a side.
-
-    Raises:
-        ConfigError: an argument out of its range, or counts that are not integers.
-    """
+    """The share of successes, of at most 1e9 trials, with its two-sided exact interval, half of the error a side."""
     alpha = bonferroni(confidence, 2)
     low = clopper_pearson_lower(successes, trials, alpha=alpha)
     high = clopper_pearson_upper(successes, trials, alpha=alpha)

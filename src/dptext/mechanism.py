@@ -122,9 +122,7 @@ class Spec(Protocol):
         ...
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """The events of one release of one record, for this unit.
-
-        The guarantee follows from them, and a ledger adds them up.
+        """The events of one release of one record, for this unit: a guarantee follows from them, a ledger adds them up.
 
         Raises:
             IncomparableError: nothing is known for this unit with these settings.
@@ -132,11 +130,7 @@ class Spec(Protocol):
         ...
 
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
-        """What one release of one record guarantees; the unit defaults to the smallest.
-
-        Raises:
-            IncomparableError: nothing is known for this unit with these settings.
-        """
+        """What one release of one record guarantees; the unit defaults to the smallest. Errors as of `events`."""
         ...
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
@@ -221,11 +215,7 @@ class HasLatent(VectorNoise, Protocol):
     """A mechanism that releases a noisy latent, or something made from it."""
 
     def latent(self, records: Sequence[Record], /) -> Floats:
-        """The latents `(n_records, dim)` before the noise.
-
-        Raises:
-            ConfigError: these settings have no latent, or the latents of the records have several sizes.
-        """
+        """The latents `(n_records, dim)` before the noise; ConfigError where there are none, or of several sizes."""
         ...
 
 
@@ -254,21 +244,16 @@ class Refits(Protocol):
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> Mechanism[str]:
         """What `fit(public=public, seed=seed)` gives, without the training.
 
-        Args:
-            fitted: what another spec gave for the same records and seed. It differs in `Traits.refits` alone.
-            public: the records.
-            seed: of the training.
+        `fitted` is of another spec for the same records and seed, which differs in `Traits.refits` alone.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """What should be read beside a guarantee.
+    """What should be read beside a guarantee: plain sentences, and numbers by name.
 
-    Attributes:
-        text: plain sentences.
-        numbers: by name; None where the data that the number is measured on is not installed.
+    A number is None where the data that it is measured on is not installed.
     """
 
     text: str
@@ -280,11 +265,7 @@ class HasRemarks(Protocol):
     """A spec whose epsilon alone says too little."""
 
     def remarks(self) -> Remarks:
-        """What should be read beside its guarantee.
-
-        Raises:
-            ConfigError: what the settings name, such as a file of vectors, cannot be read.
-        """
+        """What should be read beside its guarantee; ConfigError where a file that the settings name is unreadable."""
         ...
 
 

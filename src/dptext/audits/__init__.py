@@ -12,9 +12,7 @@
 `reconstruct` guesses inputs. `Claim` and `simulate` look at norms. `broken_assumptions` compares what no box can show.
 `worst_pairs` and `worst_latents` propose neighbours. `shokri`, `lira` and `from_scores` ask a trained model who was in
 its training set. `attribute` asks who wrote a release, `infer_trait` from which of two sets it comes, and `measure` how
-far apart two sets of texts are.
-
-The public names stand in `__init__.pyi`. Each is loaded when it is first used.
+far apart two sets of texts are. The public names stand in `__init__.pyi`.
 """
 
 import lazy_loader

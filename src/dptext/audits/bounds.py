@@ -38,7 +38,6 @@ class EpsilonLowerBound:
     Attributes:
         epsilon: the lower bound; 0 says nothing.
         delta: the delta that the refuted guarantees have.
-        confidence: of this bound, and of all `tests` bounds of its family together.
         tests: number of events x directions x pairs of inputs among which the error probability was split.
     """
 
@@ -50,11 +49,7 @@ class EpsilonLowerBound:
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """Clopper-Pearson bounds that hold together: on TPR from below, on FPR from above, and on their complements.
-
-    fnr_high is 1 - tpr_low. It is computed from the counted complement, because 1 - tpr_low loses its digits where the
-    rate is near 1.
-    """
+    """Clopper-Pearson bounds that hold together. fnr_high is counted, as 1 - tpr_low would lose its digits near 1."""
 
     tpr_low: float
     fnr_high: float
@@ -130,10 +125,8 @@ def epsilon_from_rates(
 def epsilon_ceiling(runs: int, *, delta: float = 0.0, confidence: float = 0.95, tests: int = 1) -> float:
     """The largest lower bound that `epsilon_from_rates` can give with `runs` runs on each input.
 
-    It is that of perfect separation, as the bound grows with true positives and shrinks with false ones. A claimed
-    epsilon above it cannot be refuted by counting, whatever the mechanism does (MATHS 7).
-
-    The arguments are those of `epsilon_from_rates`, for as many `runs` on each of the two inputs.
+    It is that of perfect separation. A claimed epsilon above it cannot be refuted by counting, whatever the mechanism
+    does (MATHS 7). The other arguments are those of `epsilon_from_rates`.
 
     Raises:
         ConfigError: a setting out of its range.
@@ -189,7 +182,7 @@ def renyi_from_rates(
 
 
 def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta: float = 0.0) -> float:
-    """The most often that any attacker's `top` guesses can contain the input, of equally likely candidates.
+    """The most often that any attacker's `top` guesses can contain the input, of equally likely candidates; rounded up.
 
     The guarantee must hold between any two of the N candidates (MATHS 7). Let S be the j guesses, padded to exactly j,
     and s the success. For i != k the event "i is in S, k is not" gives P_i(i in S, k not) <= e^eps P_k(i in S, k not)
@@ -203,9 +196,6 @@ def reconstruction_bound(epsilon: float, candidates: int, *, top: int = 1, delta
         candidates: N, how many inputs the attacker knows to be equally likely.
         top: j, how many different guesses the attacker has.
         delta: of the guarantee.
-
-    Returns:
-        A probability, rounded up.
 
     Raises:
         ConfigError: a setting out of its range.

@@ -53,11 +53,7 @@ _STYLE: Final = {
 
 
 def load_matplotlib() -> ModuleType:
-    """The module matplotlib, loaded when it is first needed.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """The module matplotlib, loaded when it is first needed; MissingExtraError where it is not installed."""
     with needing("Drawing figures", "report"):
         import matplotlib as mpl  # noqa: PLC0415
         import matplotlib.figure  # noqa: PLC0415
@@ -68,13 +64,8 @@ def load_matplotlib() -> ModuleType:
 def drawing(path: str | os.PathLike[str] | Target, *, title: str) -> Iterator[Figure]:
     """An empty figure in the style of the house. It is saved as SVG when the block ends without an error.
 
-    Args:
-        path: of the SVG file, which only its owner can read. A `Target` may say otherwise, or overwrite a file.
-        title: what a screen reader says of the file. It is not drawn.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        ConfigError: the file is there already, or cannot be written.
+    Only the owner can read the file, unless a `Target` says otherwise. A screen reader says the title, which is not
+    drawn. ConfigError where the file is there already or cannot be written.
     """
     mpl = load_matplotlib()
     Target.at(path).check()
@@ -85,11 +76,7 @@ def drawing(path: str | os.PathLike[str] | Target, *, title: str) -> Iterator[Fi
 
 
 def save(figure: Figure, path: str | os.PathLike[str] | Target, *, title: str) -> None:
-    """Write a figure as SVG without a date or a version, so that equal figures are equal files.
-
-    Raises:
-        ConfigError: the file is there already, or cannot be written.
-    """
+    """Write a figure as SVG without a date or a version, so that equal figures are equal files."""
     load_matplotlib()
     drawn = io.BytesIO()
     figure.savefig(drawn, format="svg", metadata={"Title": title, "Date": None, "Creator": None})

@@ -28,20 +28,14 @@ LEAST_SPREAD = 1e-12
 
 
 def standardiser(rows: Floats, *, constant: float = 0.0) -> Callable[[Floats], Floats]:
-    """A function that scales coordinates by the mean and the standard deviation of these rows.
-
-    The rows are `(n, dim)`. A coordinate whose standard deviation is no more than `constant` is centred only.
-    """
+    """Scales by mean and standard deviation of rows `(n, dim)`; where that is at most `constant`, centres only."""
     centre, spread = rows.mean(axis=0), rows.std(axis=0)
     spread[spread <= constant] = 1.0
     return lambda found: np.asarray((found - centre) / spread, np.float64)
 
 
 def spread_thresholds(scores: Floats, most: int = 150) -> Floats:
-    """Distinct scores that are worth trying as thresholds, rising.
-
-    All of them where they are no more than `most`; else some, evenly spaced by rank and dense at both ends.
-    """
+    """Distinct scores worth trying as thresholds, rising: all, or `most` evenly spaced by rank, dense at both ends."""
     values = np.unique(scores)
     if len(values) > most:
         ends = np.geomspace(1, len(values) / 2, most // 2).astype(np.int64)
@@ -62,11 +56,7 @@ def _keys(outputs: Outputs) -> list[str] | list[bytes]:
 
 
 def learn_exact(first: Outputs, second: Outputs) -> Score:
-    """Log ratio of how often this very output was seen.
-
-    It decides alone where there are few different outputs. It also sees outputs that repeat although they should not,
-    as those of a fixed seed do.
-    """
+    """Log ratio of how often this very output was seen. Outputs that repeat, as those of a fixed seed do, show here."""
     counts, others = Counter[str | bytes](_keys(first)), Counter[str | bytes](_keys(second))
     table = {key: math.log((counts[key] + 0.5) / (others[key] + 0.5)) for key in counts.keys() | others.keys()}
     return lambda outputs: np.array([table.get(key, 0.0) for key in _keys(outputs)])

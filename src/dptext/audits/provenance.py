@@ -1,8 +1,7 @@
 """What no black box can tell: whether the assumptions of a guarantee are true.
 
-A model that was trained on the very texts that it rewrites answers every input as its noise promises, so counting finds
-nothing. The leak is in the model itself. Its guarantee says that the training text is public. That is compared here
-with what is known of the text.
+A model that was trained on the very texts that it rewrites answers every input as its noise promises: the leak is in
+the model. Its guarantee says that the training text is public, which is compared here with what is known of the text.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from decimal import ROUND_FLOOR, Context
 from typing import ClassVar
 
 from dptext.errors import ConfigError, IncomparableError
@@ -16,10 +17,7 @@ from dptext.types import Json, as_json
 
 
 class Result:
-    """A frozen dataclass of numbers, as JSON by the names of its fields.
-
-    A subclass says which fields are not in it (`LEFT_OUT`), and which properties are (`ALSO`).
-    """
+    """A frozen dataclass as JSON by its fields, without those in `LEFT_OUT`, with the properties in `ALSO`."""
 
     __slots__ = ()
 
@@ -58,11 +56,9 @@ class Report(Result):
         measures: what the three numbers are.
         epsilon_lower_bound: no smaller epsilon can be true at this delta, with probability `confidence`. It is per unit
             of distance where there is a metric. 0 says nothing.
-        delta: the delta that the bound is for.
         confidence: of the bound; 1 where nothing is estimated.
         ceiling: the largest bound that this number of runs can show; infinite for audits that read densities.
         unit, relation, metric, reveals: which inputs are neighbours. The trial compared two of them.
-        signature: the settings that made the numbers.
         defects: findings that refute any claim, such as a sampler that does not draw from the density from which its
             guarantee was derived.
     """
@@ -126,11 +122,7 @@ class Report(Result):
         return html_text(self.explain())
 
     def explain(self, guarantee: Guarantee | None = None) -> str:
-        """The report in plain words; with a guarantee also whether it is refuted.
-
-        Raises:
-            IncomparableError: as `refutes`.
-        """
+        """The report in plain words; with a guarantee also whether it is refuted (IncomparableError as `refutes`)."""
         per = f" per unit of {self.metric}" if self.metric else ""
         at = f" at delta {format_delta(self.delta)}" if self.delta else ""
         lines = [
@@ -153,7 +145,9 @@ class Report(Result):
 
     @property
     def _bound(self) -> str:
-        return "infinite" if math.isinf(self.epsilon_lower_bound) else f"{self.epsilon_lower_bound:.4g}"
+        """Rounded down: what is shown must not be above what was found."""
+        found = self.epsilon_lower_bound
+        return "infinite" if math.isinf(found) else f"{Context(4, ROUND_FLOOR).create_decimal(found):.4g}"
 
     def _verdict(self, guarantee: Guarantee) -> str:
         if guarantee.basis is Basis.NONE:

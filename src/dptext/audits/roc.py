@@ -37,13 +37,11 @@ _DRAWS_AT_ONCE: Final = 1 << 21
 
 @dataclass(frozen=True, slots=True)
 class TruePositives(Result):
-    """Members found by the lowest threshold that accuses no more than a share of the non-members.
+    """Members found by the lowest threshold that accuses no more than a share `fpr` of the non-members.
 
     Attributes:
-        fpr: that share.
         tpr: share of the members above the threshold, with its exact interval for the threshold as it is.
         false_positives: non-members above the threshold.
-        non_members: of all.
     """
 
     fpr: float
@@ -76,11 +74,7 @@ class Roc(Result):
 
 
 def check_scores(name: str, scores: Floats) -> Floats:
-    """The scores `(n,)` as floats.
-
-    Raises:
-        ConfigError: no scores, another shape, or NaN.
-    """
+    """The scores `(n,)` as floats; ConfigError for none, another shape, or NaN."""
     checked = np.asarray(scores, np.float64)
     if checked.ndim != 1 or len(checked) == 0 or np.isnan(checked).any():
         raise ConfigError(f"Expected {name} scores of shape (n,) without NaN, n >= 1, found shape {checked.shape}.")
@@ -88,13 +82,7 @@ def check_scores(name: str, scores: Floats) -> Floats:
 
 
 def area(members: Floats, non_members: Floats) -> float:
-    """AUC: the chance that a random member has a higher score than a random non-member, ties as one half.
-
-    Scores are `(n,)` and `(m,)`.
-
-    Raises:
-        ConfigError: no scores, or NaN.
-    """
+    """AUC: the chance that a random member has a higher score than a random non-member, ties as one half."""
     high, low = _places(check_scores("member", members), check_scores("non-member", non_members))
     return float(_areas(np.bincount(high, minlength=1)[None], np.bincount(low, minlength=1)[None])[0])
 
@@ -106,12 +94,7 @@ def area_interval(
 
     As with `dptext.sampling.bootstrap` the interval is right only in the limit of many records, its ends are taken
     outwards, and it is widened to hold the value. At complete separation every resample has AUC 1, so the interval has
-    no width. No refutation may rest on it.
-
-    Scores are `(n,)` and `(m,)`, both drawn `resamples` times by the seed.
-
-    Raises:
-        ConfigError: no scores, NaN, or too few resamples for the confidence.
+    no width. No refutation may rest on it. ConfigError where there are too few resamples for the confidence.
     """
     _validate.count(resamples=resamples)
     rank = math.floor(bonferroni(confidence, 2) * (resamples + 1))
@@ -155,9 +138,6 @@ def true_positives_at(members: Floats, non_members: Floats, fpr: float, *, confi
 
     Ties with the last non-member that may not be accused count against the attacker. The interval is Clopper-Pearson's
     for the threshold as found. It does not hold the chance that lies in finding the threshold on these non-members.
-
-    Raises:
-        ConfigError: no scores, NaN, or a rate outside [0, 1].
     """
     _validate.probability(fpr=fpr)
     members, non_members = check_scores("member", members), check_scores("non-member", non_members)
@@ -166,11 +146,7 @@ def true_positives_at(members: Floats, non_members: Floats, fpr: float, *, confi
 
 
 def curve(members: Floats, non_members: Floats, rates: Sequence[float] = FPR_GRID) -> Roc:
-    """The true positive rate at each false positive rate, by the rule of `true_positives_at`.
-
-    Raises:
-        ConfigError: no scores, NaN, or no rates.
-    """
+    """The true positive rate at each false positive rate, by the rule of `true_positives_at`."""
     members, non_members = check_scores("member", members), check_scores("non-member", non_members)
     members, non_members = np.sort(members), np.sort(non_members)
     return Roc(tuple(rates), tuple(_above(members, non_members, rate)[0] / len(members) for rate in rates))
@@ -198,12 +174,8 @@ def epsilon_measured(
     """The epsilon that the counts amount to. A threshold is chosen on half of the records and counted on the others.
 
     This is `bounds.epsilon_from_rates` on records of one trained model. Those are no independent runs, so it measures
-    the model and refutes no guarantee. It is 0 where either sample has fewer than two records.
-
-    Scores are `(n,)` and `(m,)`. The seed draws the halves. The confidence is that of independent records.
-
-    Raises:
-        ConfigError: no scores, NaN, or a setting out of its range.
+    the model and refutes no guarantee. It is 0 where either sample has fewer than two records. The confidence is that
+    of independent records.
     """
     rng = np.random.default_rng(seed)
     halves = []

@@ -28,14 +28,10 @@ def sample(
 ) -> Outputs:
     """Outputs of independent runs on one input.
 
-    The subject is called several times: one with a fixed seed repeats itself from call to call, and that must show.
-
-    The subject draws from `randomness`, if it takes one, from the position of the first run on: runs at different
-    positions are independent, also when it is seeded. `on_progress` is called with the number of runs done.
-
-    Raises:
-        ConfigError: the subject has none of the four forms, or the input is not of its kind.
-        PrivacyError: the subject answers with another number of outputs than runs.
+    The subject is called several times: one with a fixed seed repeats itself from call to call, and that must show. It
+    draws from `randomness`, if it takes one, from the `position` of the first run on: runs at different positions are
+    independent, also when it is seeded. ConfigError where the subject has none of the four forms or does not take the
+    input; PrivacyError where it answers with another number of outputs than runs.
     """
     parts: list[Outputs] = []
     done = 0

@@ -79,48 +79,6 @@ class HasSpec(Protocol):
     spec: Spec
 
 
-@runtime_checkable
-class HasClaim(Protocol):
-    """Noise as published: no event of it holds, and `claimed` is what its authors say of one release."""
-
-    claimed: Event
-
-
-@runtime_checkable
-class HasEvents(Protocol):
-    """Vector noise that states all that one release does."""
-
-    events: tuple[Event, ...]
-
-
-@runtime_checkable
-class HasEvent(Protocol):
-    """A choice that states what one run does."""
-
-    event: Event
-
-
-@runtime_checkable
-class HasDelta(Protocol):
-    """Noise that was made for one delta."""
-
-    delta: float
-
-
-@runtime_checkable
-class HasDim(Protocol):
-    """Noise on vectors of `dim` coordinates."""
-
-    dim: int
-
-
-@runtime_checkable
-class HasClipNorm(Protocol):
-    """Noise that clips its vectors to a norm of at most `clip_norm`."""
-
-    clip_norm: float
-
-
 def claim_of(subject: Subject) -> Guarantee | None:
     """The guarantee that the subject states itself; None where it states none.
 
@@ -131,23 +89,23 @@ def claim_of(subject: Subject) -> Guarantee | None:
     if isinstance(subject, HasSpec):
         return subject.spec.guarantee()
     stated: object = None
-    if isinstance(subject, HasClaim):
+    if hasattr(subject, "claimed"):
         stated = (subject.claimed,)
-    elif isinstance(subject, HasEvents):
+    elif hasattr(subject, "events"):
         stated = subject.events
-    elif isinstance(subject, HasEvent):
+    elif hasattr(subject, "event"):
         stated = (subject.event,)
     if not isinstance(stated, tuple) or not stated:  # the events of a spec are a method, which asks for the unit
         return None
     events = [event for event in stated if isinstance(event, Event) and not isinstance(event, MetricEvent)]
     if len(events) < len(stated):
         return None
-    own = float(subject.delta) if isinstance(subject, HasDelta) else 0.0
+    own = float(subject.delta) if hasattr(subject, "delta") else 0.0
     return accounting.guarantee(
         events,
         max(accounting.slack(events), own),
         unit=Unit.DOCUMENT,
-        basis=Basis.CLAIMED if isinstance(subject, HasClaim) else Basis.PROVEN,
+        basis=Basis.CLAIMED if hasattr(subject, "claimed") else Basis.PROVEN,
     )
 
 

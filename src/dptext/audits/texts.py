@@ -31,11 +31,7 @@ def shared_texts(first: Sequence[Record], second: Sequence[Record]) -> int:
 
 
 def author_of(record: Record) -> str:
-    """The author.
-
-    Raises:
-        ConfigError: the record names none.
-    """
+    """The author; ConfigError where the record names none."""
     if record.author is None:
         raise ConfigError("Expected an author of every record, found one without: name the field of the author.")
     return record.author

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -41,7 +41,6 @@ class Outcome:
     """What one cell gave.
 
     Attributes:
-        numbers: all that was measured.
         guarantee: of the spec; None where there is none.
         document: epsilon of the guarantee for whole documents, where it is finite.
         samples: public originals and what became of them; none where the mechanism has learned from private text.
@@ -63,80 +62,43 @@ class Outcome:
 def run_cell(
     cell: Cell, experiment: Experiment, corpus: Corpus, lens: Lens, *, fits: SharedFits, private_samples: bool
 ) -> Outcome:
-    """Fit, release, measure.
-
-    The fits are what cells of this process share, which changes no number. With `private_samples` some private
-    originals are kept, and what became of them.
-
-    Raises:
-        ConfigError: the records or settings cannot be used.
-        MissingExtraError: a package is not installed.
-    """
+    """Fit, release, measure; ConfigError where the records or settings cannot be used. Shared fits change no number."""
     seed = experiment.seed + cell.trial
     source = seeded(seed) if experiment.seeded else secure()
-    way = _mechanism(cell, corpus, fits, seed, source) if cell.kind else _reference(cell.row, corpus)
+    mechanism: Mechanism[str] | None = None
+    guarantee: Guarantee | None = None
+    document = None if cell.row == ORIGINAL else 0.0
+    labelled, written = bool(corpus.labels), True
+    if cell.kind:
+        spec = spec_from_settings(cell.settings)
+        mechanism = fits.fitted(cell, spec, corpus, seed=seed)
+        labelled, written = spec.traits.releases_labels, spec.traits.releases_text
+        guarantee, whole = spec.guarantee(Unit(cell.unit), cell.delta), lifted(spec, cell.delta)
+        document = None if whole is None else whole.epsilon
+        if not source.is_secure:
+            guarantee, document = guarantee.voided(SEEDED), None
+
+    def draw(records: Sequence[Record], bits: Randomness, number: int) -> Sequence[Release[str]]:
+        if mechanism is None:
+            return baselines(records, corpus.public, labels=corpus.labels, seed=number)[cell.row]
+        # The table states the basis of every row, so that nobody needs to be asked here.
+        return list(privatize(records, mechanism, randomness=bits, without_guarantee=True))
+
     released = Released(
-        releases=way.draw(corpus.private, source, seed),
-        mechanism=way.mechanism,
-        guarantee=way.guarantee,
-        again=lambda records, number: way.draw(records, seeded(number), number),
-        labelled=way.labelled,
-        written=way.written,
+        releases=draw(corpus.private, source, seed),
+        mechanism=mechanism,
+        guarantee=guarantee,
+        again=lambda records, number: draw(records, seeded(number), number),
+        labelled=labelled,
+        written=written,
     )
     public = corpus.public[:SAMPLES] if cell.trains_on == "public" else ()
     return Outcome(
         numbers=tuple(measured(released, corpus, experiment, lens, seed=seed)),
-        guarantee=way.guarantee,
-        document=way.document,
-        samples=_pairs(public, way.draw(public, source.at(_APART), seed)) if public else (),
+        guarantee=guarantee,
+        document=document,
+        samples=_pairs(public, draw(public, source.at(_APART), seed)) if public else (),
         private_samples=_pairs(corpus.private[:SAMPLES], released.releases) if private_samples else (),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How releases are made, and what they guarantee.
-
-    Attributes:
-        mechanism, guarantee: None for references.
-        document: epsilon of the guarantee for whole documents, where it is finite.
-        labelled, written: whether labels, whether texts are released.
-        draw: the releases of records; also takes random bits, and a seed for references.
-    """
-
-    mechanism: Mechanism[str] | None
-    guarantee: Guarantee | None
-    document: float | None
-    labelled: bool
-    written: bool
-    draw: Callable[[Sequence[Record], Randomness, int], Sequence[Release[str]]] = field(repr=False)
-
-
-def _reference(row: str, corpus: Corpus) -> _Way:
-    def draw(records: Sequence[Record], _: Randomness, seed: int) -> Sequence[Release[str]]:
-        return baselines(records, corpus.public, labels=corpus.labels, seed=seed)[row]
-
-    return _Way(None, None, None if row == ORIGINAL else 0.0, bool(corpus.labels), written=True, draw=draw)
-
-
-def _mechanism(cell: Cell, corpus: Corpus, fits: SharedFits, seed: int, source: Randomness) -> _Way:
-    spec = spec_from_settings(cell.settings)
-    mechanism = fits.fitted(cell, spec, corpus, seed=seed)
-    guarantee, document = spec.guarantee(Unit(cell.unit), cell.delta), lifted(spec, cell.delta)
-    if not source.is_secure:
-        guarantee, document = guarantee.voided(SEEDED), None
-
-    def draw(records: Sequence[Record], bits: Randomness, _: int) -> Sequence[Release[str]]:
-        # The table states the basis of every row, so that nobody needs to be asked here.
-        return list(privatize(records, mechanism, randomness=bits, without_guarantee=True))
-
-    return _Way(
-        mechanism,
-        guarantee,
-        None if document is None else document.epsilon,
-        spec.traits.releases_labels,
-        spec.traits.releases_text,
-        draw,
     )
 
 
@@ -147,10 +109,7 @@ def _pairs(records: Sequence[Record], releases: Sequence[Release[str]]) -> tuple
 def cell_data(
     cell: Cell, outcome: Outcome | str, *, signature: str, seconds: float, peak_mib: float
 ) -> dict[str, Json]:
-    """A finished cell; of one that failed, a single row with the reason.
-
-    The outcome may be the reason why the cell failed. The peak is of the process that ran it.
-    """
+    """A finished cell, or a single row with the reason why it failed. The peak is of the process that ran it."""
     row: dict[str, Json] = {
         "corpus": cell.corpus,
         "row": cell.row,

@@ -26,12 +26,10 @@ class Cell:
     """One row of one corpus in one trial.
 
     Attributes:
-        corpus: its name.
         row: the name that is shown.
         settings: of the spec, `kind` among them; empty for references without a spec.
         trial: number of the repetition, from 0.
-        unit: of the stated guarantee; empty where there is no spec.
-        delta: of the stated guarantee.
+        unit, delta: of the stated guarantee; the unit is empty where there is no spec.
         trains_on: "public" or "private".
         fault: why this cell cannot be run; empty where it can.
     """
@@ -56,12 +54,7 @@ class Cell:
 
 
 def signature(cell: Cell, experiment: Experiment, corpus: Json) -> str:
-    """sha256 over all that makes the numbers of a cell: its settings, the files that they name, and the records.
-
-    The code is not among it: of the code only the version of dptext counts.
-
-    The corpus is given by the numbers and digests of its records, `Corpus.described`.
-    """
+    """sha256 over all that makes the numbers of a cell: version, settings, the files that they name, and records."""
     made: dict[str, Json] = {
         "schema": _SCHEMA,
         "version": version("dptext"),

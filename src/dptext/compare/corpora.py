@@ -28,14 +28,7 @@ from dptext.types import Json
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The records of a corpus, by part. Its `repr` shows none.
-
-    Attributes:
-        name: in the table.
-        public, private, test: disjoint.
-        labels: the public label set; empty where there are no labels.
-        authors: whether records name their authors.
-    """
+    """The records of a corpus by part, disjoint; its `repr` shows none. The labels are empty where there are none."""
 
     name: str
     public: tuple[Record, ...] = field(repr=False)
@@ -54,14 +47,7 @@ class Corpus:
 
 
 def load_corpus(name: str, plan: CorpusPlan, *, seed: int) -> Corpus:
-    """Read, choose, split and cut.
-
-    The seed is of splits and limits.
-
-    Raises:
-        ConfigError: a part that is empty, or a label that is not in the set.
-        DataError: a record cannot be read, and the plan does not leave such records out.
-    """
+    """Read, choose, split and cut; ConfigError for an empty part or unknown label, DataError for an odd record."""
     rng = np.random.default_rng(seed)
     whole = [] if plan.common is None else _shuffled(_distinct(_read(name, plan, plan.common), set()), rng)
     shares = plan.drawn

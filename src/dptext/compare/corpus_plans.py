@@ -51,13 +51,10 @@ def _label_set(given: object) -> tuple[str, ...]:
 
 
 class Origin(TomlTable):
-    """Where records come from, and which of them are kept.
+    """Where records come from, a file or built-in sample texts, and which of them are kept.
 
-    Attributes:
-        path: of a file; empty where there is none.
-        sample: number of built-in sample texts; 0 where there are none.
-        where: fields and the values of them (one, or any of several) that records must have.
-        limit: the largest number of records, drawn by the experiment's seed; 0 keeps all.
+    The fields of `where` have one value or any of several. A limit of records is drawn by the experiment's seed; 0
+    keeps all.
     """
 
     path: Annotated[PrintableText, AfterValidator(expanded), AfterValidator(_existing)] = ""
@@ -88,14 +85,10 @@ class CorpusPlan(Origin):
     """One corpus: each part has a source of its own, or a share of the common one, which `Origin` describes.
 
     Attributes:
-        text: name of the field of the text.
-        label, author: names of fields; empty where there is none.
+        text, label, author: names of fields; empty where there is none.
         labels: the public label set; empty takes the labels of the public part.
         pieces: what is one record: the documents, or their sentences.
         max_tokens: texts are cut to so many tokens; 0 cuts nothing.
-        on_error: whether a record that cannot be read ends the reading or is left out.
-        shares: of the common source, by part.
-        public, private, test: sources of their own.
     """
 
     text: Name = "text"

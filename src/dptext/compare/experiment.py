@@ -92,18 +92,10 @@ def _embedder(given: str) -> str:
 
 
 class MechanismPlan(TomlTable):
-    """One mechanism with the settings to sweep.
+    """One mechanism with the settings to sweep: every combination of values is a row.
 
-    Attributes:
-        name: in the table.
-        kind: as in `dptext mechanisms`.
-        set: settings.
-        sweep: settings with several values: every combination is a row.
-        document_epsilon: the spec is calibrated to each of these for whole documents. A spec for which that is not
-            possible runs once with its own settings.
-        delta: at which guarantees are calibrated and stated.
-        trains_on: "private" hands the private records to a `fit` that takes them.
-        corpora: names; empty for all.
+    A spec that cannot be calibrated to `document_epsilon` runs once with its own settings. Without `corpora` it runs on
+    all.
     """
 
     name: Name
@@ -129,10 +121,8 @@ class MechanismPlan(TomlTable):
 class AuthorshipSettings(TomlTable):
     """Settings of the attribution of releases to authors.
 
-    Attributes:
-        training, attacked: texts of each author; authors with fewer are left out.
-        bundle: texts that are attributed together.
-        authors: the largest number of authors, the first by name; 0 takes all.
+    Authors with fewer texts than `training` + `attacked` are left out, and of the others the first by name are taken,
+    as many as `authors`; 0 takes all. So many texts as `bundle` are attributed together.
     """
 
     training: PositiveCount = 20
@@ -154,13 +144,7 @@ class DistinguishSettings(TomlTable):
 
 
 class MeasureSettings(TomlTable):
-    """How things are measured.
-
-    Attributes:
-        classifier: of utilities and of membership.
-        embedder: "sentence", "glove", or a file of word vectors.
-        authorship, distinguish: settings of these audits.
-    """
+    """How things are measured; the embedder is "sentence", "glove", or a file of word vectors."""
 
     classifier: Literal["tfidf", "bilstm"] = "tfidf"
     embedder: Annotated[str, AfterValidator(_embedder)] = "sentence"
@@ -169,18 +153,7 @@ class MeasureSettings(TomlTable):
 
 
 class Experiment(TomlTable):
-    """All that a file says.
-
-    Attributes:
-        name: of the experiment.
-        seed: public; of splits, fits, classifiers and intervals.
-        trials: how often every row is run, each time with a fit of its own.
-        seeded: whether releases are drawn by the seed, which voids every guarantee.
-        utilities, audits: what is measured on the releases of every cell.
-        settings: how it is measured.
-        corpora: at least one, by name.
-        mechanisms: beside the references, which are always there.
-    """
+    """All that a file says. Every row is run as often as there are trials, each time with a fit of its own."""
 
     name: Name
     seed: Count = 0
@@ -229,10 +202,7 @@ class Experiment(TomlTable):
         return tuple(Path(source.path) for source in sources if source is not None and source.path)
 
     def measures(self) -> dict[str, Json]:
-        """What is measured, and how: part of the signature of a cell.
-
-        Settings of audits that are not asked for are left out, as they make no difference.
-        """
+        """What is measured, and how: part of the signature of a cell. Settings of audits not asked for are left out."""
         found: dict[str, Json] = {
             "utilities": [*self.utilities],
             "audits": [*self.audits],
@@ -248,22 +218,12 @@ class Experiment(TomlTable):
 
 
 def read_experiment(path: Path) -> Experiment:
-    """The experiment of a TOML file.
-
-    Raises:
-        ConfigError: the file cannot be read, is not TOML, or says what cannot be run; it names the file and the key.
-    """
+    """The experiment of a TOML file; ConfigError names the file and the key that cannot be read or run."""
     return parse_experiment(read_toml(path), source=str(path))
 
 
 def parse_experiment(data: Mapping[str, object], *, source: str = "the experiment") -> Experiment:
-    """The experiment that parsed TOML stands for.
-
-    The source is its name in errors.
-
-    Raises:
-        ConfigError: a key is unknown, missing or of the wrong kind; a name is unknown; a file is not there.
-    """
+    """The experiment that parsed TOML stands for; ConfigError names the source and the key that is wrong."""
     try:
         return Experiment.model_validate(dict(data), context=data)
     except ValidationError as error:

@@ -36,11 +36,7 @@ def fit_key(cell: Cell) -> str:
 
 
 class SharedFits:
-    """The last fit that another cell can take over, and the vectors of public texts: what one process keeps.
-
-    Attributes:
-        vectors: of public texts.
-    """
+    """The last fit that another cell can take over, and the vectors of public texts: what one process keeps."""
 
     def __init__(self) -> None:
         self.vectors = PublicVectors()
@@ -53,14 +49,7 @@ class SharedFits:
         self.vectors.forget()
 
     def fitted(self, cell: Cell, spec: Spec, corpus: Corpus, *, seed: int) -> Mechanism[str]:
-        """The mechanism of a cell, just as a fit of its own would make it.
-
-        The spec is of the settings of the cell. The seed is the same for all cells of one trial.
-
-        Raises:
-            ConfigError: the records or settings cannot be used.
-            MissingExtraError: a package is not installed.
-        """
+        """The mechanism of a cell and its spec, just as a fit of its own would make it; ConfigError as its `fit`."""
         key = fit_key(cell)
         before = self._last if key == self._key else None
         if before is None:

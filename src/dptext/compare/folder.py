@@ -31,24 +31,14 @@ _AGAIN: Final = "Choose another --out, or keep the cells that are as they were w
 
 
 class Folder:
-    """The folder of one experiment, held by one run at a time.
-
-    Attributes:
-        path: of the folder.
-    """
+    """The folder of one experiment, held by one run at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextlib.contextmanager
     def held(self, inputs: Sequence[Path] = ()) -> Iterator[None]:
-        """Make the folder where it is absent, and keep other runs out of it.
-
-        The inputs are files that the run reads, which it must not write.
-
-        Raises:
-            ConfigError: another run is at work, the folder holds other things or an input, or the disk refuses.
-        """
+        """Make the folder where it is absent, and keep other runs out of it; ConfigError where another is at work."""
         import fcntl  # noqa: PLC0415 (not on every system)
 
         for name in (EXPERIMENT, PARQUET, JSON_FILE):
@@ -78,11 +68,7 @@ class Folder:
             os.close(lock)
 
     def check(self, experiment: Experiment, corpora: Mapping[str, Json]) -> None:
-        """Refuse a folder whose cells were made from something else.
-
-        Raises:
-            ConfigError: the experiment or a corpus has changed; it says which.
-        """
+        """Refuse with ConfigError a folder whose cells were made from another experiment or corpus; it says which."""
         if not (self.path / EXPERIMENT).exists():
             return
         before = read_about(self.path)
@@ -91,10 +77,7 @@ class Folder:
                 f"Expected the experiment to be the one that {str(self.path)!r} was begun with: its {keys} changed "
                 f"since. {_AGAIN}"
             )
-        known = {
-            name: {part: found.model_dump() for part, found in parts.items()} for name, parts in before.corpora.items()
-        }
-        if names := _changed(known, corpora):
+        if names := _changed(before.model_dump()["corpora"], corpora):
             raise ConfigError(
                 f"Expected the corpora to be those that {str(self.path)!r} was begun with: a file of {names} changed "
                 f"since. {_AGAIN}"

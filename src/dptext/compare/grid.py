@@ -35,13 +35,7 @@ _ROUNDING: Final = 1e-9
 
 
 def plan_cells(experiment: Experiment, labels: Mapping[str, tuple[str, ...]]) -> list[Cell]:
-    """All cells, corpus by corpus.
-
-    Of each corpus the public label set is given, empty where there are no labels.
-
-    Raises:
-        ConfigError: settings that make no spec, or one that cannot be trained as the plan says.
-    """
+    """All cells, corpus by corpus; ConfigError for settings that make no spec, or one that cannot be trained so."""
     found: list[Cell] = []
     for corpus in experiment.corpora:
         rows = list(_rows(experiment, corpus, labels[corpus]))
@@ -123,10 +117,7 @@ def _cell(
 
 
 def _labelled(kind: str, values: Mapping[str, Json], labels: tuple[str, ...]) -> dict[str, Json]:
-    """The settings with the labels of the corpus, where the mechanism has such a setting and none is given.
-
-    A mechanism within another one gets them likewise.
-    """
+    """The settings, and those of a mechanism within, with the corpus's labels where they take some and have none."""
     found = {
         key: _labelled(str(value["kind"]), value, labels)
         if isinstance(value, dict) and value.get("kind") in SPECS
@@ -146,11 +137,7 @@ def _made(plan: MechanismPlan, chosen: Mapping[str, Json]) -> Spec:
 
 
 def _calibrated(plan: MechanismPlan, chosen: Mapping[str, Json], epsilon: float) -> Spec | str | None:
-    """The spec calibrated to this epsilon for whole documents.
-
-    Returns:
-        None where the spec has no guarantee for documents; the reason where the calibration fails.
-    """
+    """The spec at this epsilon for whole documents, or why that fails; None where it has no guarantee for them."""
     start = dict(chosen)
     needed = {item.name for item in setting_fields(SPECS[plan.kind])}
     if "epsilon" in needed and "epsilon" not in start:

@@ -18,22 +18,14 @@ _REMEMBERED: Final = 50_000
 
 
 class Lens:
-    """The embedder of a process, loaded when it is first asked for.
-
-    Its name is "sentence", "glove", or a file of word vectors.
-    """
+    """The embedder "sentence", "glove" or a file of word vectors, loaded when it is first asked for."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._embedder: RememberingEmbedder | None = None
 
     def embedder(self) -> RememberingEmbedder:
-        """The embedder behind cosines and attackers.
-
-        Raises:
-            ConfigError: the word vectors cannot be used.
-            MissingExtraError: a package is not installed.
-        """
+        """The embedder behind cosines and attackers; ConfigError where the word vectors cannot be used."""
         if self._embedder is None:
             known = self._name in EMBEDDERS
             self._embedder = RememberingEmbedder(

@@ -58,13 +58,7 @@ _SHORT_NAMES: Final = {"character n-grams": "ngrams", "sentence encoder": "encod
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One measured number.
-
-    Attributes:
-        metric: its name.
-        value, low, high: the number and its interval; None where there is none.
-        confidence: of the interval.
-    """
+    """One measured number with its interval; None where there is none."""
 
     metric: str
     value: float | None
@@ -90,11 +84,9 @@ class Released:
 
     Attributes:
         releases: one for each private record, in order.
-        mechanism: that made them; None for references.
-        guarantee: as the table states it; None for references.
+        mechanism, guarantee: None for references.
         again: draws releases of any records in the same way, for attacks that need more of them.
-        labelled: whether labels are released.
-        written: whether texts are released; else vectors are.
+        labelled, written: whether labels, whether texts are released; without texts vectors are.
     """
 
     releases: Sequence[Release[str]] = field(repr=False)
@@ -106,12 +98,7 @@ class Released:
 
 
 def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, *, seed: int) -> list[Measurement]:
-    """All numbers of one cell. Measures that need labels or authors are left out where the corpus has none.
-
-    Raises:
-        ConfigError: too few records of a kind, or releases that none of the utilities reads.
-        MissingExtraError: a package is not installed.
-    """
+    """All numbers of one cell that the labels, authors and releases allow; ConfigError where there are none."""
     found: list[Measurement] = []
     for utility in experiment.utilities:
         found += _utility_measures(utility, released, corpus, experiment, lens, seed)
@@ -169,12 +156,7 @@ def _classified(released: Released, corpus: Corpus, experiment: Experiment, seed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Linear:
-    """A classifier of vectors in the form that `evaluate` reads: a text is the number of a vector.
-
-    Attributes:
-        labels: of the columns.
-        given: probabilities `(n_vectors, n_labels)`.
-    """
+    """Given probabilities `(n_vectors, n_labels)` as `evaluate` reads them: a text is the number of a vector."""
 
     labels: tuple[str, ...]
     given: Floats = field(repr=False)

@@ -1,7 +1,4 @@
-"""The table that recommendations are read off.
-
-The one that comes with the package was measured by `dptext compare` and cut down by `reduced`.
-"""
+"""The table that recommendations are read off; that of the package was measured by `dptext compare`, then `reduced`."""
 
 from __future__ import annotations
 
@@ -26,11 +23,7 @@ _METRICS: Final = (
 
 
 def reduced(table: MeasuredTable) -> MeasuredTable:
-    """What recommendations read of a table, small enough to go with the package. No digest of private records is in it.
-
-    Raises:
-        ConfigError: the grid is not finished.
-    """
+    """What recommendations read of a table, with no digest of private records; ConfigError for an unfinished grid."""
     if left := table.about.cells.left:
         raise ConfigError(
             f"Expected a finished grid, found {left} cells that are not done: run `dptext compare` again."
@@ -40,11 +33,7 @@ def reduced(table: MeasuredTable) -> MeasuredTable:
 
 
 def read_measured(path: Path | None) -> MeasuredTable:
-    """The table of a folder of `dptext compare`, of a file of `dptext recommend --reduce`, or the one of the package.
-
-    Raises:
-        ConfigError: there is none, or it is something else.
-    """
+    """The table of a folder of `dptext compare`, of a file of `dptext recommend --reduce`, or that of the package."""
     if path is None:
         with importlib.resources.as_file(importlib.resources.files("dptext.compare") / MEASURED) as own:
             return read_reduced(own)

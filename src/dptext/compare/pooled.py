@@ -17,10 +17,9 @@ class Pooled:
 
     Attributes:
         value: mean of the trials' values.
-        low, high: from the lowest end of any trial's interval to the highest. A trial without an interval counts with
-            its value.
+        low, high: from the lowest end of any trial's interval to the highest. A trial without one counts with its
+            value.
         interval: whether every trial has an interval.
-        trials: how many were put together.
     """
 
     value: float
@@ -54,13 +53,10 @@ def short(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRow:
-    """One row of one corpus, all its trials together.
+    """One row of one corpus, all its trials together; what is not said here is as in the table.
 
     Attributes:
-        corpus, row, kind, settings: as in the table.
-        unit, basis, metric_privacy: of its guarantee.
-        epsilon, delta: of its guarantee; None where there is none.
-        document_epsilon: of the guarantee lifted to a document; None where there is none.
+        epsilon, delta, document_epsilon: of its guarantee, and lifted to a document; None where there is none.
         numbers: by metric, those that every trial has.
         error: why a trial failed; empty where none did.
         refuted: the audits that refute its claim, in any trial.

@@ -19,10 +19,7 @@ _THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS",
 class WorkerProcess:
     """One worker. It ends when our end of its pipe is closed, and so it ends with us.
 
-    Attributes:
-        answers: the pipe that it answers through.
-        cell: signature of the cell that it runs.
-        began: when that cell began, in seconds of `time.monotonic`.
+    It runs the `cell` of this signature since it `began`, in seconds of `time.monotonic`.
     """
 
     def __init__(self, first: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The one reader of what a comparison stores.
+"""The one reader of what a comparison stores; ConfigError where a file is not there or damaged.
 
 An error names a key and what was expected there. It never shows what was found: a cell may hold private samples.
 """
@@ -24,11 +24,7 @@ def _refuse_constant(_: str) -> NoReturn:
 
 
 def read_json(path: Path) -> Json:
-    """A JSON file. Its faults are told without the parser's exception, which carries the text.
-
-    Raises:
-        ConfigError: there is no such file, or it holds something else.
-    """
+    """A JSON file. Its faults are told without the parser's exception, which carries the text."""
     found: Json = None
     damaged = False
     try:
@@ -58,20 +54,12 @@ def _read(model: type[_Model], data: object, name: str) -> _Model:
 
 
 def read_reduced(path: Path) -> MeasuredTable:
-    """The smaller table that `dptext recommend --reduce` wrote.
-
-    Raises:
-        ConfigError: there is no such file, or it is damaged.
-    """
+    """The smaller table that `dptext recommend --reduce` wrote."""
     return _read(MeasuredTable, read_json(path), path.name)
 
 
 def read_table(folder: Path) -> list[TableRow]:
-    """All rows of the table in a folder.
-
-    Raises:
-        ConfigError: there is no table, it is empty, or it is damaged.
-    """
+    """All rows of the table in a folder; ConfigError also where it is empty."""
     found = read_json(folder / JSON_FILE)
     if not isinstance(found, list) or not found:
         raise ConfigError(
@@ -82,11 +70,7 @@ def read_table(folder: Path) -> list[TableRow]:
 
 
 def read_about(folder: Path) -> About:
-    """What stands in `experiment.json` of a folder.
-
-    Raises:
-        ConfigError: there is no such file, or it is damaged.
-    """
+    """What stands in `experiment.json` of a folder."""
     return _read(About, read_json(folder / EXPERIMENT), EXPERIMENT)
 
 
@@ -103,11 +87,7 @@ def read_cell(folder: Path, signature: str) -> CellFile | None:
 
 
 def read_private_samples(folder: Path, signature: str) -> tuple[Sample, ...]:
-    """Samples of private records in the file of a cell, where they were kept.
-
-    Raises:
-        ConfigError: the file is damaged.
-    """
+    """Samples of private records in the file of a cell, where they were kept."""
     data = read_json(_cell_path(folder, signature))
     found = data.get("private_samples", []) if isinstance(data, dict) else None
     if not isinstance(found, list):

@@ -47,12 +47,9 @@ _ROUNDING: Final = 1e-6  # calibration ends a little below what is asked
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is wanted.
+    """What is wanted: a guarantee for the unit at no more than this epsilon and delta.
 
-    Attributes:
-        unit: of the guarantee.
-        epsilon, delta: the largest that are accepted.
-        task: what the releases are for: "classification", "meaning", or "authorship", which is to stay hidden.
+    The task is what the releases are for: "classification", "meaning", or "authorship", which is to stay hidden.
     """
 
     unit: Unit
@@ -76,7 +73,6 @@ class Verdict:
     """What is said of one row.
 
     Attributes:
-        row: the row.
         reasons: why it is not recommended, in words; empty where it is.
         eligible: whether its guarantee is the one asked for.
         beaten: the references that it was compared with.
@@ -93,7 +89,6 @@ class Recommendation:
     """The answer for one corpus.
 
     Attributes:
-        corpus: its name.
         metric: that the task was judged by; empty where it was not measured.
         public: the number of *public-only* in that metric; None where it was not measured.
         qualified: the rows that are recommended, best first.

@@ -64,15 +64,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class GridSummary:
-    """How a grid ended.
-
-    Attributes:
-        total: number of cells.
-        done: number of cells with numbers.
-        failed: number of cells with an error.
-        run: number of cells that were run now.
-        refuted: rows whose guarantee an audit found to be false.
-    """
+    """How a grid ended: cells in all, with numbers, with an error, and run now; rows whose guarantee is false."""
 
     total: int
     done: int
@@ -84,14 +76,10 @@ class GridSummary:
 def run_experiment(
     experiment: Experiment, folder: Folder, options: Options, *, command: str, on_progress: TellCells | None = None
 ) -> GridSummary:
-    """Run what is not finished yet, and write the table.
+    """Run what is not finished yet, and write the table; ConfigError for settings without cells, or another's folder.
 
-    The command line is written beside the table. `on_progress` is called after each cell.
-
-    Raises:
-        ConfigError: settings that make no cell, or a folder of another experiment.
-        DataError: a record of a corpus cannot be read.
-        MissingExtraError: pyarrow is not installed.
+    The command line is written beside the table. `on_progress` is called after each cell. A record of a corpus that
+    cannot be read raises DataError.
     """
     load_pyarrow()  # raises before the grid, where it is not installed
     plan_cells(experiment, {name: ANY_LABELS if plan.label else () for name, plan in experiment.corpora.items()})
@@ -116,12 +104,10 @@ def run_experiment(
 
 
 class Waiting:
-    """Cells in the order of the grid, grouped by what their fits read.
+    """Cells in the order of the grid, by their signatures, grouped by what their fits read.
 
-    A worker goes on with the cells of its last fit. Then it begins with a group that no worker has. Where there is
-    none it helps with the largest group and fits anew, so that no worker is idle.
-
-    The names are signatures of the cells that wait.
+    A worker goes on with the cells of its last fit. Then it begins with a group that no worker has. Where there is none
+    it helps with the largest group and fits anew, so that no worker is idle.
     """
 
     def __init__(self, names: Iterable[str], cells: Mapping[str, Cell]) -> None:

@@ -100,11 +100,8 @@ class KeptRow(Stored):
     """One row of the table, without what it cost: what recommendations need.
 
     Attributes:
-        corpus: name of the corpus.
         row: shown name: a reference, or a mechanism with its swept settings.
         kind: of the spec; empty for references without one.
-        settings: of the spec, as JSON.
-        trial: number of the repetition.
         unit, relation: which inputs are neighbours; empty where nothing is private.
         epsilon, delta: None where nothing is guaranteed or none is asked.
         metric_privacy: the distance that epsilon is multiplied with, for metric privacy.
@@ -112,7 +109,6 @@ class KeptRow(Stored):
         document_epsilon: the guarantee lifted to one document, where it is finite.
         metric: what was measured; empty for a cell that failed.
         value, low, high: the estimate and its interval.
-        error: why the cell failed.
     """
 
     corpus: StoredText
@@ -167,13 +163,7 @@ class KeptRow(Stored):
 
 
 class TableRow(KeptRow):
-    """One row of the table: one metric of one cell.
-
-    Attributes:
-        confidence: of the interval.
-        seconds, peak_mib: what the cell cost.
-        signature: of everything that made the cell; the name of its file.
-    """
+    """One row of the table: one metric of one cell, and what the cell cost. The signature names the cell's file."""
 
     confidence: Finite | None
     seconds: Finite
@@ -197,11 +187,9 @@ class CellFile(Stored):
     """One finished cell, without samples of private records.
 
     Attributes:
-        signature: of everything that made it.
         cell: what was run, as `Cell.to_dict` gives it.
         guarantee: that its spec states, if it has one.
         samples: made from public records.
-        rows: of the table.
         refuted: the audits that found the guarantee to be false.
         error: why it failed; None where it did not.
     """
@@ -241,16 +229,7 @@ class CellCounts(Stored):
 
 
 class Provenance(Stored):
-    """Where a table comes from.
-
-    Attributes:
-        name: of the experiment.
-        written: the date, in UTC.
-        version: of dptext.
-        machine: cores and memory.
-        command: that ran it.
-        cells: how far it is.
-    """
+    """Where a table comes from: the date is in UTC, and the cells say how far it is."""
 
     name: str
     written: str
@@ -268,12 +247,7 @@ class MeasuredTable(Stored):
 
 
 class About(Provenance):
-    """What was compared: `experiment.json`.
-
-    Attributes:
-        toml: the experiment, parsed.
-        corpora: the parts of each corpus.
-    """
+    """What was compared: `experiment.json`, with the experiment as parsed TOML and the parts of each corpus."""
 
     toml: dict[str, JsonValue]
     corpora: dict[str, dict[str, PartDigest]]

@@ -13,11 +13,7 @@ from dptext.types import Json
 
 
 def write_json(path: Path, data: Json) -> None:
-    """Write JSON so that a kill leaves the old file or the new one.
-
-    Raises:
-        ConfigError: the disk refuses.
-    """
+    """Write JSON so that a kill leaves the old file or the new one; ConfigError where the disk refuses."""
     Target(path, force=True).write(json_bytes(data))
 
 
@@ -27,12 +23,7 @@ def json_bytes(data: Json) -> bytes:
 
 
 def write_table(folder: Path, rows: Sequence[TableRow]) -> None:
-    """Write the rows as `table.parquet` and `table.json` into the folder.
-
-    Raises:
-        ConfigError: the disk refuses.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """Write the rows as `table.parquet` and `table.json` into the folder; ConfigError where the disk refuses."""
     arrow, parquet = load_pyarrow()
     types = {name: arrow.int64() if name in WHOLE_COLUMNS else arrow.string() for name in COLUMNS}
     types |= {name: arrow.float64() for name in NUMBER_COLUMNS}

@@ -1,7 +1,4 @@
-"""Tables of a TOML file as pydantic models.
-
-An error names the key, what was expected and what was found; of an unknown name it also gives the nearest known one.
-"""
+"""Tables of a TOML file as pydantic models. An error names the key, what was expected and what was found."""
 
 from __future__ import annotations
 
@@ -28,11 +25,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """The text, which may be empty.
-
-    Raises:
-        ValueError: it holds a control character.
-    """
+    """The text, which may be empty; ValueError where it holds a control character."""
     if not text.isprintable():
         raise ValueError(f"expected a text without control characters, found {text!r}")
     return text
@@ -76,10 +69,7 @@ class TomlTable(BaseModel):
 
 
 def refused(error: ValidationError, source: str) -> ConfigError:
-    """The first fault of the error in one sentence.
-
-    The source is what was read, such as a file.
-    """
+    """The first fault of the error in one sentence, which names the source, such as a file."""
     fault = error.errors(include_url=False)[0]
     key = "".join(f" number {part + 1}" if isinstance(part, int) else f".{part}" for part in fault["loc"])
     where = f"{source}, {key.replace('.[key]', '').removeprefix('.')}" if key else source

@@ -47,7 +47,6 @@ class Opening:
         toml: the experiment, parsed.
         folder: of the experiment, where finished cells are written.
         memory_mib: memory that the process may take, in MiB; 0 sets no bound.
-        private_samples: whether some private originals are kept in the cells.
         corpora: numbers and digests of the records, by name of the corpus. A corpus with others is refused.
     """
 
@@ -69,11 +68,7 @@ class Worker:
         self._fits = SharedFits()
 
     def run(self, cell: Cell, signature: str) -> dict[str, Json]:
-        """Run the cell, write it, and say how it went.
-
-        Raises:
-            MemoryError: there is not enough.
-        """
+        """Run the cell, write it, and say how it went; MemoryError where there is not enough."""
         began = time.monotonic()
         outcome: Outcome | str
         try:

@@ -1,11 +1,7 @@
 """Privacy budgets that outlive the run: accounts with a limit, and charges that nothing takes back.
 
-* `requests`, `entries`: what is asked and what is kept: requests, charges, accounts, balances. Plain data.
-* `spending`: what events cost at the limit of an account.
-* `books`: the `Ledger`, which charges, shows and checks.
-* `opening`, `charging`, `statements`, `standings`, `recomputation`: what the ledger does inside its transactions.
-* `database`: SQLite and PostgreSQL and their transactions; `locations`, `faults` and `migrations` beside it.
-* `subjects`: keyed hashes, so that no name stands in the database.
+`requests` and `entries` are plain data, `books` has the `Ledger`, `spending` says what events cost at a limit, and
+`subjects` hashes names, so that none stands in the `database`.
 
 Needs the extra `[ledger]`. SQLAlchemy is loaded when `dptext.ledger.books` is, and not before.
 """

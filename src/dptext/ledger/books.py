@@ -77,11 +77,7 @@ class Ledger:
 
     @classmethod
     def create(cls, location: str | Path, *, key: SubjectKey | None = None, wait: float = WAIT_SECONDS) -> Self:
-        """As `at`, but the ledger is made where there is none yet.
-
-        Raises:
-            LedgerError: the database cannot be written, or holds something else.
-        """
+        """As `at`, but the ledger is made where there is none yet; LedgerError where something else is."""
         database = Database(location, wait=wait)
         database.create()
         return cls(database, key)
@@ -100,11 +96,7 @@ class Ledger:
         return self._database.path
 
     def upgrade(self) -> bool:
-        """Bring the books to the newest schema, and say whether there was anything to do.
-
-        Raises:
-            LedgerError: there is no ledger, or a newer one.
-        """
+        """Bring the books to the newest schema, and say whether there was anything to do."""
         return self._database.upgrade()
 
     def close(self) -> None:
@@ -196,19 +188,11 @@ class Ledger:
             return write_whole(connection, account, request, key=key, at=_now(), hashes=hashes, digest=digest)
 
     def subjects_digest(self, account: str) -> SubjectsDigest:
-        """What a charge to named subjects is compared with: see `Charge.subjects_digest`.
-
-        Raises:
-            ConfigError: the account has no subject key, or another one.
-        """
+        """What a charge to named subjects is compared with: see `Charge.subjects_digest`. ConfigError as `naming`."""
         return SubjectsDigest(self.naming(account))
 
     def naming(self, account: str) -> Naming:
-        """How the account knows its subjects.
-
-        Raises:
-            ConfigError: the account has no subject key, or another one.
-        """
+        """How the account knows its subjects; ConfigError where it has no subject key, or another one."""
         with self._database.reading() as connection:
             return self._naming(rows.account(connection, account))
 
@@ -242,11 +226,7 @@ class Ledger:
     # ---------------------------------------------------------------------------------------------- the books
 
     def balance(self, account: str, *, subject: str | None = None) -> Balance:
-        """Where an account stands, for the subject of whom most was spent or for a named one.
-
-        Raises:
-            ConfigError: a subject is named and the key is missing or another one.
-        """
+        """Where an account stands, for the subject of whom most was spent or a named one (which needs its key)."""
         with self._database.reading() as connection:
             row = rows.account(connection, account)
             found = rows.to_account(row)
@@ -263,11 +243,7 @@ class Ledger:
         )
 
     def find(self, number: int) -> Charge:
-        """The charge of this number.
-
-        Raises:
-            ConfigError: there is none, or it was written by a newer dptext.
-        """
+        """The charge of this number; ConfigError where there is none, or a newer dptext wrote it."""
         if not 0 < number <= _LARGEST_NUMBER:
             raise ConfigError(f"There is no charge {number} in this ledger.")
         with self._database.reading() as connection:
@@ -277,11 +253,7 @@ class Ledger:
         return rows.to_charge(row, row.name)
 
     def log(self, account: str, *, last: int | None = None) -> Iterator[Charge]:
-        """The charges of an account, oldest first; with `last`, the newest so many only.
-
-        Raises:
-            ConfigError: a charge was written by a newer dptext.
-        """
+        """The charges of an account, oldest first; with `last`, the newest so many only."""
         if last is not None:
             _validate.count(last=last)
             last = min(last, _LARGEST_NUMBER)

@@ -25,21 +25,8 @@ def write_whole(
 ) -> Charge:
     """Charge a run, or find the charge that the key has already for the same run.
 
-    Args:
-        connection: of a transaction that writes.
-        account: name of the account.
-        request: what the run does to one subject.
-        key: idempotency key.
-        at: when, UTC.
-        hashes: of the subjects, one for each unit; None charges everyone in the account.
-        digest: of the subjects' hashes in their order; empty for everyone.
-
-    Raises:
-        BudgetExceededError: the account cannot pay.
-        IncomparableError: unit or relation differ from the account's.
-        PrivacyError: the key belongs to another request.
-        DataError: a subject has more units in the run than the request says.
-        ConfigError: there is no such account.
+    The transaction writes. The hashes are of the subjects, one for each unit; None charges everyone in the account. The
+    digest is of these hashes in their order; empty for everyone. The errors are those of `Ledger.charge`.
     """
     row = rows.locked_account(connection, account, key=key, digest=rows.request_digest(request))
     found = rows.to_account(row)

@@ -38,11 +38,9 @@ def _close(engine: sa.Engine, process: int) -> None:
 
 
 class Database:
-    """Where the books lie. It opens nothing until it is used. Each process needs one of its own.
+    """Where the books lie. It opens nothing until it is used, and waits so many seconds for a lock.
 
-    Args:
-        location: a file, `sqlite:///PATH`, or a URL of PostgreSQL.
-        wait: seconds to wait for a lock.
+    Each process needs one of its own. Every method raises LedgerError where the database cannot be used.
     """
 
     def __init__(self, location: str | Path, *, wait: float = WAIT_SECONDS) -> None:
@@ -65,22 +63,14 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A transaction that writes: the only one in SQLite; in PostgreSQL it locks the rows that it will change.
-
-        Raises:
-            LedgerError: the database cannot be used, or has another schema.
-        """
+        """A transaction that writes: the only one in SQLite; in PostgreSQL it locks the rows that it will change."""
         with self._transaction(read=False) as connection:
             self._require_schema(connection)
             yield connection
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A transaction that sees one moment of the books.
-
-        Raises:
-            LedgerError: the database cannot be used, or has another schema.
-        """
+        """A transaction that sees one moment of the books."""
         with self._transaction(read=True) as connection:
             self._require_schema(connection)
             yield connection
@@ -112,11 +102,7 @@ class Database:
     # ------------------------------------------------------------------------------------------------- schema
 
     def create(self) -> None:
-        """Make the newest schema where there is none yet; an existing ledger stays as it is.
-
-        Raises:
-            LedgerError: the database cannot be written, or holds something else.
-        """
+        """Make the newest schema where there is none yet; an existing ledger stays as it is."""
         if self.path and not _there(self.path):
             try:
                 os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -147,11 +133,7 @@ class Database:
             raise
 
     def upgrade(self) -> bool:
-        """Bring an older ledger to the newest schema in one transaction, and say whether there was anything to do.
-
-        Raises:
-            LedgerError: there is no ledger, or a newer one.
-        """
+        """Bring an older ledger to the newest schema in one transaction, and say whether there was anything to do."""
         with self._transaction(read=False) as connection:
             self._lock_schema(connection)
             found = self._known_revision(connection)

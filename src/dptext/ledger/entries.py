@@ -22,7 +22,6 @@ class Account:
     """A budget: whose it is and how much may be spent.
 
     Attributes:
-        name: its name, unique in the ledger.
         dataset: the people or texts that it is for; no two accounts share one.
         limit: epsilon and delta that all charges together may cost one subject; unit and relation of every charge.
         by_subject: whether charges to named subjects are possible (a key was set).
@@ -36,11 +35,7 @@ class Account:
     opened: str
 
     def require_same_meaning(self, request: Request) -> None:
-        """Refuse charges of another unit or relation.
-
-        Raises:
-            IncomparableError: unit or relation differ.
-        """
+        """Refuse charges of another unit or relation with IncomparableError."""
         if (request.unit, request.relation) != (self.limit.unit, self.limit.relation):
             raise IncomparableError(
                 f"Expected a charge of account {self.name!r} to be per {self.limit.unit.value}, "
@@ -55,9 +50,7 @@ class Charge:
 
     Attributes:
         number: its number in the ledger.
-        account: name of the account.
         key: idempotency key.
-        request: what was charged.
         subjects: how many named subjects it fell on; None where it fell on everyone in the account.
         at: when, UTC.
         release: what it paid for, once that is settled: the sha256 of the released file.
@@ -79,9 +72,7 @@ class Balance:
     """Where an account stands, for the subject of whom most was spent.
 
     Attributes:
-        account: the account.
         spent: what all charges cost together at the delta of the limit, rounded up.
-        charges: how many there are.
         subjects: how many subjects have charges of their own.
         events: what was charged to that subject.
         terms: what all charges rest on.
@@ -100,23 +91,14 @@ class Balance:
         return left_of(self.account.limit.epsilon, self.spent.epsilon)
 
     def tighter(self) -> Guarantee:
-        """What the same charges cost by the tightest bound there is, which may take seconds.
-
-        This is for reading. Charges, and what is left, go by `spent`.
-        """
+        """What the same charges cost by the tightest bound there is, which may take seconds; for reading only."""
         return spent_guarantee(self.events, self.account.limit, self.terms, bound=accounting.epsilon)
 
 
 def require_within(account: Account, standings: Iterable[Sequence[Event]], asked: Sequence[Event]) -> None:
-    """Refuse what would spend more than the limit on any subject.
+    """Refuse with BudgetExceededError what would spend more than the limit of the account on any subject.
 
-    Args:
-        account: whose limit counts.
-        standings: the events charged before to the subjects of the run, each different list once; at least one.
-        asked: what is to be added.
-
-    Raises:
-        BudgetExceededError: with what was asked, what is left and what is missing.
+    The standings are the events charged before to the subjects of the run, each different list once; at least one.
     """
     limit = account.limit
     totals = [(spent_epsilon([*before, *asked], limit), before) for before in standings]

@@ -29,11 +29,7 @@ _ADDRESS = re.compile(r"[^/]*[:=@]|//|(?!/|\.\.?/).*@", re.DOTALL)
 
 
 def parse_location(location: str | Path) -> tuple[Path | None, sa.URL]:
-    """A path and its URL for SQLite, or None and the URL of PostgreSQL.
-
-    Raises:
-        ConfigError: it is none of these; the message shows nothing of it.
-    """
+    """A path and its URL for SQLite, or None and that of PostgreSQL; ConfigError for all else, which it hides."""
     text = str(location)
     if "://" not in text:
         if isinstance(location, str) and _ADDRESS.match(text):

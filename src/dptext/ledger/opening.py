@@ -26,11 +26,7 @@ def require_name(**named: str) -> None:
 
 
 def require_openable(name: str, limit: Guarantee, dataset: str) -> None:
-    """Refuse what cannot be an account, before anything is written.
-
-    Raises:
-        ConfigError: a name, the limit or its unit cannot be used.
-    """
+    """Refuse with ConfigError what cannot be an account, before anything is written."""
     require_name(name=name, dataset=dataset)
     if limit.unit not in UNITS or limit.metric is not None or limit.basis is Basis.NONE:
         raise ConfigError(
@@ -45,16 +41,7 @@ def require_openable(name: str, limit: Guarantee, dataset: str) -> None:
 
 
 def write_account(connection: sa.Connection, account: Account, key_check: bytes | None) -> None:
-    """Write a new account with an empty balance.
-
-    Args:
-        connection: of a transaction.
-        account: whose name and dataset no other account has, compared in normal form.
-        key_check: what tells its subject key from others; None where it has none.
-
-    Raises:
-        ConfigError: there is such an account.
-    """
+    """Write an account with an empty balance; ConfigError where its name or dataset is taken, in normal form."""
     if connection.dialect.name == "postgresql":
         # Two openings of one name at once: the second waits, and then sees the first.
         connection.execute(sa.text("LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE"))

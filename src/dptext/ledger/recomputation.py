@@ -25,14 +25,7 @@ _ROWS_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Recomputation:
-    """What a recomputation found.
-
-    Attributes:
-        account: name of the account.
-        charges: how many were read.
-        subjects: how many subjects have charges of their own.
-        problems: what does not add up; empty where all is well.
-    """
+    """What a recomputation found: charges read, subjects with charges of their own, and problems, if any."""
 
     account: str
     charges: int
@@ -41,13 +34,7 @@ class Recomputation:
 
 
 def recompute(connection: sa.Connection, row: AnyRow, account: Account) -> Recomputation:
-    """Recompute the balance of an account from its charges.
-
-    Args:
-        connection: of a transaction that sees one moment of the books.
-        row: the account and its balance.
-        account: the same as data.
-    """
+    """Recompute the balance of an account from its charges, in a transaction that sees one moment of the books."""
     problems: list[str] = []
     known: dict[int, Request] = {}
     everyone: list[Event] = []

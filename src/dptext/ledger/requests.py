@@ -16,11 +16,7 @@ from dptext.types import Json
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a guarantee rests on besides its numbers; `|` takes the terms of several charges together.
-
-    Attributes:
-        trust, basis, assumptions, reveals: as in `Guarantee`.
-    """
+    """What a guarantee rests on besides its numbers; `|` takes the terms of several charges together."""
 
     trust: Trust = Trust.LOCAL
     basis: Basis = Basis.PROVEN
@@ -47,11 +43,7 @@ class Terms:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Json]) -> Terms:
-        """The terms that `to_dict` wrote.
-
-        Raises:
-            ConfigError: a field is missing, unknown or of another type.
-        """
+        """The terms that `to_dict` wrote; ConfigError where a field is missing, unknown or of another type."""
         try:
             found = cls(
                 Trust(str(data["trust"])),
@@ -67,11 +59,7 @@ class Terms:
 
 
 def terms_from_text(text: str) -> Terms:
-    """The terms of a balance.
-
-    Raises:
-        LedgerError: they are damaged.
-    """
+    """The terms of a balance; LedgerError where they are damaged."""
     try:
         return Terms.from_dict(json.loads(text))
     except UNREADABLE:
@@ -83,12 +71,10 @@ class Request:
     """What one run does to one subject (a document or an author). Every field is public.
 
     Attributes:
-        events: what happens to one subject in the whole run: those of one unit times the public maximum of units
-            that a subject has in it.
+        events: what happens to one subject in the whole run: those of one unit times the public maximum of units that a
+            subject has in it.
         unit: whom the events speak of.
-        relation: between which neighbours.
         terms: what the statement rests on.
-        settings: the spec of the run.
         units_per_subject: the maximum that is counted in `events`; charges to named subjects enforce it.
     """
 
@@ -104,11 +90,9 @@ class Request:
             raise ConfigError("Expected events of the run, found none: a run without events needs no charge.")
 
     def require_chargeable(self) -> None:
-        """Refuse what an account cannot add up.
+        """Refuse what an account cannot add up: NoGuaranteeError where nothing, or only a claim, bounds the run.
 
-        Raises:
-            NoGuaranteeError: nothing, or only a claim, bounds what the run gives away.
-            IncomparableError: an epsilon is one per unit of distance, or a training is said to be local.
+        Where an epsilon is one per unit of distance, or a training is said to be local: IncomparableError.
         """
         without = [event.reason for event in self.events if isinstance(event, NoEvent)]
         if without or self.terms.basis in (Basis.NONE, Basis.CLAIMED):
@@ -124,11 +108,7 @@ class Request:
             )
 
     def to_text(self) -> str:
-        """The request as canonical JSON text.
-
-        Raises:
-            ConfigError: a setting is no JSON.
-        """
+        """The request as canonical JSON text; ConfigError where a setting is no JSON."""
         data: Json = {
             "events": json.loads(events_to_text(self.events)),
             "unit": self.unit.value,
@@ -144,11 +124,7 @@ class Request:
 
     @classmethod
     def from_text(cls, text: str) -> Request:
-        """The request that `to_text` wrote.
-
-        Raises:
-            ConfigError: it was not written by dptext, or by a newer one.
-        """
+        """The request that `to_text` wrote; ConfigError where dptext did not write it, or a newer one did."""
         try:
             data = json.loads(text)
             units = data["units_per_subject"]

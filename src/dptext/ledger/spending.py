@@ -1,8 +1,4 @@
-"""What events cost at the limit of an account.
-
-An account adds up the events of its charges. Every epsilon is derived from them by `dptext.privacy.accounting`, now and
-when the books are read again.
-"""
+"""What events cost at the limit of an account: derived anew by `dptext.privacy.accounting` whenever it is asked."""
 
 from __future__ import annotations
 
@@ -60,11 +56,8 @@ def _epsilon(events: tuple[Event, ...], delta: float, relation: Relation) -> flo
 def fits(text: str, own: Iterable[str], asked: Iterable[Event], limit: Guarantee) -> bool:
     """Whether a bound of the sums is within the limit: then so is `spent_epsilon`. False says nothing.
 
-    Args:
-        text: what was charged to everyone.
-        own: what was charged to each subject besides.
-        asked: what is to be added.
-        limit: of the account.
+    The text is what was charged to everyone, `own` what was charged to each subject besides, `asked` what is to be
+    added.
     """
     most = _joined(max, map(_sums, own))  # of each sum, so that one bound holds for all subjects
     total = _joined(sum, [most, _sums(text), *map(Sums.of, asked)])
@@ -118,14 +111,7 @@ def is_within(spent: float, limit: Guarantee) -> bool:
 def spent_guarantee(
     events: Sequence[Event], limit: Guarantee, terms: Terms, *, bound: accounting.Bound = accounting.quick_epsilon
 ) -> Guarantee:
-    """What events are charged at the delta of the limit, as a statement with all that it rests on.
-
-    Args:
-        events: what was charged.
-        limit: of the account.
-        terms: of all charges.
-        bound: charges go by the quick one; `accounting.epsilon` may say less, and may take seconds.
-    """
+    """What events are charged at the limit's delta, as a statement; another bound may say less and take seconds."""
     composed = in_order(events)
     if not composed:
         return Guarantee(

@@ -57,11 +57,7 @@ _DISTINCT_TALLIES = sa.text(
 
 
 def weigh_everyone(connection: sa.Connection, row: AnyRow, account: Account, request: Request) -> str:
-    """The account's own events after a charge to everyone.
-
-    Raises:
-        BudgetExceededError: some subject cannot pay.
-    """
+    """The account's own events after a charge to everyone; BudgetExceededError where some subject cannot pay."""
     own = _tally_texts(connection, row.id) if row.subjects else []
     _weigh(row, ["[]", *own], account, request)
     return after_charge(row.events, request.events)
@@ -94,11 +90,7 @@ def tally_of(connection: sa.Connection, account_id: int, subject: bytes) -> tupl
 
 
 def receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subject: int) -> int:
-    """Write the subjects of a run to a temporary table, and count the different ones.
-
-    Raises:
-        DataError: a subject has more than `units_per_subject` units.
-    """
+    """Write the subjects of a run to a temporary table and count the different ones; DataError for too many units."""
     connection.execute(CreateTable(_incoming, if_not_exists=True))
     connection.execute(sa.delete(_incoming))
     adding = insert_into(connection)(_incoming)
@@ -125,7 +117,6 @@ class Standing:
     Attributes:
         tally_id: what was spent; None where they were never charged by name.
         after: what will have been spent, as text.
-        subjects: how many subjects there are.
     """
 
     tally_id: int | None
@@ -134,11 +125,7 @@ class Standing:
 
 
 def weigh_subjects(connection: sa.Connection, row: AnyRow, account: Account, request: Request) -> list[Standing]:
-    """What was spent of the subjects that were received, and what will have been.
-
-    Raises:
-        BudgetExceededError: one of them cannot pay.
-    """
+    """What was spent of the subjects received, and what will have been; BudgetExceededError where one cannot pay."""
     mine = sa.and_(subject_balances.c.account_id == row.id, subject_balances.c.subject == _incoming.c.subject)
     found = connection.execute(
         sa.select(tallies.c.id, tallies.c.events, sa.func.count())

@@ -79,11 +79,7 @@ def inserted(made: sa.CursorResult[Any]) -> int:
 
 
 def account(connection: sa.Connection, name: str) -> AnyRow:
-    """The account and its balance.
-
-    Raises:
-        ConfigError: there is no such account.
-    """
+    """The account and its balance; ConfigError where there is none of this name."""
     return _found(connection.execute(_ACCOUNT, {"name": name}).one_or_none(), name)
 
 
@@ -95,12 +91,8 @@ def all_accounts(connection: sa.Connection) -> Iterable[AnyRow]:
 def locked_account(connection: sa.Connection, name: str, *, key: str = "", digest: str = "") -> AnyRow:
     """The account and its balance, locked until the transaction ends, with what a charge needs to know.
 
-    Returns:
-        The row, with `previous_id`, the charge under this key if there was one when the statement began, and
-        `request_id`, the request with this digest.
-
-    Raises:
-        ConfigError: there is no such account.
+    That is `previous_id`, the charge under this key if there was one when the statement began, and `request_id`, the
+    request with this digest. The errors are those of `account`.
     """
     chosen = _LOCKED_ACCOUNT if connection.dialect.name == "postgresql" else _ACCOUNT_WITH_CHARGE
     return _found(connection.execute(chosen, {"name": name, "key": key, "digest": digest}).one_or_none(), name)
@@ -113,11 +105,7 @@ def _found(row: AnyRow | None, name: str) -> AnyRow:
 
 
 def to_account(row: AnyRow) -> Account:
-    """The account of a row.
-
-    Raises:
-        LedgerError: dptext did not write it so.
-    """
+    """The account of a row; LedgerError where dptext did not write it so."""
     try:
         limit = Guarantee(row.epsilon, row.delta, Unit(row.unit), Relation(row.relation))
     except ValueError:
@@ -159,11 +147,7 @@ def settle(connection: sa.Connection, number: int, release: str, at: str) -> Non
 
 
 def to_charge(row: AnyRow, account: str) -> Charge:
-    """The charge of a row of `CHARGES`.
-
-    Raises:
-        ConfigError: it was written by a newer dptext.
-    """
+    """The charge of a row of `CHARGES`; ConfigError where a newer dptext wrote it."""
     request = Request.from_text(row.request)
     return Charge(row.id, account, row.key, request, row.subjects, row.at, row.release, row.subjects_digest)
 
@@ -171,11 +155,7 @@ def to_charge(row: AnyRow, account: str) -> Charge:
 def same_charge(
     previous: AnyRow | None, account: Account, request: Request, received: tuple[str, int] | None
 ) -> Charge:
-    """The charge that is there already, if it was for the same run.
-
-    Raises:
-        PrivacyError: it was for something else.
-    """
+    """The charge that is there already; PrivacyError where it was for another run."""
     if previous is None:
         raise LedgerError("The ledger lost a charge that was there a moment ago: nothing is released.")
     asked = (request_digest(request), received is None, received and received[0])
@@ -244,16 +224,8 @@ def write_charge(
 ) -> int | None:
     """Write a charge and the balance after it, and give its number; None where this key has a charge already.
 
-    Args:
-        connection: of a transaction.
-        row: the account, locked.
-        key: idempotency key.
-        request_id: number of the request.
-        terms: of the request.
-        at: when, UTC.
-        received: digest of the subjects' hashes and how many they are; None for everyone.
-        events: of everyone in the account, after the charge.
-        new_subjects: how many of the subjects were never charged before.
+    The row is the account, locked. `received` is the digest of the subjects' hashes and how many they are; None for
+    everyone. `events` are those of everyone in the account, after the charge. `new_subjects` were never charged before.
     """
     digest, n_subjects = received or (None, None)
     charge_values = (row.id, key, request_id, received is None, digest, n_subjects, at)

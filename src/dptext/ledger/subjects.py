@@ -28,11 +28,7 @@ AS_SPELLED: Final = "compared as they are spelled"
 
 @dataclass(frozen=True, slots=True)
 class SubjectKey:
-    """The secret of the hashes; whoever has it can try names against the books.
-
-    Attributes:
-        secret: 32 bytes.
-    """
+    """The secret of the hashes, 32 bytes; whoever has it can try names against the books."""
 
     secret: bytes = field(repr=False)
 
@@ -49,19 +45,12 @@ class SubjectKey:
         return self._keyed("check", account, "")
 
     def hashes(self, account: str, names: Iterable[str]) -> Iterator[bytes]:
-        """The hash of each name as it is spelled, 32 bytes.
-
-        Each account has hashes of its own, so that accounts cannot be joined.
-        """
+        """The hash of each name as it is spelled, 32 bytes; other ones in each account, so that none can be joined."""
         for name in names:
             yield self._keyed("subject", account, name)
 
     def naming(self, account: str, kept: bytes) -> Naming:
-        """How an account knows its subjects, which keeps what `check` gave.
-
-        Raises:
-            ConfigError: it was opened with another key.
-        """
+        """How an account knows its subjects, which keeps what `check` gave; ConfigError for one of another key."""
         as_spelled = secrets.compare_digest(kept, self.check_as_spelled(account))
         if not as_spelled and not secrets.compare_digest(kept, self.check(account)):
             raise ConfigError(
@@ -81,8 +70,6 @@ class Naming:
     """How one account knows its subjects.
 
     Attributes:
-        key: of the hashes.
-        account: name of the account.
         as_spelled: whether names are compared as they are spelled. An account that was charged so from the beginning
             stays so: under the normal form its subjects would look new.
     """
@@ -121,11 +108,7 @@ class SubjectsDigest:
 
 
 def read_subject_key(path: Path) -> SubjectKey:
-    """The key in a file that `create_subject_key` made.
-
-    Raises:
-        ConfigError: there is no such file, or it holds something else.
-    """
+    """The key in a file that `create_subject_key` made; ConfigError where there is none, or something else."""
     _require_file_name(path)
     try:
         with path.open("rb") as file:
@@ -156,11 +139,7 @@ def _require_file_name(path: Path) -> None:
 
 
 def create_subject_key(path: Path) -> SubjectKey:
-    """The key in a file; a new one, readable by its owner only, where there is no such file.
-
-    Raises:
-        ConfigError: the file cannot be written, or holds something else.
-    """
+    """The key in a file, or a new one that only its owner can read; ConfigError where the file is something else."""
     _require_file_name(path)
     write_first(path, f"{secrets.token_bytes(_BYTES).hex()}\n".encode())
     return read_subject_key(path)

@@ -37,11 +37,7 @@ def events_to_text(events: Iterable[Event]) -> str:
 
 
 def entries(text: str) -> tuple[str, ...]:
-    """The run lengths in a text of `events_to_text`, each as its own text.
-
-    Raises:
-        LedgerError: the text is damaged.
-    """
+    """The run lengths in a text of `events_to_text`, each as its own text; LedgerError where it is damaged."""
     return tuple(_listed(text).replace("},{", "}\n{").split("\n")) if text != "[]" else ()
 
 
@@ -52,11 +48,7 @@ def _listed(text: str) -> str:
 
 
 def with_events(text: str, events: Iterable[Event]) -> str:
-    """The text of `events_to_text` after more events. The run lengths that do not change are not read.
-
-    Raises:
-        LedgerError: the text is damaged.
-    """
+    """The text of `events_to_text` after more events, the rest of it not read; LedgerError where it is damaged."""
     listed = _listed(text)
     listed += "," * (listed != "")  # each ends with one
     for event in accounting.compose(events):
@@ -90,21 +82,13 @@ def event_to_text(event: Event) -> str:
 
 
 def events_from_text(text: str) -> tuple[Event, ...]:
-    """The events that `events_to_text` wrote.
-
-    Raises:
-        LedgerError: they are damaged.
-    """
+    """The events that `events_to_text` wrote; LedgerError where they are damaged."""
     return tuple(map(event_from_text, entries(text)))
 
 
 @lru_cache(maxsize=_MOST_KEPT)
 def event_from_text(text: str) -> Event:
-    """The event that `event_to_text` wrote.
-
-    Raises:
-        LedgerError: it is damaged.
-    """
+    """The event that `event_to_text` wrote; LedgerError where it is damaged."""
     try:
         return event_from_dict(json.loads(text))
     except UNREADABLE:

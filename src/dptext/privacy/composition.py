@@ -286,11 +286,7 @@ class Sums(NamedTuple):
             return None
 
     def epsilons(self, delta: float) -> Iterator[float]:
-        """Bounds at delta of which none is below `quick_epsilon` of the runs, the quickest first.
-
-        Raises:
-            OverflowError: one of them is infinite.
-        """
+        """Bounds at delta, quickest first, none below `quick_epsilon`; OverflowError where one is infinite."""
         left = _round_down(Fraction(delta) - Fraction(self.slack, UNIT))
         if left < 0 or (self.noise and not left):
             return

@@ -77,11 +77,7 @@ UNIT = 2**1074
 
 
 def units(value: float) -> int:
-    """The value in units of 1 / 2^1074.
-
-    Raises:
-        OverflowError: it is infinite.
-    """
+    """The value in units of 1 / 2^1074; OverflowError where it is infinite."""
     numerator, denominator = value.as_integer_ratio()
     return numerator * (UNIT // denominator)
 
@@ -177,7 +173,6 @@ class _NetLosses:
 
     Attributes:
         lowest: the first number of `mass`; the others follow it one by one.
-        mass: probabilities.
         missing: at least the probability of all that `mass` leaves out.
     """
 

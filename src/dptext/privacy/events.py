@@ -52,8 +52,7 @@ class ApproximateEvent:
 class GaussianEvent:
     """`count` runs of continuous Gaussian noise; noise_multiplier = standard deviation / L2 sensitivity.
 
-    The sensitivity is the one of the guarantee's own relation (2C for vectors clipped to norm C and
-    replace one).
+    The sensitivity is the one of the guarantee's own relation (2C for vectors clipped to norm C and replace one).
     """
 
     noise_multiplier: float
@@ -219,11 +218,7 @@ def event_to_dict(event: Event) -> dict[str, Json]:
 
 
 def event_from_dict(data: Mapping[str, Json]) -> Event:
-    """The event that `event_to_dict` wrote.
-
-    Raises:
-        ConfigError: the kind is unknown, or a field is missing, unknown or out of range.
-    """
+    """The event that `event_to_dict` wrote; ConfigError where its kind or a field is unknown, missing or wrong."""
     values = dict(data)
     kind = values.pop("kind", None)
     cls = EVENTS.get(kind) if isinstance(kind, str) else None

@@ -162,11 +162,7 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Json]) -> Guarantee:
-        """The guarantee that `to_dict` wrote.
-
-        Raises:
-            ConfigError: a field is missing, unknown or out of range.
-        """
+        """The guarantee that `to_dict` wrote; ConfigError where a field is missing, unknown or out of range."""
         try:
             return cls(
                 epsilon=math.inf if data["epsilon"] == "inf" else _number(data["epsilon"]),
@@ -187,11 +183,69 @@ class Guarantee:
 
     def explain(self) -> str:
         """The guarantee in plain words."""
-        return _explain(self)
+        lines = []
+        if self.basis is Basis.NONE:
+            lines.append(f"No guarantee: {self.reason}.")
+        elif self.delta > MAX_MEANINGFUL_DELTA:
+            lines.append(
+                f"No protection: with probability up to delta = {format_delta(self.delta)} anything may leak "
+                f"(a delta above {MAX_MEANINGFUL_DELTA:g} is counted as epsilon = infinity)."
+            )
+        else:
+            symbols = f"epsilon = {format_epsilon(self.epsilon)}"
+            symbols += f" per unit of {self.metric}" if self.metric else ""
+            symbols += f", delta = {format_delta(self.delta)}" if self.delta else ""
+            lines.append(f"Guaranteed ({symbols}), per {self.unit}, {self.relation.replace('_', ' ')}.")
+            neighbours = _NEIGHBOURS[self.relation].format(unit=self.unit)
+            if self.metric:
+                lines.append(
+                    f"{neighbours}, give any output with probabilities whose ratio is at most "
+                    f"e^({format_epsilon(self.epsilon)} * d), d being their distance ({self.metric}): near "
+                    "neighbours are hard to tell apart, far ones may be easy."
+                )
+            else:
+                lines.append(
+                    f"{neighbours}, give any output with probabilities whose ratio is at most {_factor(self.epsilon)}."
+                )
+            if self.delta:
+                lines.append(f"Beyond that, anything may happen with probability {format_delta(self.delta)}.")
+        lines.append(
+            {
+                Basis.PROVEN: "Proven: it holds for every input.",
+                Basis.CONDITIONAL: "It holds as long as: " + "; ".join(self.assumptions or ("(not stated)",)) + ".",
+                Basis.CLAIMED: "Claimed by its authors and not checked by dptext.",
+                Basis.NONE: "Treat the output as if it were the private text itself.",
+            }[self.basis]
+        )
+        if self.assumptions and self.basis is not Basis.CONDITIONAL:
+            lines.append("Assumed: " + "; ".join(self.assumptions) + ".")
+        if self.reveals:
+            lines.append(
+                "Revealed as it is: "
+                + "; ".join(self.reveals)
+                + ". The guarantee speaks of inputs that agree on these."
+            )
+        lines.append(_TRUST[self.trust])
+        return "\n".join(lines)
 
     def sentence(self) -> str:
         """The guarantee in one plain sentence."""
-        return _sentence(self)
+        if self.basis is Basis.NONE:
+            return f"Nothing is guaranteed: {self.reason}."
+        if self.delta > MAX_MEANINGFUL_DELTA:
+            return f"Nothing is protected: with probability {format_delta(self.delta)} anything may leak."
+        epsilon = f"epsilon {format_epsilon(self.epsilon)}"
+        if self.metric:
+            return (
+                f"Of each {self.unit}, what is near is hard to tell apart and what is far may be easy ({epsilon} for "
+                f"each unit of {self.metric})."
+            )
+        but = f", but for a chance of {format_delta(self.delta)}" if self.delta else ""
+        factor = _factor(self.epsilon).split(",", 1)[0] if self.epsilon > 15 else _factor(self.epsilon)
+        return (
+            f"Whatever one {self.unit} says, the release changes the odds of any guess about it by a factor of at "
+            f"most {factor} ({epsilon}){but}."
+        )
 
     def _repr_html_(self) -> str:
         return html_text(f"{self.sentence()}\n\n{self.explain()}")
@@ -254,69 +308,3 @@ def _factor(epsilon: float) -> str:
         return f"e^{format_epsilon(epsilon)}, which is astronomically large: in the worst case the output identifies it"
     factor = math.exp(epsilon)
     return f"{math.ceil(factor * 100) / 100:.2f}" if factor < 10 else f"{math.ceil(factor):,}"
-
-
-def _sentence(guarantee: Guarantee) -> str:
-    if guarantee.basis is Basis.NONE:
-        return f"Nothing is guaranteed: {guarantee.reason}."
-    if guarantee.delta > MAX_MEANINGFUL_DELTA:
-        return f"Nothing is protected: with probability {format_delta(guarantee.delta)} anything may leak."
-    epsilon = f"epsilon {format_epsilon(guarantee.epsilon)}"
-    if guarantee.metric:
-        return (
-            f"Of each {guarantee.unit}, what is near is hard to tell apart and what is far may be easy ({epsilon} for "
-            f"each unit of {guarantee.metric})."
-        )
-    but = f", but for a chance of {format_delta(guarantee.delta)}" if guarantee.delta else ""
-    factor = _factor(guarantee.epsilon).split(",", 1)[0] if guarantee.epsilon > 15 else _factor(guarantee.epsilon)
-    return (
-        f"Whatever one {guarantee.unit} says, the release changes the odds of any guess about it by a factor of at "
-        f"most {factor} ({epsilon}){but}."
-    )
-
-
-def _explain(guarantee: Guarantee) -> str:
-    lines = []
-    if guarantee.basis is Basis.NONE:
-        lines.append(f"No guarantee: {guarantee.reason}.")
-    elif guarantee.delta > MAX_MEANINGFUL_DELTA:
-        lines.append(
-            f"No protection: with probability up to delta = {format_delta(guarantee.delta)} anything may leak "
-            f"(a delta above {MAX_MEANINGFUL_DELTA:g} is counted as epsilon = infinity)."
-        )
-    else:
-        symbols = f"epsilon = {format_epsilon(guarantee.epsilon)}"
-        symbols += f" per unit of {guarantee.metric}" if guarantee.metric else ""
-        symbols += f", delta = {format_delta(guarantee.delta)}" if guarantee.delta else ""
-        lines.append(f"Guaranteed ({symbols}), per {guarantee.unit}, {guarantee.relation.replace('_', ' ')}.")
-        neighbours = _NEIGHBOURS[guarantee.relation].format(unit=guarantee.unit)
-        if guarantee.metric:
-            lines.append(
-                f"{neighbours}, give any output with probabilities whose ratio is at most "
-                f"e^({format_epsilon(guarantee.epsilon)} * d), d being their distance ({guarantee.metric}): near "
-                "neighbours are hard to tell apart, far ones may be easy."
-            )
-        else:
-            lines.append(
-                f"{neighbours}, give any output with probabilities whose ratio is at most {_factor(guarantee.epsilon)}."
-            )
-        if guarantee.delta:
-            lines.append(f"Beyond that, anything may happen with probability {format_delta(guarantee.delta)}.")
-    lines.append(
-        {
-            Basis.PROVEN: "Proven: it holds for every input.",
-            Basis.CONDITIONAL: "It holds as long as: " + "; ".join(guarantee.assumptions or ("(not stated)",)) + ".",
-            Basis.CLAIMED: "Claimed by its authors and not checked by dptext.",
-            Basis.NONE: "Treat the output as if it were the private text itself.",
-        }[guarantee.basis]
-    )
-    if guarantee.assumptions and guarantee.basis is not Basis.CONDITIONAL:
-        lines.append("Assumed: " + "; ".join(guarantee.assumptions) + ".")
-    if guarantee.reveals:
-        lines.append(
-            "Revealed as it is: "
-            + "; ".join(guarantee.reveals)
-            + ". The guarantee speaks of inputs that agree on these."
-        )
-    lines.append(_TRUST[guarantee.trust])
-    return "\n".join(lines)

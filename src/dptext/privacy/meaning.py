@@ -85,11 +85,7 @@ def restated(source: Guarantee, *, epsilon: float, delta: float) -> Guarantee:
 
 
 def add(first: Guarantee, second: Guarantee) -> Guarantee:
-    """The guarantee of both releases together, when only their guarantees are known (basic composition).
-
-    Raises:
-        IncomparableError: unit, relation or metric differ.
-    """
+    """Both releases by basic composition; IncomparableError where unit, relation or metric of the guarantees differ."""
     first.require_comparable(second)
     both = replace(
         first if weakest(first.basis, second.basis) is first.basis else second,

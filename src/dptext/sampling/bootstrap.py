@@ -27,21 +27,12 @@ def bootstrap(
     resamples: int = 1000,
     confidence: float = 0.95,
 ) -> Estimate:
-    """A statistic with its percentile bootstrap interval (Efron 1979).
+    """A statistic of rows `(n, ...)` with its percentile bootstrap interval (Efron 1979).
 
-    Right only in the limit of many rows, so no refutation may rest on it: use counts and Clopper-Pearson there.
-    The ends are order statistics of the resampled values, taken outwards, and widened to contain the
-    statistic of `values` itself, which a biased statistic can otherwise leave.
-
-    Args:
-        values: `(n, ...)`; whole rows are drawn, so rows of (score, label) stay together.
-        statistic: takes `(n, ...)` rows, gives one number.
-        source: where the exactly uniform row numbers come from.
-        resamples: how many times n rows are drawn.
-        confidence: in (0, 1).
-
-    Raises:
-        ConfigError: no rows, a statistic that is NaN, or too few resamples for the confidence.
+    Right only in the limit of many rows, so no refutation may rest on it: use counts and Clopper-Pearson there. The
+    ends are order statistics of the resampled values, taken outwards, and widened to contain the statistic of `values`
+    itself, which a biased statistic can otherwise leave. Whole rows are drawn, exactly uniformly from the source.
+    ConfigError for no rows, a statistic that is NaN, or too few resamples for the confidence.
     """
     _validate.count(resamples=resamples)
     alpha = bonferroni(confidence, 2)

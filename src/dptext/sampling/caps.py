@@ -62,13 +62,7 @@ def optimal_cap(dim: int, epsilon: float) -> Cap:
     """The cap that maximises m, hence minimises the error 1/m^2 - 1 of the unbiased estimate.
 
     Bhowmick et al. 2018; optimality: Asi, Feldman and Talwar 2022. Computed in logarithms, because q reaches e^-1000.
-
-    Args:
-        dim: of the sphere's space, in [2, 4097]; a ball of 4096 dimensions is lifted by one.
-        epsilon: of one release, in [0.01, 1000].
-
-    Raises:
-        ConfigError: an argument out of its range.
+    The dimension of the sphere's space is in [2, 4097] (a ball of 4096 is lifted by one), epsilon in [0.01, 1000].
     """
     _validate.within(2, 4097, dim=dim)
     _validate.within(0.01, 1000.0, epsilon=epsilon)

@@ -48,10 +48,7 @@ def uniform_below_each(bounds: UInt64s, source: Randomness) -> UInt64s:
 
 
 def weighted_choice(weights: UInt64s, source: Randomness) -> Integers:
-    """One index a row with probability exactly weight / row sum.
-
-    The weights are integers `(rows, options)`, each row with a sum in [1, 2^63]. Indices are `(rows,)`.
-    """
+    """One index a row with probability exactly weight / row sum; integers `(rows, options)`, sums in [1, 2^63]."""
     cumulated = np.cumsum(weights, axis=1, dtype=np.uint64)
     drawn = uniform_below_each(cumulated[:, -1], source)
     return np.asarray((cumulated <= drawn[:, None]).sum(axis=1), np.int64)

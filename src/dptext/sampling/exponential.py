@@ -73,11 +73,7 @@ class Exponential(_ByScore):
     """
 
     def range_event(self, size: int) -> ExponentialEvent:
-        """One choice among at most `size` options, for any two inputs.
-
-        Raises:
-            ConfigError: there is no `score_range`.
-        """
+        """One choice among at most `size` options, for any two inputs; ConfigError where there is no `score_range`."""
         return ExponentialEvent(self.epsilon * self._enforced_range() / (2 * self.sensitivity), size)
 
     def distribution(self, scores: Scores) -> Floats:
@@ -103,11 +99,7 @@ class PermuteAndFlip(_ByScore):
     """
 
     def range_event(self) -> PureEvent:
-        """One choice, for any two inputs.
-
-        Raises:
-            ConfigError: there is no `score_range`.
-        """
+        """One choice, for any two inputs; ConfigError where there is no `score_range`."""
         exact = Fraction(self.epsilon) * Fraction(self._enforced_range()) / Fraction(self.sensitivity)
         return PureEvent(round_up(exact))
 
@@ -148,8 +140,6 @@ class ClippedExponential:
 
     Attributes:
         low, high: the ends of the range of scores.
-        temperature: divides the scores.
-        size: how many options there are.
     """
 
     low: float

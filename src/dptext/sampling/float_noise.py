@@ -62,13 +62,20 @@ class L2Laplace:
         return radial_log_density(paired(released, clipped) - clipped, self.scale)
 
 
+@dataclass(frozen=True, slots=True)
 class FloatGaussian:
     """L2 clipping, then Gaussian noise drawn in floats and rounded to a grid. A subclass says how large sigma is."""
 
-    __slots__ = ()
-
+    epsilon: float
+    delta: float
     dim: int
     clip_norm: float
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon, delta=self.delta, clip_norm=self.clip_norm)
+        _validate.within(0, LARGEST_EPSILON, epsilon=self.epsilon)
+        _validate.probability(delta=self.delta)
+        _validate.count(dim=self.dim)
 
     @property
     @abstractmethod
@@ -103,16 +110,8 @@ class Gaussian(FloatGaussian):
         delta - slack (MATHS 2.2). A smaller delta raises ConfigError.
     """
 
-    epsilon: float
-    delta: float
-    dim: int
-    clip_norm: float
-
     def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon, delta=self.delta, clip_norm=self.clip_norm)
-        _validate.within(0, LARGEST_EPSILON, epsilon=self.epsilon)
-        _validate.probability(delta=self.delta)
-        _validate.count(dim=self.dim)
+        FloatGaussian.__post_init__(self)
         _validate.within(1, 4096, dim=self.dim)
         _ = self.sigma
 

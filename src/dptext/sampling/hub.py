@@ -71,9 +71,7 @@ class Hub:
     def parts(self, private: Floats, public: Floats) -> Floats:
         """Whole parts of 2^46 for each option `(rows, size)`; each row's sum is 2^46.
 
-        Args:
-            private: what the private text suggests, not negative, `(rows, size)`; its scale means nothing.
-            public: probabilities known without it, `(rows, size)`.
+        What the private text suggests, of the same shape, is not negative; its scale means nothing.
         """
         if private.shape != public.shape or private.ndim != 2 or private.shape[1] != self.size:
             raise ConfigError(f"Expected two arrays of shape (rows, {self.size}), found {private.shape, public.shape}.")

@@ -33,7 +33,6 @@ class LabelResponse:
         mixture is larger than the largest from its parts.
 
     Attributes:
-        epsilon: of one label.
         labels: the public set, at least two.
     """
 

@@ -101,10 +101,8 @@ class PrivUnit(_OnSphere):
     def log_density(self, released: Floats, vectors: Vectors) -> Floats:
         """Log density `(rows,)` relative to what uniform points of the lifted sphere would give (see `share_inside`).
 
-        Both the sign of the lift and the dropped coordinate are unknown: the density is the mean over them.
-
-        Raises:
-            ConfigError: the cap is so small against the grid that the density is not known (see `check_cells`).
+        Both the sign of the lift and the dropped coordinate are unknown: the density is the mean over them. ConfigError
+        where the cap is so small against the grid that it is not known (see `check_cells`).
         """
         check_cells(cells_across(self.cap, self.grid, self.dim + 1), at_least=16)
         check_cells(math.exp(self.cap.log_x) / self.grid, at_least=1)
@@ -150,8 +148,7 @@ class PrivUnitSphere(_OnSphere):
     def log_density(self, released: Floats, vectors: Vectors) -> Floats:
         """Log density `(rows,)` relative to what uniform points of the sphere would give (see `share_inside`).
 
-        Raises:
-            ConfigError: the cap is so small against the grid that the density is not known (see `check_cells`).
+        ConfigError where the cap is so small against the grid that the density is not known (see `check_cells`).
         """
         check_cells(cells_across(self.cap, self.grid, self.dim), at_least=16)
         units = unit(finite(vectors, self.dim))
@@ -251,14 +248,9 @@ def share_inside(
     of the part of u that is orthogonal to w. A million runs did not tell this from the sampler (16 dimensions and more,
     epsilon 5 to 20).
 
-    Args:
-        points: w `(rows, dim)`, on the scale of the sphere.
-        centres: u `(rows, dim)` without the coordinate that lifts it.
-        cap: the cap around u.
-        grid: h.
-        lift: u's last coordinate `(rows,)`.
-        heights: z `(rows, heights)`.
-        width: what a height stands for, `(rows,)`: an interval of this width around it.
+    `points` w and `centres` u are `(rows, dim)` on the scale of the sphere, without the coordinate that lifts u, which
+    is `lift` `(rows,)`. `grid` is h, `heights` are z `(rows, heights)`, and each stands for an interval of `width`
+    `(rows,)`.
     """
     square = np.maximum(np.square(points).sum(axis=1, keepdims=True), 1e-300)
     along = (points * centres).sum(axis=1, keepdims=True)

@@ -100,17 +100,6 @@ class ClassicalGaussian(FloatGaussian):
         None. `claimed` says (epsilon, delta); the noise has `true_epsilon` at delta.
     """
 
-    epsilon: float
-    delta: float
-    dim: int
-    clip_norm: float
-
-    def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon, delta=self.delta, clip_norm=self.clip_norm)
-        _validate.within(0, LARGEST_EPSILON, epsilon=self.epsilon)
-        _validate.probability(delta=self.delta)
-        _validate.count(dim=self.dim)
-
     @property
     def sigma(self) -> float:
         """The standard deviation of a coordinate."""

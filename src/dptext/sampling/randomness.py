@@ -1,8 +1,4 @@
-"""The only door to random bits: `secure()` for releases, `seeded(int)` for experiments; and exact draws from them.
-
-* `Randomness`, `secure`, `seeded`: the stream of bits (`source`).
-* Draws of whole numbers by integer arithmetic (`discrete`).
-"""
+"""The only door to random bits: `secure()` for releases, `seeded(int)` for experiments; and exact draws from them."""
 
 from dptext.sampling.discrete import (
     LIMB_BITS,

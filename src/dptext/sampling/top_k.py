@@ -112,11 +112,8 @@ def agreement(pool: Sequence[str | None], labels: Sequence[str | None]) -> Boole
 def best_number(scores: Int16s, gains: Floats, own: Booleans, epsilon: float) -> int:
     """The k of top-k randomized response that gains most on public texts.
 
-    Args:
-        scores: by which the k nearest of each text are chosen, `(n, m)`; those of `own` are overwritten.
-        gains: what each member of the pool is worth to each text, `(n, m)`; `own` is worth nothing.
-        own: members that do not count for a text, as they are its own, `(n, m)`.
-        epsilon: of the choice.
+    The k nearest of each text are chosen by the scores `(n, m)`, which are overwritten where `own`: members of the pool
+    that do not count for a text. `gains` `(n, m)` is what each member is worth to each text.
     """
     size = int(scores.shape[1])
     scores[own], gains[own] = np.iinfo(np.int16).min, 0.0

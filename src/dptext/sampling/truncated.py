@@ -91,10 +91,9 @@ class TruncatedExponential:
         return softmax(-near * self._shrunk)
 
     def choose(self, near: Floats, source: Randomness) -> Integers:
-        """Which of the near options of each row, or -1 for one of the others.
+        """Which of the near options of each row, `(rows,)`, or -1 for one of the others.
 
-        The distances of the near options `(rows, most)` are padded with infinity. An option beyond the threshold may be
-        listed. Columns are `(rows,)`.
+        The distances `(rows, most)` are padded with infinity. An option beyond the threshold may be listed.
         """
         result = np.empty(len(near), np.int64)
         for block in blocks_of(*near.shape):
@@ -114,11 +113,7 @@ class TruncatedExponential:
         return np.where(chosen == near.shape[1], -1, chosen)
 
     def shells(self, least: Singles) -> UInt8s:
-        """A k below `SHELLS` for each option, for which 2^-k is at least its weight, at most twice it where it can be.
-
-        Args:
-            least: what the distance is at least, in float32.
-        """
+        """A k below `SHELLS` for each least distance: 2^-k is at least the weight, and at most twice if it can be."""
         unit = min(max(self.threshold, 1e-30), 1e30)
         found = np.minimum(least / np.float32(unit), np.float32(1))
         found *= np.float32(self._shrunk * self.threshold / math.log(2))
@@ -128,13 +123,7 @@ class TruncatedExponential:
     def keep(self, distances: Floats, shells: Integers, source: Randomness) -> Booleans:
         """Whether each proposed option is kept: with probability 2^shell times its weight.
 
-        Args:
-            distances: of the proposed options, of any shape.
-            shells: of the proposed options; 0 always is one.
-            source: where the bits come from.
-
-        Raises:
-            PrivacyError: a distance is not finite, or is smaller than its shell allows.
+        A shell of 0 always is one. PrivacyError where a distance is not finite, or is smaller than its shell allows.
         """
         require_finite(distances)
         exponents = -self._shrunk * np.minimum(distances, self.threshold) / math.log(2) + shells
@@ -152,11 +141,8 @@ class TruncatedExponential:
 def proposal_weights(counts: Integers) -> UInt64s:
     """How often a shell is to be proposed, for the number of options in each: count * 2^-shell.
 
-    Args:
-        counts: `(rows, SHELLS)`, each below 2^40.
-
-    Returns:
-        Whole numbers `(limbs, rows, SHELLS)` for `wide_choice`, relative to the row's first shell that has options.
+    Counts `(rows, SHELLS)` below 2^40 become whole numbers `(limbs, rows, SHELLS)` for `wide_choice`, relative to the
+    row's first shell that has options.
     """
     first = (counts > 0).argmax(axis=1)[:, None]
     by = np.minimum(_FIRST_SHELL_BITS + first - np.arange(SHELLS), _FIRST_SHELL_BITS)

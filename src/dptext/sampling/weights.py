@@ -31,9 +31,7 @@ _OPTIONS_AT_ONCE = 1 << 17  # bounds the memory of the wide integers, some 900 b
 def checked(scores: Rankable, size: int | None = None) -> Floats:
     """The scores in float64, of any size that floats can weigh.
 
-    Raises:
-        ConfigError: they are not `(rows, options)`, or not for `size` options.
-        PrivacyError: NaN or infinity is among them.
+    ConfigError unless they are `(rows, options)`, for `size` options. PrivacyError for NaN or infinity.
     """
     if scores.ndim != 2 or scores.shape[1] < 1:
         raise ConfigError(f"Expected scores of shape (rows, options), found {scores.shape}.")
@@ -45,11 +43,7 @@ def checked(scores: Rankable, size: int | None = None) -> Floats:
 
 
 def require_finite(values: NDArray[np.floating[Any]]) -> None:
-    """Refuse scores that are not finite: they have no place in the order, and no bound covers them.
-
-    Raises:
-        PrivacyError: NaN or infinity is among them.
-    """
+    """Refuse NaN and infinity with PrivacyError: they have no place in the order, and no bound covers them."""
     if not np.isfinite(values).all():
         raise PrivacyError("Expected finite scores, found NaN or infinity: nothing is chosen.")
 

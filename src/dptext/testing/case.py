@@ -40,8 +40,6 @@ class Case:
     """What a check is given.
 
     Attributes:
-        mechanism: the mechanism on trial.
-        records: records of the caller.
         words: known words of its vocabulary, at least two.
         seed: of the seeded runs.
         public: records that `fit` can learn from.

@@ -7,7 +7,7 @@ import importlib.util
 import itertools
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,15 +30,14 @@ _EXTENSIONS: Mapping[Format, tuple[str, ...]] = {
     Format.PARQUET: ("parquet",),
 }
 _BLOCK = 3
+#: Records done by the run and by its state, bytes by its state, and the sizes of all files.
+_Mark = tuple[int, int, int, list[tuple[str, int]]]
 #: Lengths in characters of the records of two inputs; some are as long as texts may be.
 _LENGTHS = ((1, 1, 1, 1, 1, 1, 1), (MAX_CHARACTERS, 0, 70_000, 1, 300_000, 1, 0))
 
 
 def left_behind(mechanism: Mechanism[str], texts: Sequence[str], leaks: Callable[[str], bool]) -> str | None:
-    """Which part of the contract a run breaks by leaving private text or an unexpected file behind, or None.
-
-    `leaks` says whether private text shows in a text.
-    """
+    """Which part of the contract a run breaks by leaving private text, which `leaks` finds, or an unexpected file."""
     before = _files_around()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -102,14 +101,6 @@ class _Forced:
         self.mechanism.save(folder)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What a run shows to whoever looks at its folder."""
-
-    files: Mapping[str, bytes] = field(repr=False)
-    marks: tuple[tuple[int, int, int, tuple[tuple[str, int], ...]], ...]
-
-
 def told_by_shapes(mechanism: Mechanism[str], word: str) -> str | None:
     """Which part of the contract is broken because files tell how long private texts are; None if they do not.
 
@@ -124,10 +115,10 @@ def told_by_shapes(mechanism: Mechanism[str], word: str) -> str | None:
         for source, lengths in zip(sources, _LENGTHS, strict=True):
             _write(source, ["a" * length for length in lengths])
         for output in output_names(mechanism.spec):
-            first, *others = (_run(source, output, forced) for source in sources)
-            if any(other.files != first.files for other in others):
+            (files, marks), *others = (_run(source, output, forced) for source in sources)
+            if any(other != files for other, _ in others):
                 return f"{output} and its certificate follow from the number of records and the releases alone"
-            if any(other.marks != first.marks for other in others):
+            if any(other != marks for _, other in others):
                 return f"the marks of a run to {output} follow from the number of records and the releases alone"
     return None
 
@@ -142,22 +133,22 @@ def output_names(spec: Spec) -> list[str]:
     return [f"out.{extension}" for kind in Format if kind not in cannot for extension in _EXTENSIONS[kind]]
 
 
-def _run(source: Path, output: str, mechanism: Mechanism[str]) -> _Seen:
-    """One run in a folder of its own."""
-    marks = []
+def _run(source: Path, output: str, mechanism: Mechanism[str]) -> tuple[dict[str, bytes], list[_Mark]]:
+    """The files of one run in a folder of its own, and what each mark showed."""
+    marks: list[_Mark] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         target = folder / output
 
         def mark(done: int) -> None:
             state = State.load(state_path(target))
-            marks.append((done, state.records, state.bytes, tuple(_sizes(folder))))
+            marks.append((done, state.records, state.bytes, _sizes(folder)))
 
         plan = Plan(batch_size=_BLOCK, without_guarantee=True)
         privatize_file(source, target, mechanism, plan=plan, on_progress=mark)
         files = {path.name: path.read_bytes() for path in folder.iterdir()}
-    return _Seen(files, tuple(marks))
+    return files, marks
 
 
-def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
-    return ((path.name, path.stat().st_size) for path in sorted(folder.iterdir()))
+def _sizes(folder: Path) -> list[tuple[str, int]]:
+    return [(path.name, path.stat().st_size) for path in sorted(folder.iterdir())]

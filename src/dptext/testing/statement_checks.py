@@ -66,10 +66,7 @@ def check_statements(case: Case) -> None:
 
 
 def check_fit(case: Case) -> None:
-    """`fit` takes what the traits say, reports its progress, and learns from no text where they name none.
-
-    Fitted are tiny settings with the traits of the mechanism.
-    """
+    """`fit` of tiny settings takes what the traits say, tells its progress, and learns from no text besides."""
     spec = case.mechanism.spec
     traits = spec.traits
     small = next((each for each in type(spec).tiny() if each.traits == traits), spec)

@@ -1,11 +1,8 @@
 """What private outputs are still good for. No number is shown without its baselines, which are rows that keep nothing.
 
-* `fidelity`: how much of each record came through.
-* `stylometry`: how far the style of each output is from its original's.
-* `classification`: what a classifier that is trained on the outputs knows.
-* `balance`: the class balance of the private records, recovered from the outputs.
-* `shifted`: a task in which that balance is not the public one.
-* `tables`: all of it in one table, with the rows that nothing may be shown without.
+`fidelity` says how much of each record came through, `stylometry` how far the style is from the original's,
+`classification` what a classifier trained on the outputs knows, `balance` what the class balance was, in a task of
+`shifted`, where it is not the public one. `tables` shows all of it.
 
 Everything here looks at private originals. These are experiments on public corpora in the place of private ones, and no
 guarantee covers what they print. Classifiers need the extra `[audit]`, the neural one `[neural]`.

@@ -25,28 +25,21 @@ from dptext.utility.shifted import _ROUNDING
 
 
 def observed_balance(given: Sequence[str | None], labels: Sequence[str]) -> Floats:
-    """The share of each label among the given ones, `(n_labels,)`. What is not one of the labels is left out.
-
-    Raises:
-        ConfigError: nothing that is given is one of the labels.
-    """
+    """The share of each label among those of the given that are labels, `(n_labels,)`; ConfigError where none is."""
     return _shares(np.bincount(_positions(given, labels), minlength=len(labels) + 1)[: len(labels)])
 
 
 def debiased_balance(counts: Integers | Floats, epsilon: float) -> Floats:
-    """The class balance behind labels that went through k-ary randomized response.
+    """The class balance `(n_labels,)` behind labels that went through k-ary randomized response.
 
-    A label leaves as itself with probability p = e^epsilon / (e^epsilon + L - 1), and as each other one with q =
-    1 / (e^epsilon + L - 1). So (share - q) / (p - q) is unbiased for the true share (Kairouz, Bonawitz and Ramage
-    2016). These numbers sum to 1 but may be negative, so the nearest point of the simplex in Euclidean distance is
-    taken. It is never farther from the true balance in that distance, but no longer unbiased.
+    A label leaves as itself with probability p = e^epsilon / (e^epsilon + L - 1), and as each other one with q = 1 /
+    (e^epsilon + L - 1). So (share - q) / (p - q) is unbiased for the true share (Kairouz, Bonawitz and Ramage 2016).
+    These numbers sum to 1 but may be negative, so the nearest point of the simplex in Euclidean distance is taken. It
+    is never farther from the true balance in that distance, but no longer unbiased.
 
     Args:
         counts: how often each label was given `(n_labels,)`, zeros included.
         epsilon: of the response.
-
-    Returns:
-        Shares `(n_labels,)`.
 
     Raises:
         ConfigError: fewer than two labels, no counts, or an epsilon that is not positive.
@@ -61,17 +54,15 @@ def debiased_balance(counts: Integers | Floats, epsilon: float) -> Floats:
 
 
 def balance_behind(counts: Integers | Floats, matrix: Floats) -> Floats:
-    """The class balance behind labels that went through any mechanism, by non-negative least squares.
+    """The class balance `(n_labels,)` behind labels that went through any mechanism, by non-negative least squares.
 
-    It is the x >= 0 with the smallest |matrix^T x - given shares|, scaled to sum 1.
+    It is the x >= 0 with the smallest |matrix^T x - given shares|, scaled to sum 1. All shares are equal where nothing
+    fits better than zero.
 
     Args:
         counts: how often each label was given `(n_given,)`.
-        matrix: the probability of each given label, by true label `(n_labels, n_given)`; rows sum to 1. Measured on
-            public texts (`confusion_matrix`), or known.
-
-    Returns:
-        Shares `(n_labels,)`. They are all equal where nothing fits better than zero.
+        matrix: the probability of each given label, by true label `(n_labels, n_given)`. Measured on public texts
+            (`confusion_matrix`), or known.
 
     Raises:
         ConfigError: no counts, or a matrix of another size or whose rows are no distributions.

@@ -67,10 +67,8 @@ def train_named(name: ClassifierName) -> Trainer:
 class TfidfClassifier:
     """Multinomial logistic regression on TF-IDF of words and pairs of words; made by `train_tfidf`.
 
-    Attributes:
-        labels: those of the training texts, sorted.
-        prior: share of each label in the training, `(n_labels,)`. The classifier knows no more where there was nothing
-            to learn from.
+    The `prior` `(n_labels,)` is the share of each label in the training: all it knows if there was nothing to learn
+    from.
     """
 
     labels: tuple[str, ...]
@@ -88,8 +86,6 @@ def train_tfidf(texts: Sequence[str], labels: Sequence[str], *, seed: int = 0) -
     """A linear classifier. Its fit is convex, so another seed gives the same one but for rounding.
 
     The classifier is constant where the texts have a single label or none, or hold no word.
-
-    The seed is handed to scikit-learn.
 
     Raises:
         ConfigError: not one label a text.
@@ -119,7 +115,6 @@ class Accuracy:
         accuracy: share of the texts whose label has the largest probability, the first of equals; Clopper-Pearson.
         macro_f1: mean of F1 = 2 TP / (2 TP + FP + FN) over the labels that some text has or was given; bootstrap over
             texts. A resample may lack a rare label, and then its mean does.
-        texts: how many there are.
     """
 
     accuracy: Estimate
@@ -132,11 +127,9 @@ class Accuracy:
 
 
 def evaluate(classifier: Classifier, test: Texts, *, seed: int = 0) -> Accuracy:
-    """Accuracy and macro-F1 with intervals at 95%, on the records that have a label.
+    """Accuracy and macro-F1 with intervals at 95%, on the records that have a label. The seed is of the bootstrap.
 
     A classifier without labels is wrong on every text.
-
-    The test records are real. The seed is of the bootstrap.
 
     Raises:
         ConfigError: no record has a label.

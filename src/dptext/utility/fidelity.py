@@ -39,8 +39,8 @@ class Fidelity:
     """How much of the records came through.
 
     Attributes:
-        label_kept: share of the records with a label whose release has the same one, Clopper-Pearson. A release
-            without a label keeps none. None where no record, or no release, has a label.
+        label_kept: share of the records with a label whose release has the same one, Clopper-Pearson. A release without
+            a label keeps none. None where no record, or no release, has a label.
         cosine: mean cosine of an output and its own original in the space of the embedder, bootstrap over records. A
             text whose vector is zero has cosine 0 to every other.
         own_first: share of the records whose own original has the largest cosine to the output among `candidates`
@@ -49,14 +49,13 @@ class Fidelity:
             lower end and up for the upper one. Chance is 1/candidates.
         candidates: how many originals are compared for each record: its own, and distinct others drawn by the seed.
             They are 100 in all, or all records where there are fewer.
-        tokens_kept: mean share of the tokens of the original, case-folded and counted as often as they occur, that
-            the output has too; bootstrap over the originals with tokens. None where there are none.
+        tokens_kept: mean share of the tokens of the original, case-folded and counted as often as they occur, that the
+            output has too; bootstrap over the originals with tokens. None where there are none.
         distinct_texts: distinct outputs / outputs.
         distinct_1, distinct_2: distinct words (pairs of neighbouring words) / all of them, over all outputs,
             case-folded; 0 where there are none. Like `distinct_texts` they shrink as outputs are added, so compare them
             for equal numbers of records. They have no interval, since drawing records again repeats some.
         repetition: share of the outputs in which some three neighbouring tokens occur again, Clopper-Pearson.
-        records: how many there are.
     """
 
     label_kept: Estimate | None

@@ -117,11 +117,7 @@ def syllables(word: str) -> int:
 
 
 def features(texts: Sequence[str]) -> Floats:
-    """The features of each text.
-
-    Any texts have features, also empty ones. These are finite, `(n_texts, len(FEATURES))`, columns in the order of
-    `FEATURES`.
-    """
+    """The features of each text, `(n_texts, len(FEATURES))` in the order of `FEATURES`, finite also for empty ones."""
     result = np.zeros((len(texts), len(FEATURES)))
     for row, text in zip(result, texts, strict=True):
         row[:] = _features_of(text)

@@ -52,11 +52,7 @@ class StyleSpace:
 
     @classmethod
     def fit(cls, public: Iterable[Record]) -> StyleSpace:
-        """The space of public texts, such as those that a mechanism was fitted on.
-
-        Raises:
-            ConfigError: fewer than two texts.
-        """
+        """The space of public texts, such as those that a mechanism was fitted on; ConfigError for fewer than two."""
         texts = [record.text for record in public]
         if len(texts) < 2:
             raise ConfigError(f"Expected at least two public texts to scale features by, found {len(texts)}.")
@@ -69,22 +65,12 @@ class StyleSpace:
         return np.asarray(np.clip((features(texts) - self.mean) / self.scale, -LIMIT, LIMIT))
 
     def distances(self, originals: Sequence[Record], outputs: Sequence[Release[str]]) -> Floats:
-        """The Euclidean distance of each output's style from its own original's `(n_records,)`.
-
-        Raises:
-            ConfigError: outputs that do not match the originals.
-        """
+        """The Euclidean distance of each output's style from its own original's `(n_records,)`."""
         check_pairs(originals, outputs)
         before = self.standardise([record.text for record in originals])
         after = self.standardise([release.output for release in outputs])
         return np.asarray(np.linalg.norm(after - before, axis=1))
 
     def distance(self, originals: Sequence[Record], outputs: Sequence[Release[str]], *, seed: int = 0) -> Estimate:
-        """The mean of `distances` with its 95% bootstrap interval over records.
-
-        There is one output a record, in the same order. The seed is of the bootstrap.
-
-        Raises:
-            ConfigError: outputs that do not match the originals.
-        """
+        """The mean of `distances` with its 95% bootstrap interval over records; ConfigError for outputs of others."""
         return bootstrap_mean(self.distances(originals, outputs), seed=seed)

@@ -1,15 +1,14 @@
 """Utility as a table that cannot be shown without its baselines. Accuracy stands beside fidelity, or nowhere.
 
-Rows are releases by name. `baselines` makes the three that need no mechanism. Every table must have
+Every table must have the rows that `baselines` makes:
 
 * `original`: the private records as they are;
 * `public-only`: public records drawn at random, so no private data at all;
 * `random`: random labels, random words.
 
-Where there are labels it must also have what simple mechanisms keep at the same epsilon:
-
-* `label_only (random)` and `label_only (medoid)`: the whole budget is spent on the label;
-* `candidates`: the public text that is most like the private one.
+Where there are labels it must also have what simple mechanisms keep at the same epsilon: `label_only (random)` and
+`label_only (medoid)`, where the whole budget is spent on the label, and `candidates`, the public text most like the
+private one.
 """
 
 from __future__ import annotations
@@ -47,10 +46,8 @@ class UtilityRow:
     """One way to release the same private records.
 
     Attributes:
-        name: of the row.
         accuracy: of a classifier that is trained on the outputs and their labels, on real test records. None where the
             outputs or the test records have no labels.
-        fidelity: of the outputs to their own originals.
     """
 
     name: str
@@ -80,8 +77,6 @@ class UtilityTable:
 
     Attributes:
         rows: one for each way to release the records, baselines among them.
-        classifier: name of the classifier.
-        embedder: name of the embedder behind the cosines.
         private, test: numbers of records.
         seed: of candidates, bootstrap and training.
     """

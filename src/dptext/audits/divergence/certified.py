@@ -1,8 +1,4 @@
-"""A lower bound on Renyi divergences and on epsilon that holds with a stated confidence.
-
-A third of the rows is spent on learning, a third on choosing an event and a third on counting it. The bound is right
-with probability `confidence` whatever was learned.
-"""
+"""A lower bound on Renyi divergences and on epsilon that holds with a stated confidence, whatever was learned."""
 
 from __future__ import annotations
 
@@ -34,12 +30,9 @@ class CertifiedBound(Result):
     """Lower bounds that hold together with probability `confidence`, if the rows were drawn independently.
 
     Attributes:
-        alphas: the orders.
         forward: of D_alpha(P || Q), for each order; 0 says nothing.
         backward: of D_alpha(Q || P).
         epsilon: no smaller epsilon is true at `delta` between the two distributions of vectors.
-        delta: of that epsilon.
-        confidence: of all of them.
         rows: of the first and of the second set, on which the events were counted.
     """
 
@@ -69,17 +62,11 @@ def certify(
 ) -> CertifiedBound:
     """Lower bounds on both divergences and on epsilon, by counting two events on rows that chose nothing.
 
-    Each set is cut into three. The first third trains scores. The second chooses an event for each direction: the score
-    and the threshold that bound D_2 best there. The last is counted. An event turns the vectors into one bit, whose
-    divergence is no larger than theirs, and Clopper-Pearson bounds its two rates (MATHS 3.4, 7). Two events are looked
-    at, so the error is halved. The bounds of all orders and of both directions follow from the same two rates.
-
-    Rows `(n, d)` and `(m, d)` are drawn independently. Orders rise from above 1. The seed is of the split and the
-    training.
-
-    Raises:
-        ConfigError: samples or orders that cannot be used, or no models.
-        MissingExtraError: scikit-learn is absent.
+    Each set, `(n, d)` and `(m, d)`, is cut into three. The first third trains scores. The second chooses an event for
+    each direction: the score and the threshold that bound D_2 best there. The last is counted. An event turns the
+    vectors into one bit, whose divergence is no larger than theirs, and Clopper-Pearson bounds its two rates (MATHS
+    3.4, 7). Two events are looked at, so the error is halved. The bounds of all orders and of both directions follow
+    from the same two rates. Samples or orders that cannot be used, or no models, raise ConfigError.
     """
     orders = check_alphas(alphas)
     check_samples(first, second, least=LEAST_ROWS)

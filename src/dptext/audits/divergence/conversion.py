@@ -47,11 +47,8 @@ CLAIMS: Final = {
 class Line(Result):
     """A line intercept + slope * alpha, read as (xi, rho)-zero-concentrated differential privacy.
 
-    Attributes:
-        intercept: xi.
-        slope: rho.
-        epsilon: xi + rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke 2016), at least 0.
-        is_above: whether no tested point of the curve is above the line.
+    Its epsilon is xi + rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke 2016), at least 0. It `is_above` if no tested
+    point of the curve is above it.
     """
 
     intercept: float
@@ -62,12 +59,7 @@ class Line(Result):
 
 @dataclass(frozen=True, slots=True)
 class Direct(Result):
-    """The best conversion at a tested order.
-
-    Attributes:
-        epsilon: the least over the orders.
-        alpha: the order that gave it.
-    """
+    """The best conversion at a tested order: the least epsilon over the orders, and the order `alpha` that gave it."""
 
     epsilon: float
     alpha: float
@@ -92,14 +84,9 @@ def line_epsilon(intercept: float, slope: float, *, delta: float) -> float:
 def direct(alphas: Sequence[float], divergences: Sequence[float], *, delta: float) -> Direct:
     """min over tested orders of D + ln((a-1)/a) - (ln delta + ln a)/(a-1), at least 0.
 
-    From Canonne, Kamath and Steinke 2020 (MATHS 3.3). Divergences that are estimated below 0 count as 0. A true
-    divergence of 0 at one order means two equal distributions, but an estimated one does not: epsilon is 0 only where
-    all divergences are.
-
-    Orders rise from above 1; divergences may be infinite; delta is in (0, 1).
-
-    Raises:
-        ConfigError: an argument out of its range.
+    From Canonne, Kamath and Steinke 2020 (MATHS 3.3). Orders rise from above 1; divergences may be infinite, and below
+    0 count as 0. A true divergence of 0 at one order means two equal distributions, but an estimated one does not:
+    epsilon is 0 only where all divergences are.
     """
     orders, curve = _checked(alphas, divergences, delta)
     if (curve <= 0).all():
@@ -114,12 +101,8 @@ def cheapest_line(alphas: Sequence[float], divergences: Sequence[float], *, delt
     """The line xi + rho alpha with the least epsilon, of those with xi, rho >= 0 that are nowhere below the curve.
 
     Epsilon is concave in (xi, rho) and grows with both. So over the lines above the curve it is least at a corner: a
-    line through two points, through one point with xi = 0, or flat. All corners are tried.
-
-    The arguments are those of `direct`. A divergence below 0 counts as 0. An infinite one gives an infinite epsilon.
-
-    Raises:
-        ConfigError: an argument out of its range.
+    line through two points, through one point with xi = 0, or flat. All corners are tried. The arguments are those of
+    `direct`. An infinite divergence gives an infinite epsilon.
     """
     orders, curve = _checked(alphas, divergences, delta)
     curve = np.maximum(curve, 0.0)
@@ -141,15 +124,11 @@ def _above(orders: Floats, curve: Floats, slope: float) -> tuple[float, float]:
 
 
 def paper_line(alphas: Sequence[float], divergences: Sequence[float], *, delta: float) -> Line:
-    """The published line: through Kneedle's knee and the next point, lifted by 0.1.
+    """The published line: through Kneedle's knee and the next point, lifted by 0.1. It needs at least two orders.
 
     Nothing puts it above the curve (MATHS 3.3); `is_above` says whether it is. Where Kneedle finds no knee, as on a
-    straight line, the first point is taken: the publication does not say.
-
-    The arguments are those of `direct`, with at least two orders. An infinite divergence gives an infinite epsilon.
-
-    Raises:
-        ConfigError: an argument out of its range.
+    straight line, the first point is taken: the publication does not say. An infinite divergence gives an infinite
+    epsilon.
     """
     orders, curve = _checked(alphas, divergences, delta)
     if len(orders) < 2:
@@ -193,9 +172,5 @@ def find_knee(xs: Floats, ys: Floats) -> int | None:
 
 
 def is_inconsistent(epsilon: float, accuracy: float, *, delta: float) -> bool:
-    """Whether an attack that is right this often, the sets equally likely, needs a larger epsilon than this one.
-
-    It needs ln((accuracy - delta) / (1 - accuracy)) (MATHS 3.3): .7 needs .85, .8 1.39, .9 2.20, .95 2.94. The accuracy
-    is taken as it is. The lower end of its interval gives a verdict that holds with its confidence.
-    """
+    """Whether so accurate an attack needs a larger epsilon: ln((accuracy - delta) / (1 - accuracy)) (MATHS 3.3)."""
     return epsilon < accuracy_implies(accuracy, delta=delta)

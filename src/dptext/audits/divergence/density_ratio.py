@@ -35,12 +35,7 @@ LEAST_ROWS: Final = 30
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LogRatios:
-    """ln(p/q) at rows of both sets, each from a model that did not see the row.
-
-    Attributes:
-        first: at rows of P, `(n,)`.
-        second: at rows of Q, `(m,)`.
-    """
+    """ln(p/q) at rows of P, `(n,)`, and of Q, `(m,)`, each from a model that did not see the row."""
 
     first: Floats
     second: Floats
@@ -88,13 +83,9 @@ def _share(values: Floats, confidence: float) -> Estimate:
 
 
 def cross_fit(first: Floats, second: Floats, *, model: RatioModel, folds: int, seed: int) -> LogRatios:
-    """Log density ratios of all rows, each by a model that was trained on the other folds.
+    """Log density ratios of all rows, `(n, d)` of P and `(m, d)` of Q, each by a model trained on the other folds.
 
-    Rows are `(n, d)` of P and `(m, d)` of Q. So many models are trained as there are folds, at least 2.
-
-    Raises:
-        ConfigError: samples that cannot be used or are too small, or fewer than 2 folds.
-        MissingExtraError: scikit-learn is absent.
+    Samples that cannot be used or are too small, or fewer than 2 folds, raise ConfigError.
     """
     _validate.within(2, 100, folds=folds)
     check_samples(first, second, least=max(LEAST_ROWS, 2 * folds))

@@ -127,10 +127,9 @@ def nulls_of(
 def judge_number(
     value: float, halves: Floats, nulls: Floats, *, confidence: float, is_open: bool, is_epsilon: bool
 ) -> Tested:
-    """A number with its interval and its null.
+    """A number with its interval from random halves of the records, and its null from relabelled records.
 
-    The same number is given on random halves of the records, and on relabelled records. An interval that is open has no
-    upper end. An epsilon cannot be below 0.
+    An interval that is open has no upper end. An epsilon cannot be below 0.
     """
     p_value = float((1 + (nulls >= value).sum()) / (1 + len(nulls)))
     if math.isfinite(value) and np.isfinite(halves).all():

@@ -71,7 +71,6 @@ class Curve(Result):
     """Divergences of one estimator.
 
     Attributes:
-        name: of the estimator.
         forward: D_alpha(first || second) for each order.
         backward: D_alpha(second || first).
         larger: the larger direction, with interval and null.
@@ -90,12 +89,10 @@ class Consistency(Result):
     """An attack beside the epsilons.
 
     Attributes:
-        attack: its name.
         accuracy: how often it is right, both sets equally likely.
         needs: the epsilon that this accuracy needs at delta.
         needs_surely: that of the lower end of its interval.
-        below: names of epsilons below `needs`.
-        surely_below: those below `needs_surely`.
+        below, surely_below: names of epsilons below `needs`, and below `needs_surely`.
     """
 
     attack: str
@@ -119,13 +116,11 @@ class DivergenceReport:
         paper: the published line of the default curve.
         certified: lower bounds that hold with confidence.
         checks: attacks beside the epsilons.
-        delta: of all epsilons.
         is_separated: whether a model told all unseen records apart. Then every number is a lower value.
         records: how many there are in either set.
         plane: the first two components of either set, `(n, 2)`, for a figure. They are not in the JSON, as they are as
             private as the sets: whoever has a candidate text can look for its point.
         notes: what a reader must know.
-        signature: the settings that made the numbers.
     """
 
     alphas: tuple[float, ...]
@@ -149,11 +144,7 @@ class DivergenceReport:
         return self.epsilons[DIRECT].estimate
 
     def curve(self, name: str) -> Curve:
-        """The curve of an estimator.
-
-        Raises:
-            KeyError: there is none of this name.
-        """
+        """The curve of an estimator; KeyError where there is none of this name."""
         return {curve.name: curve for curve in self.curves}[name]
 
     def to_dict(self) -> dict[str, Json]:

@@ -1,7 +1,8 @@
 """Renyi divergence between two samples of vectors, estimated by nearest neighbours.
 
-D_alpha(P || Q) = ln E_P[(p/q)^(alpha - 1)] / (alpha - 1), in nats. Each function takes rows of P and of Q and gives one
-number for each order alpha. The estimates are wrong in ways that the docstrings name.
+D_alpha(P || Q) = ln E_P[(p/q)^(alpha - 1)] / (alpha - 1), in nats. Each function takes rows `(n, d)` of P and `(m, d)`
+of Q and gives one number for each order alpha. ConfigError where samples or orders cannot be used. The estimates are
+wrong in ways that the docstrings name.
 """
 
 from __future__ import annotations
@@ -38,12 +39,6 @@ def knn_count_ratio(first: Floats, second: Floats, alphas: Sequence[float], *, n
 
     With the same distribution twice the estimate is far above 0, because the counts scatter. It never exceeds ln m.
     Where no row of the first set is within any r it divides 0 by 0, which the code turns into 0, "perfect privacy".
-
-    Rows are `(n, d)` of P and `(m, d)` of Q, orders rise from above 1, and `neighbours` k count the row itself. The
-    result is `(n_alphas,)`.
-
-    Raises:
-        ConfigError: samples or orders that cannot be used.
     """
     orders = check_alphas(alphas)
     _validate.count(neighbours=neighbours)
@@ -71,18 +66,13 @@ def knn_poczos_schneider(
     """The estimate of Poczos and Schneider 2011: densities from distances to the k-th neighbours.
 
     Let rho be the distance of a row of P to its k-th neighbour among the other rows of P, and nu that to its k-th
-    neighbour in Q. Then D = ln mean[((n-1) rho^d / (m nu^d))^(1-alpha) B] / (alpha - 1), with
-    B = G(k)^2 / (G(k-alpha+1) G(k+alpha-1)). It is consistent, but in many dimensions far too large even where there is
-    nothing (3.4 in 384 dimensions, MATHS 3.4).
+    neighbour in Q. Then D = ln mean[((n-1) rho^d / (m nu^d))^(1-alpha) B] / (alpha - 1), with B = G(k)^2 /
+    (G(k-alpha+1) G(k+alpha-1)). It is consistent, but in many dimensions far too large even where there is nothing (3.4
+    in 384 dimensions, MATHS 3.4).
 
     It needs k > alpha - 1. Where `neighbours` is too small for an order, k = floor(alpha). Where k copies of a row lie
     at distance 0 the densities are infinite, and their ratio is that of the numbers of copies. At least 1 is counted on
     either side, which gives a lower value where the other set has no copy.
-
-    The arguments are those of `knn_count_ratio`, but k does not count the row itself.
-
-    Raises:
-        ConfigError: samples or orders that cannot be used.
     """
     orders = check_alphas(alphas)
     _validate.count(neighbours=neighbours)

@@ -38,11 +38,6 @@ def train_log_ratio(first: Floats, second: Floats, *, model: RatioModel, seed: i
     It gives the logits of a classifier, less those of the sizes of the samples, times a temperature in [0, 1]. The
     temperature is fitted on a fifth of the rows. Without it an overconfident model would make powers of the ratio
     explode. Where nothing can be learned the temperature goes to 0, and so does the divergence.
-
-    The seed is of split, weights and order.
-
-    Raises:
-        MissingExtraError: scikit-learn is absent.
     """
     rng = np.random.default_rng(seed)
     rows = np.concatenate([first, second])
@@ -80,10 +75,7 @@ def _logistic(rows: Floats, classes: Integers, seed: int) -> LogRatio:
 
 
 def _network(rows: Floats, classes: Integers, held: Booleans, rng: np.random.Generator) -> LogRatio:
-    """A network of two hidden layers, stopped where the log loss of held rows is least.
-
-    scikit-learn itself would stop by accuracy.
-    """
+    """A network of two hidden layers, stopped where the log loss of held rows is least (scikit-learn: the accuracy)."""
     load_sklearn()
     from sklearn.neural_network import MLPClassifier  # noqa: PLC0415 (an extra)
 

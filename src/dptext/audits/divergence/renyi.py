@@ -37,11 +37,7 @@ _APART: Final = 1e-4
 
 
 def check_alphas(alphas: Sequence[float]) -> Floats:
-    """The orders as an array.
-
-    Raises:
-        ConfigError: there are none, or they are not finite, above 1 and rising.
-    """
+    """The orders as an array; ConfigError unless there are some, finite, above 1 and rising."""
     for alpha in alphas:
         _validate.positive(alpha=alpha)
         if alpha <= 1:
@@ -76,18 +72,16 @@ def falls(divergences: Sequence[float]) -> bool:
 def gaussian(first: Floats, second: Floats, alphas: Sequence[float]) -> Floats:
     """As if both were normal with the same covariance: alpha / 2 times the squared Mahalanobis distance of the means.
 
-    The plain distance is too large by d (1/n + 1/m), because means scatter. It is also too large by the factor
-    nu / (nu - d - 1), nu = n + m - 2, because the inverse of an estimated covariance scatters. Both are undone, so that
-    for normal samples the estimate is right on average, and may be below 0 (Hotelling's T^2; MATHS 3.4 names the first
+    The plain distance is too large by d (1/n + 1/m), because means scatter. It is also too large by the factor nu / (nu
+    - d - 1), nu = n + m - 2, because the inverse of an estimated covariance scatters. Both are undone, so that for
+    normal samples the estimate is right on average, and may be below 0 (Hotelling's T^2; MATHS 3.4 names the first
     correction only, which suffices where nu is large).
 
     The estimate is blind to everything but means: two mixtures with equal means give 0. It is infinite where the means
     differ in a direction in which neither set varies.
 
-    Rows are `(n, d)` of P and `(m, d)` of Q, orders rise from above 1. The result is `(n_alphas,)`.
-
-    Raises:
-        ConfigError: samples or orders that cannot be used, or n + m - 2 <= d + 1.
+    Rows are `(n, d)` of P and `(m, d)` of Q, orders rise from above 1. The result is `(n_alphas,)`. ConfigError where n
+    + m - 2 <= d + 1.
     """
     orders = check_alphas(alphas)
     check_samples(first, second, least=2)

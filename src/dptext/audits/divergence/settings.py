@@ -20,14 +20,11 @@ class DivergenceSettings:
 
     Attributes:
         alphas: orders, rising, above 1.
-        delta: of all epsilons.
         components: main directions of public text that are kept.
         neighbours: k of both nearest-neighbour estimators.
-        folds: of the cross-fitting.
         permutations: relabellings of the null; at least 1/(1 - confidence) - 1.
         resamples: random halves behind each interval; at least 2/(1 - confidence) - 1.
         confidence: of the intervals and of the certified bound.
-        seed: of everything.
 
     Raises:
         ConfigError: a setting out of its range.

@@ -1,7 +1,6 @@
 """Where two sets of texts are compared: public embeddings, cut to the main directions of public text.
 
-Nothing here may see the sets. A projection that was fitted on them would turn with what it measures. The bound that is
-certified needs a space that was fixed before.
+Nothing here may see the sets: a projection that was fitted on them would turn with what it measures.
 """
 
 from __future__ import annotations
@@ -24,11 +23,7 @@ _NO_VARIANCE: Final = 1e-10
 
 
 def apart(public: Iterable[Record], *sets: Sequence[Record]) -> tuple[list[str], int]:
-    """Texts of public records that are in none of the sets, and how many were left out because they are in one.
-
-    Raises:
-        ConfigError: fewer than 10 are left, as where the "public" text is that of the sets.
-    """
+    """Texts of public records that are in no set, and how many were; ConfigError for fewer than 10."""
     private = {record.text for records in sets for record in records}
     texts = [record.text for record in public]
     kept = [text for text in texts if text not in private]
@@ -63,13 +58,7 @@ class Projection:
 
 
 def fit_projection(public: Floats, *, components: int = COMPONENTS) -> Projection:
-    """The main directions of public vectors.
-
-    The vectors are `(n_texts, dim)`. Fewer components are kept where these span fewer.
-
-    Raises:
-        ConfigError: vectors that are not finite, too few, or all the same.
-    """
+    """The main directions of finite public vectors `(n_texts, dim)`; fewer than `components` where these span fewer."""
     _validate.count(components=components)
     if public.ndim != 2 or len(public) < 2 or not np.isfinite(public).all():
         raise ConfigError(f"Expected at least 2 finite public vectors, found shape {public.shape}.")

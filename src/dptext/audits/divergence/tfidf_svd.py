@@ -27,14 +27,7 @@ _MOST_WORDS: Final = 50_000
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TfidfSvd:
-    """TF-IDF of words, cut to its main directions: an `Embedder` that was fitted on public text.
-
-    Attributes:
-        counter: the fitted TF-IDF.
-        reducer: the fitted singular value decomposition.
-        dim: coordinates.
-        digest: sha256 over words, weights and directions.
-    """
+    """TF-IDF of words, cut to its main directions: an `Embedder` that was fitted on public text."""
 
     counter: TfidfVectorizer
     reducer: TruncatedSVD
@@ -59,13 +52,9 @@ class TfidfSvd:
 
 
 def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0) -> TfidfSvd:
-    """TF-IDF of the words of public text, cut by a randomised singular value decomposition.
+    """TF-IDF of the words of public text, cut by a randomised singular value decomposition to `dim` at most.
 
-    None of the texts is private. There are fewer than `dim` coordinates where there are fewer words or texts.
-
-    Raises:
-        ConfigError: fewer than 10 texts, or fewer than 3 words in at least two of them.
-        MissingExtraError: scikit-learn is absent.
+    ConfigError where there are fewer than 10 texts, or fewer than 3 words in at least two of them.
     """
     _validate.count(dim=dim)
     if len(public) < LEAST_TEXTS:

@@ -67,11 +67,8 @@ def mean_chance(correct: int, texts: int, *, alpha: float) -> tuple[float, float
     (Annals of Mathematical Statistics 27, theorem 4) Pr[K >= k] <= Pr[Bin(n, s) >= k] for every k >= n s + 1, whatever
     the chances of mean s. The bound is min(l(K), (K - 1) / n). It is wrong only where Pr[Bin(n, s) >= K] < alpha *and*
     K > n s + 1. That is where K is at least the smallest k with both, and for that k Hoeffding's bound holds. Without
-    the second term a single hit could err more often: all of the chance may sit on one text.
-
-    Returns:
-        The bound, rounded down, and one minus it, rounded up. The latter comes from the counted misses, as 1 - bound
-        would lose digits.
+    the second term a single hit could err more often: all of the chance may sit on one text. The bound is rounded down,
+    and beside it is one minus it, rounded up, from the counted misses.
     """
     low = clopper_pearson_lower(correct, texts, alpha=alpha)
     miss = clopper_pearson_upper(texts - correct, texts, alpha=alpha)

@@ -45,12 +45,9 @@ class AuthorSplit:
 
 
 def split_authors(records: Iterable[Record], *, training: int, attacked: int, seed: int) -> AuthorSplit:
-    """Remove duplicates, then draw texts of each author to train on, and others to attack.
+    """Remove duplicates, then draw `training` texts of each author to train on, and `attacked` others to attack.
 
     Two records are duplicates if their tokens are equal without regard to case, whoever wrote them; the first stays.
-
-    The records have authors, at least two different ones. Of each `training` texts are drawn to train on, and
-    `attacked` ones to attack.
 
     Raises:
         ConfigError: a record has no author, there are fewer than two, or an author has too few texts.
@@ -84,12 +81,8 @@ def train_ngrams(texts: Sequence[str], codes: Integers, seed: int) -> AuthorAtta
     """A linear support vector machine on TF-IDF of 2 to 4 characters within words.
 
     Case is kept, as it is style. With it .305 of 200 blog posts of 20 authors were attributed, without it .255 (40
-    words a post, 20 training posts of each author; C from 0.1 to 10 changed no more than .015).
-
-    The `codes` `(n_texts,)` are the authors of the texts, from 0 without gaps. The seed goes to scikit-learn.
-
-    Raises:
-        MissingExtraError: scikit-learn is absent.
+    words a post, 20 training posts of each author; C from 0.1 to 10 changed no more than .015). The `codes`
+    `(n_texts,)` are the authors of the texts, from 0 without gaps.
     """
     sklearn = load_sklearn()
     from sklearn.svm import LinearSVC  # noqa: PLC0415 (an extra)
@@ -111,14 +104,9 @@ def _columns(margins: Floats) -> Floats:
 
 
 def train_encoder(texts: Sequence[str], codes: Integers, vectors: EmbeddedTexts, seed: int) -> AuthorAttacker:
-    """Log probabilities of a logistic regression on standardised sentence vectors.
+    """Log probabilities of a logistic regression on standardised vectors of these texts and of all that are attacked.
 
     Of the posts named at `train_ngrams` it attributed .315 with C = 0.01, and .270 with C = 1.
-
-    The arguments are those of `train_ngrams`, and the vectors of these texts and of all that are attacked.
-
-    Raises:
-        MissingExtraError: scikit-learn is absent.
     """
     known = vectors.at(texts)
     scaled = standardiser(known, constant=LEAST_SPREAD)

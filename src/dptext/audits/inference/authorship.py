@@ -81,13 +81,7 @@ def attribute(
 def release_split(
     mechanism: Mechanism[str], split: AuthorSplit, *, randomness: Randomness, on_progress: OnCount | None = None
 ) -> tuple[list[Release[str]], list[Release[str]]]:
-    """One release of each attacked text and of each training text, all drawn independently.
-
-    Training texts have a stream of their own. `on_progress` is called with texts released and texts in all.
-
-    Raises:
-        ConfigError: the mechanism releases no text.
-    """
+    """One release of each attacked and training text, by streams of their own; ConfigError where none has text."""
     if not mechanism.spec.traits.releases_text:
         raise ConfigError(f"Expected a mechanism that releases text: {mechanism.spec.kind} releases vectors only.")
     total = len(split.attacked) + len(split.training)

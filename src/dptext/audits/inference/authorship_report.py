@@ -117,13 +117,10 @@ class AuthorJudge:
     """Turns scores `(n_texts, authors)` into rows of the report.
 
     Attributes:
-        authors: how many there are.
         true: the author of each attacked text, `(n_texts,)`.
         units: positions of the texts of each bundle, `(n_bundles, bundle)`.
         priority: the order in which authors with equal scores are taken, `(authors,)`.
         permuted: gives authors in a random order, for controls.
-        seed: of the bootstrap.
-        confidence: of all intervals.
     """
 
     authors: int

@@ -16,10 +16,7 @@ from dptext.types import Floats, Json
 
 
 def at_chance(controls: Sequence[tuple[Estimate, int]], chance: float) -> bool:
-    """Whether chance is in the interval of every control, as in at least 95 of 100 honest audits.
-
-    The controls are the accuracy of each, and of how many texts it is.
-    """
+    """Whether chance is in the interval of every control (accuracy, texts), as in at least 95 of 100 honest audits."""
     confidence = 1 - bonferroni(0.95, len(controls))
     intervals = [clopper_pearson(round(found.value * n), n, confidence=confidence) for found, n in controls]
     return all(found.low <= chance <= found.high for found in intervals)
@@ -49,10 +46,7 @@ class InferenceReport(Result, Generic[Row]):
         attacks: on the releases, static ones first.
         controls: the same guesses held against permuted truths. They are at chance, or the audit counts wrongly.
         baselines: the static attackers on the originals (no privacy at all), and attackers that look at no text.
-        training_texts, attacked_texts: how many there are.
         embedder: name of the embedder behind some attackers and the similarities.
-        notes: what a reader must know.
-        signature: the settings that made the numbers.
     """
 
     attacks: tuple[Row, ...]

@@ -1,8 +1,7 @@
-"""Attackers that learn to tell two sets of texts apart.
+"""Attackers that learn to tell two sets of texts apart: functions from texts to scores `(n_texts,)`.
 
-An attacker is a function from texts to scores `(n_texts,)`, above 0 where it takes a text for one of the first set. It
-is fixed before it sees what it attacks. A `TrainAttacker` makes one from labelled texts. A caller may add its own, such
-as a fine-tuned transformer, to those of `standard_attackers`.
+A score above 0 takes a text for one of the first set. A caller may add a `TrainAttacker`, such as a fine-tuned
+transformer, to those of `standard_attackers`.
 """
 
 from __future__ import annotations
@@ -36,13 +35,9 @@ class TrainAttacker(Protocol):
     """What makes an attacker from texts of both sets."""
 
     def __call__(self, texts: Sequence[str], is_first: Booleans, vectors: TextVectors, seed: int, /) -> Attacker:
-        """An attacker that learned from these texts.
+        """An attacker that learned from these texts, of the first set where `is_first` `(n_texts,)` says so.
 
-        Those of the first set are marked in `is_first`, `(n_texts,)`. The vectors are of all texts that the audit
-        knows.
-
-        Raises:
-            MissingExtraError: scikit-learn is absent.
+        The vectors are of all texts that the audit knows. MissingExtraError where scikit-learn is absent.
         """
 
 
@@ -60,8 +55,7 @@ def train_tfidf_attacker(
 ) -> Attacker:
     """Logistic regression on the TF-IDF of words, without regard to case.
 
-    Pairs of words made it worse on cancer sentences with 3,000 texts a set, at every level of redaction. So did C =
-    0.3.
+    Pairs of words, or C = 0.3, made it worse on cancer sentences with 3,000 texts a set, at every level of redaction.
     """
     sklearn = load_sklearn()
     if not has_word(texts):  # nothing is learned

@@ -37,19 +37,14 @@ class SetSplit:
 def split_sets(
     first: Iterable[Record], second: Iterable[Record], *, training: int, attacked: int, seed: int
 ) -> SetSplit:
-    """Remove duplicates, then draw texts of each set to train on, and others to attack.
+    """Remove duplicates, then draw `training` texts of each set to train on, and `attacked` others to attack.
 
     Two records are duplicates if their tokens are equal without regard to case. A text that both sets have says nothing
     of where it comes from. A coin decides in which it stays, so that two equal sets remain at chance.
 
     Records of one `author`, in either set, are all trained on or all attacked: an attacker that knows the neighbours of
     a sentence knows more of it than its set. An author may be a document, or whatever else texts share; names are
-    compared in normal form.
-
-    Of each set `training` texts are drawn to train on, and `attacked` ones to attack.
-
-    Raises:
-        ConfigError: a set has too few texts.
+    compared in normal form. ConfigError where a set has too few texts.
     """
     _validate.count(training=training, attacked=attacked)
     rng = np.random.default_rng(seed)

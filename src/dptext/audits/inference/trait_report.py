@@ -124,11 +124,6 @@ def epsilon_from_accuracy(accuracy: Estimate, *, delta: float = 0.0) -> Estimate
 
     >>> print(epsilon_from_accuracy(Estimate(0.7, 0.67, 0.73, 0.95)))
     0.85 [0.71, 0.99] (95%)
-
-    The accuracy is on as many texts of either set.
-
-    Raises:
-        ConfigError: an accuracy or delta outside [0, 1].
     """
     value, low, high = (accuracy_implies(x, delta=delta) for x in (accuracy.value, accuracy.low, accuracy.high))
     return Estimate(value, low, high, accuracy.confidence)
@@ -141,9 +136,6 @@ class SetJudge:
     Attributes:
         true: which attacked texts are of the first set, `(n_texts,)`.
         permuted: the same in a random order, for controls.
-        seed: of the bootstrap.
-        confidence: of all intervals.
-        delta: that epsilon is for.
     """
 
     true: Booleans

@@ -134,10 +134,8 @@ def _assignment(shadows: int, records: int, rng: np.random.Generator) -> Boolean
 def online_scores(observed: Floats, by_shadows: Floats, inside: Booleans) -> Floats:
     """Log likelihood ratio of each record, `(n,)`: shadows with it against shadows without it.
 
-    Args:
-        observed: what the target says of each record, `(n,)`.
-        by_shadows: what each shadow says, `(shadows, n)`.
-        inside: which shadow was trained on which record, `(shadows, n)`; at least two with and two without each.
+    `observed` `(n,)` is what the target says, `by_shadows` `(shadows, n)` what each shadow says, and `inside`
+    `(shadows, n)` which shadow was trained on which record; at least two with and two without each.
     """
     return _log_density(observed, *_fitted(by_shadows, inside)) - _log_density(observed, *_fitted(by_shadows, ~inside))
 
@@ -145,8 +143,7 @@ def online_scores(observed: Floats, by_shadows: Floats, inside: Booleans) -> Flo
 def offline_scores(observed: Floats, by_shadows: Floats, inside: Booleans) -> Floats:
     """Standard deviations of the target above the shadows without the record, `(n,)`.
 
-    The paper's score is the normal distribution function of this one. The order is the same, but there are no ties at
-    1. The arguments are those of `online_scores`.
+    The order is that of the paper's score, the normal distribution function of this one, which has ties at 1.
     """
     mean, variance = _fitted(by_shadows, ~inside)
     return np.asarray((observed - mean) / np.sqrt(variance))

@@ -36,8 +36,6 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
     whose text is also a member's is one in name only. Each side can be split again, so that an attacker has records of
     its own.
 
-    The records hold at least two distinct ones.
-
     Raises:
         ConfigError: fewer than two distinct texts.
     """
@@ -56,14 +54,9 @@ def split_members(records: Iterable[Record], *, seed: int) -> MemberSplit:
 
 
 def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: int) -> MemberSplit:
-    """Members of a model at hand beside as many other records, drawn at random. Duplicates are removed.
+    """Distinct members of a model beside as many distinct other records; a text of both is a member's.
 
-    Duplicates are as in `split_members`. A text that both have is a member's.
-
-    The `members` are what the model was trained on, the `others` what it was not.
-
-    Raises:
-        ConfigError: fewer than two distinct texts of either.
+    Fewer than two of either raise ConfigError.
     """
     inside, first = distinct_texts(members)
     outside, second = distinct_texts(others)
@@ -81,11 +74,7 @@ def match_members(members: Iterable[Record], others: Iterable[Record], *, seed: 
 
 
 def verbatim_share(members: Sequence[Record], non_members: Sequence[Record]) -> float:
-    """Share of the non-members whose text is also a member's: .073 after a plain random split of ATIS in halves.
-
-    Raises:
-        ConfigError: no non-members.
-    """
+    """Share of the non-members whose text is a member's, too: .073 after a plain random split of ATIS in halves."""
     if not non_members:
         raise ConfigError("Expected at least one non-member.")
     return shared_texts(members, non_members) / len(non_members)
@@ -94,11 +83,7 @@ def verbatim_share(members: Sequence[Record], non_members: Sequence[Record]) -> 
 def check_members(
     members: Sequence[Record], non_members: Sequence[Record], names: tuple[str, str] = ("members", "non_members")
 ) -> None:
-    """Refuse records that make membership easy or meaningless.
-
-    Raises:
-        ConfigError: fewer than two of either, another number of non-members, a text on both sides, or no label.
-    """
+    """Refuse fewer than two of either, unequal numbers, a text on both sides, or no label, with ConfigError."""
     first, second = names
     if len(members) < 2 or len(members) != len(non_members):
         raise ConfigError(

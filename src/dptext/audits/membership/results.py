@@ -30,7 +30,6 @@ class Attack(Result):
     """How well one score told members from non-members.
 
     Attributes:
-        name: what the score is.
         auc: with an interval by bootstrap over records.
         tprs: true positives at 0.1% and 1% false ones.
         roc: true positive rates at 0.1% to 100% false ones, for `dptext.report.roc_figure`.
@@ -50,7 +49,6 @@ class MembershipResult(Result):
     """The outcome of a membership attack on one trained model.
 
     Attributes:
-        main: the attack.
         control: the same attack where there is nothing to find. Its AUC must be about 1/2.
         baselines: attackers that do not look at the model, or look at it in the plainest way.
         epsilon: what the counts of the main attack amount to, for the trained model as a whole (central trust). It is
@@ -58,7 +56,6 @@ class MembershipResult(Result):
         relation: which training sets are neighbours for that epsilon.
         members, non_members: how many of each were attacked.
         notes: what a reader must know.
-        signature: the settings that made the numbers.
     """
 
     main: Attack
@@ -114,7 +111,6 @@ class Measure:
         seed: of bootstrap, halves and permutations.
         resamples: of the bootstrap.
         confidence: of all intervals.
-        delta: of the measured epsilon.
         relation: which neighbours that epsilon is about. Two halves of one size, members and non-members, differ by
             replacing a record. Where each record was a member by a coin of its own, they differ by adding or removing
             one.
@@ -127,11 +123,7 @@ class Measure:
     relation: Relation = Relation.REPLACE_ONE
 
     def attack(self, name: str, scores: MemberScores) -> Attack:
-        """AUC, true positives and curve of a score.
-
-        Raises:
-            ConfigError: no scores, NaN, or a setting out of its range.
-        """
+        """AUC, true positives and curve of a score; ConfigError where there are no scores, or NaN."""
         members, others = check_scores(f"{name}, member", scores[0]), check_scores(f"{name}, non-member", scores[1])
         return Attack(
             name,
@@ -149,11 +141,7 @@ class Measure:
         notes: Sequence[str] = (),
         signature: Mapping[str, Json],
     ) -> MembershipResult:
-        """All that is reported of an attack.
-
-        Raises:
-            ConfigError: as `attack`.
-        """
+        """All that is reported of an attack; ConfigError as `attack`."""
         return MembershipResult(
             main=self.attack(*main),
             control=self.attack(*control),

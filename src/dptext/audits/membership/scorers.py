@@ -39,11 +39,7 @@ Transform = Callable[[Sequence[Record], int], Sequence[Release[str]]]
 
 
 def train_on(records: Sequence[Record], *, train: Trainer, transform: Transform | None, seed: int) -> Scorer:
-    """A classifier trained on records, or on their transform where there is one.
-
-    Raises:
-        ConfigError: another number of releases than of records.
-    """
+    """A classifier trained on records, or on their transform; ConfigError for another number of releases."""
     labels = [record.label or "" for record in records]
     if transform is None:
         return train([record.text for record in records], labels, seed)
@@ -86,13 +82,10 @@ def logit_confidence(scorer: Scorer, records: Sequence[Record]) -> Floats:
 
 
 def blind_scores(members: Sequence[Record], non_members: Sequence[Record], *, seed: int) -> tuple[Floats, Floats]:
-    """Scores of an attacker that sees no model: it learns from the words of half of the records and scores the others.
+    """Scores of members and non-members by an attacker that sees no model: it learns from the words of half of them.
 
     Members and non-members that differ as texts, by their date say, are told apart without any leak. An attack on a
     model means something only as far as it beats this.
-
-    Returns:
-        Scores of the members and of the non-members.
 
     Raises:
         ConfigError: fewer than two of either.

@@ -20,10 +20,9 @@ class TopSuccess(Result):
     """How often the true input was among the first `top` of the ranking.
 
     Attributes:
-        top: j, the number of guesses.
         success: share of trials.
         allowed: the largest share under the claim, for any attack; 1 where nothing is claimed.
-        chance: j / N, the share without looking at the release.
+        chance: top / N, the share without looking at the release.
     """
 
     top: int
@@ -56,19 +55,11 @@ class Reconstruction(Result):
     LEFT_OUT = ("dim",)
 
     def refutes(self, guarantee: Guarantee) -> bool:
-        """Whether the guarantee cannot be true, given this trial: see `Report.refutes`.
-
-        Raises:
-            IncomparableError: the guarantee speaks of other neighbours, or has a larger delta.
-        """
+        """Whether the guarantee cannot be true, given this trial; IncomparableError as `Report.refutes`."""
         return self.report.refutes(guarantee)
 
     def explain(self, guarantee: Guarantee | None = None) -> str:
-        """The outcome in plain words; with a guarantee also whether it is refuted, and what could refute it.
-
-        Raises:
-            IncomparableError: as `refutes`.
-        """
+        """The outcome in plain words; with a guarantee also whether it is refuted, and what could refute it."""
         lines = [f"{self.trials:,} releases, each of one of {self.candidates:,} candidates"]
         lines += [f"  {found}" for found in self.tops]
         lines.append(self.report.explain(guarantee))
@@ -109,11 +100,10 @@ def outcome_of(
     confidence: float,
     settings: dict[str, Json],
 ) -> tuple[Report, tuple[TopSuccess, ...]]:
-    """What ranks amount to.
+    """What ranks amount to: places `(trials,)` of the true candidates, from 0.
 
-    The ranks `(trials,)` are the places of the true candidates, from 0, and those of the control the places of
-    candidates that have nothing to do with the releases. The claim says what success is allowed. The settings are for
-    the signature.
+    Those of the control are the places of candidates that have nothing to do with the releases. The claim says what
+    success is allowed. The settings are for the signature.
     """
     trials, smallest, alpha = len(ranks), tops[0], bonferroni(confidence, len(tops))
 

@@ -30,11 +30,7 @@ LARGEST_POOL = 1_000_000
 
 
 def random_candidates(count: int, *, dim: int, clip_norm: float = 1.0, randomness: Randomness | None = None) -> Floats:
-    """Independent uniform directions of length `clip_norm`, `(count, dim)`: a pool for vector noise.
-
-    Raises:
-        ConfigError: a setting out of its range.
-    """
+    """Independent uniform directions of length `clip_norm`, `(count, dim)`: a pool for vector noise."""
     _validate.count(count=count, dim=dim)
     _validate.positive(clip_norm=clip_norm)
     return clip_norm * directions(count, dim, randomness or secure())
@@ -43,9 +39,7 @@ def random_candidates(count: int, *, dim: int, clip_norm: float = 1.0, randomnes
 def checked_pool(candidates: CandidateInputs, claim: Guarantee) -> CandidatePool:
     """The candidates as vectors `(N, dim)` or records, checked to be neighbours of each other under the claim.
 
-    Raises:
-        ConfigError: fewer than two, some alike, or vectors that cannot be used.
-        IncomparableError: no neighbours, or a claim that is a multiple of a distance.
+    Fewer than two, or some alike, raise ConfigError; no neighbours, or a claim with a metric, IncomparableError.
     """
     if claim.metric is not None:
         raise IncomparableError(

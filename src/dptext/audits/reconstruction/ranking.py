@@ -41,11 +41,7 @@ class Adversary(StrEnum):
 
 
 def with_latents(subject: Subject, pool: CandidatePool) -> tuple[VectorNoise, Floats]:
-    """The subject as noise with a density, and the latents of the candidates, `(N, dim)`.
-
-    Raises:
-        ConfigError: the subject has no density, or no latents of the texts.
-    """
+    """The subject as noise with a density, and the latents `(N, dim)`; ConfigError where it has none."""
     if not isinstance(subject, VectorNoise):
         raise ConfigError("Expected a subject with release and log_density; others are attacked by a surrogate.")
     if isinstance(pool, np.ndarray):
@@ -97,7 +93,7 @@ def likelihood_score(noise: VectorNoise, latents: Floats) -> PoolScore:
 def ranks_of(scores: Floats, chosen: Integers, own: Randomness) -> Integers:
     """The place of the chosen candidate in each row, 0 for the best. Equal scores are in random order.
 
-    To count better scores alone would be wrong: an attack that scores all candidates the same would always succeed.
+    Counting better scores alone would let an attack succeed that scores all candidates the same.
     """
     mine = np.take_along_axis(scores, chosen[:, None], axis=1)
     ranks = (scores > mine).sum(axis=1)
@@ -116,12 +112,7 @@ def surrogate_score(
     position: int,
     advance: Callable[[int], None],
 ) -> PoolScore:
-    """Scores that are learned from simulated releases of each candidate.
-
-    Raises:
-        ConfigError: fewer than two simulations of each, or vectors of several sizes.
-        MissingExtraError: the releases are texts and scikit-learn is absent.
-    """
+    """Scores from at least two simulated releases of each candidate; ConfigError for vectors of several sizes."""
     if simulations < 2:
         raise ConfigError(f"Expected simulations={simulations!r} >= 2.")
 

@@ -107,12 +107,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """Two vectors that L2 clipping leaves alone and that are further apart than ADePT claims.
-
-    Attributes:
-        claim: the claim they refute.
-        first, second: the vectors.
-    """
+    """Two vectors that L2 clipping leaves alone and that are further apart than ADePT claims."""
 
     claim: Claim
     first: tuple[float, ...]
@@ -124,25 +119,12 @@ class Counterexample:
         return math.fsum(abs(a - b) for a, b in zip(self.first, self.second, strict=True))
 
     def privacy_loss(self, epsilon: float) -> float:
-        """The log of the ratio of the two densities where the output is `first` itself.
-
-        The noise is Laplace of scale claimed / epsilon on each coordinate. The loss is at most epsilon if the claim is
-        true.
-
-        Raises:
-            ConfigError: epsilon is not above 0.
-        """
+        """Log ratio of the densities at `first`, for Laplace noise of scale claimed / epsilon on each coordinate."""
         _validate.positive(epsilon=epsilon)
         return self.distance * epsilon / self.claim.claimed
 
 
 def counterexample(clip_norm: float = 1.0) -> Counterexample:
-    """(2C/3, 2C/3) and its negative: L2 norm .943 C, L1 distance 8C/3, so epsilon is 4/3 of the claimed one.
-
-    Habernal 2021, section 4.
-
-    Raises:
-        ConfigError: clip_norm is not above 0.
-    """
+    """(2C/3, 2C/3) and its negative: epsilon is 4/3 of the claimed one (Habernal 2021, section 4)."""
     side = 2 * clip_norm / 3
     return Counterexample(Claim(dim=2, clip_norm=clip_norm), (side, side), (-side, -side))

@@ -33,23 +33,13 @@ TYPICAL_DIMS = (32, 64, 128, 256, 512, 1024)
 
 
 def classical_sigma(epsilon: float, delta: float, *, sensitivity: float) -> float:
-    """The standard deviation of the classical formula, sensitivity * sqrt(2 ln(1.25 / delta)) / epsilon.
-
-    Dwork and Roth 2014, theorem A.1, which proves it for epsilon < 1 only; see `classical_limit`.
-
-    Raises:
-        ConfigError: delta outside (0, 1), or an epsilon or a sensitivity that is not above 0.
-    """
+    """sensitivity * sqrt(2 ln(1.25 / delta)) / epsilon, proven for epsilon < 1 (Dwork and Roth 2014, theorem A.1)."""
     _validate.positive(epsilon=epsilon, sensitivity=sensitivity)
     return sensitivity * _classical_constant(delta) / epsilon
 
 
 def classical_epsilon(sigma: float, delta: float, *, sensitivity: float) -> float:
-    """The epsilon that the classical formula gives to a standard deviation: no upper bound, see `classical_limit`.
-
-    Raises:
-        ConfigError: delta outside (0, 1), or a sigma or a sensitivity that is not above 0.
-    """
+    """The epsilon that the classical formula gives to a standard deviation: no upper bound, see `classical_limit`."""
     _validate.positive(sigma=sigma, sensitivity=sensitivity)
     return sensitivity * _classical_constant(delta) / sigma
 
@@ -57,11 +47,7 @@ def classical_epsilon(sigma: float, delta: float, *, sensitivity: float) -> floa
 def classical_limit(delta: float) -> float:
     """The epsilon above which the classical formula is wrong: its noise has a delta above the stated one.
 
-    It is 8.42 at delta = 1e-5 (MATHS 2.3). It is found by bisection, as the excess of the true delta changes its sign
-    once.
-
-    Raises:
-        ConfigError: delta outside (0, 1).
+    It is 8.42 at delta = 1e-5 (MATHS 2.3). By bisection, as the excess of the true delta changes its sign once.
     """
     constant = _classical_constant(delta)
     low, high = 1.0, 2.0
@@ -78,10 +64,7 @@ def true_gaussian_epsilon(claim: Claim, epsilon: float, *, delta: float) -> floa
 
     The standard deviation is `classical_sigma` of the claimed sensitivity. The answer is the analytic curve (Balle and
     Wang 2018, theorem 8) at the true sensitivity. Above `classical_limit` the formula itself is wrong, even with the
-    true sensitivity.
-
-    Raises:
-        ConfigError: epsilon or delta out of range, or distances that are not measured in L2.
+    true sensitivity. ConfigError where distances are not measured in L2.
     """
     if claim.measured is not Norm.L2:
         raise ConfigError(f"Expected measured={claim.measured.value!r} = 'l2': Gaussian noise has L2 sensitivity.")
@@ -104,16 +87,12 @@ class VarianceRow:
     """What noise of one variance on each coordinate means after clipping to C.
 
     Attributes:
-        clip_norm: C.
-        variance: of the noise on a coordinate.
         scale: b of the Laplace law with this variance, sqrt(variance / 2).
         claimed_epsilon: 2C / b, as ADePT has it.
-        dims: numbers of coordinates.
-        true_epsilons: L1 sensitivity / b for each of `dims`; rounded up.
+        true_epsilons: L1 sensitivity / b for each number of coordinates in `dims`; rounded up.
         classical_epsilon: what the classical formula says of Gaussian noise of this variance.
-        gaussian_epsilon: the epsilon that it has (analytic curve).
+        gaussian_epsilon: the epsilon that it has (analytic curve). Both are stated at `delta`.
         rho: its zero-concentrated DP, sensitivity^2 / (2 variance).
-        delta: at which both Gaussian epsilons are stated.
     """
 
     clip_norm: float
@@ -136,11 +115,7 @@ def variance_table(
     clipped: Norm | None = Norm.L2,
     delta: float = 1e-5,
 ) -> tuple[VarianceRow, ...]:
-    """What ADePT's noise variances mean (MATHS 2.3): a row for each clipping norm and variance.
-
-    Raises:
-        ConfigError: a setting out of its range.
-    """
+    """What ADePT's noise variances mean (MATHS 2.3): a row for each clipping norm and variance."""
     return tuple(
         _variance_row(clip_norm, variance, tuple(dims), clipped, delta)
         for clip_norm in clip_norms

@@ -79,7 +79,6 @@ class Violations:
     """How many pairs of random vectors are further apart than claimed.
 
     Attributes:
-        claim: what was claimed, of vectors of which size.
         law: how the vectors are drawn before clipping.
         pairs: independent pairs drawn.
         share: of them that violate the claim, with its Clopper-Pearson interval.
@@ -130,17 +129,9 @@ def replay(
     """The published simulation with the very numbers that its authors drew (Habernal 2021, figure 1).
 
     C is 10. For n = 1, 2, ... one generator gives 10,000 independent pairs by each of `PUBLISHED_LAWS`. All n share it,
-    so everything up to the largest of `dims` is drawn. Another clip, norm or claim may be held against the same
-    vectors.
-
-    The `dims` are in [1, 255]. `clipped`, `measured` and `multiple` are as in `Claim`. `on_progress` is called with the
-    coordinates of a vector drawn so far and in all, over all n.
-
-    Returns:
-        By n, then in the order of `PUBLISHED_LAWS`.
-
-    Raises:
-        ConfigError: a setting out of its range.
+    so everything up to the largest of `dims`, in [1, 255], is drawn. Another clip, norm or claim may be held against
+    the same vectors. `on_progress` is called with the coordinates of a vector drawn so far and in all, over all n. The
+    results stand by n, then in the order of `PUBLISHED_LAWS`.
     """
     wanted = frozenset(dims)
     if not wanted:

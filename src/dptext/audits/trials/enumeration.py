@@ -25,11 +25,7 @@ _FLOAT_SLACK = 1e-11
 
 
 def exact_delta(first: Floats, second: Floats, epsilon: float) -> float:
-    """max over both directions of sum (p - e^epsilon q)_+, for two distributions `(outputs,)`.
-
-    Raises:
-        ConfigError: the arrays are no two distributions over the same outputs.
-    """
+    """max over both directions of sum (p - e^epsilon q)_+; ConfigError unless two distributions `(outputs,)`."""
     p, q = _checked(first, second)
     _validate.not_negative(epsilon=epsilon)
     factor = math.exp(-epsilon)  # e^-epsilon p - q, times e^epsilon, would overflow
@@ -40,11 +36,7 @@ def exact_delta(first: Floats, second: Floats, epsilon: float) -> float:
 
 
 def exact_epsilon(first: Floats, second: Floats, delta: float = 0.0) -> float:
-    """The smallest epsilon with `exact_delta` <= delta; infinite where there is none.
-
-    Raises:
-        ConfigError: as `exact_delta`, or a delta out of its range.
-    """
+    """The smallest epsilon with `exact_delta` <= delta; infinite where there is none; ConfigError as `exact_delta`."""
     p, q = _checked(first, second)
     _validate.probability(delta=delta)
     return max(_one_way(p, q, delta), _one_way(q, p, delta))

@@ -21,9 +21,6 @@ def check_neighbours(first: Record, second: Record, unit: Unit, relation: Relati
     For the unit TOKEN exactly one token differs. For SENTENCE exactly one of `tokens.sentences` differs, or is left out
     where the relation says so. For DOCUMENT any two texts are neighbours. What is revealed is compared where it is a
     known function of the text (`dptext.text.tokens.REVEALED`); for the rest the caller's word is taken.
-
-    Raises:
-        IncomparableError: no neighbours, or a unit or relation that one record cannot show.
     """
     if unit is Unit.AUTHOR:
         raise IncomparableError(

@@ -11,17 +11,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.audits.report import Report
-from dptext.audits.subjects import (
-    HasClipNorm,
-    HasDim,
-    Privatizer,
-    Subject,
-    Value,
-    as_record,
-    as_vector,
-    claim_of,
-    unclaimed,
-)
+from dptext.audits.subjects import Privatizer, Subject, Value, as_record, as_vector, claim_of, unclaimed
 from dptext.audits.trials.neighbours import check_neighbours
 from dptext.errors import ConfigError, IncomparableError
 from dptext.estimates import Estimate
@@ -72,11 +62,7 @@ class Pair:
 
 
 def checked_pair(subject: Subject, pair: Pair, claim: Guarantee) -> Pair:
-    """The pair, checked to be neighbours under the claim, with its distance where the claim has a metric.
-
-    Raises:
-        IncomparableError: they are no neighbours, or there is a metric and nobody knows the distance.
-    """
+    """The pair, with its distance where the claim has a metric; IncomparableError for no neighbours or no distance."""
     if isinstance(pair.first, str | Record) and isinstance(pair.second, str | Record):
         check_neighbours(as_record(pair.first), as_record(pair.second), claim.unit, claim.relation, claim.reveals)
     if claim.metric is None:
@@ -182,15 +168,7 @@ def worst_latents(dim: int, clip_norm: float = 1.0) -> list[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Pairs of neighbours on trial.
-
-    Attributes:
-        pairs: checked, with their distances.
-        claim: what the subject claims.
-        delta: the bound is for this delta.
-        trials: runs on each input of each pair.
-        randomness: handed to the subject.
-    """
+    """Pairs of neighbours on trial, checked and with their distances, and `trials` runs on each input of each pair."""
 
     pairs: list[Pair]
     claim: Guarantee
@@ -211,17 +189,33 @@ class Trial:
         trials: int,
         randomness: Randomness | None,
     ) -> Trial:
-        """What `distinguish` is given, with what was left out filled in.
-
-        Raises:
-            ConfigError: one input instead of two, or a subject for which no pair can be proposed.
-            IncomparableError: inputs that are no neighbours under the claim.
-        """
+        """What `distinguish` is given, what was left out filled in; ConfigError for one input or no pair to propose."""
         claim = claim or claim_of(subject) or unclaimed()
-        chosen = _chosen_pairs(subject, first, second, pairs, claim, distance)
+        if (first is None) != (second is None) or (first is not None and pairs):
+            raise ConfigError("Expected two inputs, or pairs, or neither.")
+        if first is not None and second is not None:
+            found = [Pair(first, second, distance=distance)]
+        elif pairs:
+            found = list(pairs)
+        elif hasattr(subject, "dim"):
+            found = worst_latents(subject.dim, getattr(subject, "clip_norm", 1.0))
+        elif isinstance(subject, Privatizer):
+            found = worst_pairs(claim.unit, claim.relation, claim.reveals)
+        else:
+            raise ConfigError("Expected two inputs: none can be proposed for this subject.")
+        if not found:
+            raise IncomparableError(
+                f"No neighbours are known for unit {claim.unit} and relation {claim.relation} that agree on what is "
+                "revealed: give the two inputs yourself."
+            )
+        checked = [checked_pair(subject, pair, claim) for pair in found]
+        for pair in checked:
+            vectors = [value for value in (pair.first, pair.second) if not isinstance(value, str | Record)]
+            if len({len(as_vector(vector)) for vector in vectors}) > 1:
+                raise ConfigError("Expected two vectors of one size.")
         delta = claim.delta if delta is None else delta
         _validate.probability(delta=delta)
-        return cls(chosen, claim, delta, trials, randomness or secure())
+        return cls(checked, claim, delta, trials, randomness or secure())
 
     @property
     def runs(self) -> int:
@@ -277,36 +271,3 @@ class Trial:
                 "randomness": self.randomness.fingerprint[:12],
             },
         )
-
-
-def _chosen_pairs(
-    subject: Subject,
-    first: Value | None,
-    second: Value | None,
-    pairs: Sequence[Pair],
-    claim: Guarantee,
-    distance: float | None,
-) -> list[Pair]:
-    if (first is None) != (second is None) or (first is not None and pairs):
-        raise ConfigError("Expected two inputs, or pairs, or neither.")
-    if first is not None and second is not None:
-        found = [Pair(first, second, distance=distance)]
-    elif pairs:
-        found = list(pairs)
-    elif isinstance(subject, HasDim):
-        found = worst_latents(subject.dim, subject.clip_norm if isinstance(subject, HasClipNorm) else 1.0)
-    elif isinstance(subject, Privatizer):
-        found = worst_pairs(claim.unit, claim.relation, claim.reveals)
-    else:
-        raise ConfigError("Expected two inputs: none can be proposed for this subject.")
-    if not found:
-        raise IncomparableError(
-            f"No neighbours are known for unit {claim.unit} and relation {claim.relation} that agree on what is "
-            "revealed: give the two inputs yourself."
-        )
-    checked = [checked_pair(subject, pair, claim) for pair in found]
-    for pair in checked:
-        vectors = [value for value in (pair.first, pair.second) if not isinstance(value, str | Record)]
-        if len({len(as_vector(vector)) for vector in vectors}) > 1:
-            raise ConfigError("Expected two vectors of one size.")
-    return checked

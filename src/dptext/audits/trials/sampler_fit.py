@@ -37,10 +37,8 @@ def density_p_value(noise: VectorNoise, first: Floats, second: Floats, *, runs: 
     """The p-value of the hypothesis that releases have the declared density, Bonferroni over several directions.
 
     The directions are from `first` towards `second`, along a coordinate, and random. Steps are such that releases are
-    hard to tell apart: there the declared odds are put to the sharpest test.
-
-    There are so many `runs` on each of the two latents, `(dim,)`, for each direction. The randomness is handed to the
-    noise, and draws the directions.
+    hard to tell apart: there the declared odds are put to the sharpest test. There are so many `runs` on each of the
+    two latents, `(dim,)`, for each direction.
     """
     dim = len(first)
     length = float(np.linalg.norm(second - first)) or 1.0

@@ -29,9 +29,7 @@ class TrialSettings:
 
     Attributes:
         trials: runs on each input.
-        confidence: of all bounds together.
-        delta: the bounds are for this delta.
-        tests: pairs times directions, among which the error is divided.
+        tests: pairs times directions, among which the error of `confidence` is divided.
     """
 
     trials: int
@@ -55,12 +53,8 @@ def separation(first: Outputs, second: Outputs, *, delta: float = 0.0, confidenc
     """Lower bound on the epsilon between the two distributions that the samples were drawn from.
 
     It is 0 where the samples do not tell the distributions apart. A positive bound says, with this confidence, that
-    they differ.
-
-    The outputs are independent, `(n, dim)` or n texts; the longer sample is cut.
-
-    Raises:
-        ConfigError: fewer than 200 outputs, or a setting out of its range.
+    they differ. The outputs are independent, `(n, dim)` or n texts; the longer sample is cut. ConfigError for fewer
+    than 200.
     """
     trials = min(len(first), len(second))
     if trials < FEWEST_TRIALS:

@@ -20,14 +20,7 @@ FIDELITY: Final = ("fidelity.cosine", "fidelity.own_first", "fidelity.tokens_kep
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """One kind of warning.
-
-    Attributes:
-        name: short, for links.
-        title: what is wrong.
-        why: what that means.
-        items: where it is so.
-    """
+    """One kind of warning: a short name for links, what is wrong, `why` that matters, and the `items` where it is."""
 
     name: str
     title: str

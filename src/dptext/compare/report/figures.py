@@ -1,7 +1,6 @@
 """A panel of the frontier as SVG that takes its colours from the page, so that it is legible in light and dark.
 
-Written by hand rather than by matplotlib: text stays text, which grows with the page and is searched, and a figure
-weighs a few kilobytes. Colours and fonts are classes of the style sheet.
+Written by hand rather than by matplotlib: text stays text, and a figure weighs a few kilobytes.
 """
 
 from __future__ import annotations
@@ -71,13 +70,7 @@ class _Scale:
 
 
 def panel_svg(panel: Panel, frontier: Frontier, name: str) -> str:
-    """One panel as an SVG element for a page, with a title and a description that read it aloud.
-
-    Args:
-        panel: of the frontier.
-        frontier: gives the axes, which panels share.
-        name: for the ids of title and description; one a page.
-    """
+    """One panel as an SVG element for a page, with a title and a description, whose ids begin with the name."""
     svg = ET.Element(
         "svg",
         {
@@ -163,10 +156,7 @@ def _apart(epsilons: Sequence[float], across: _Scale) -> list[float]:
 
 
 def _lines(svg: ET.Element, panel: Panel, across: _Scale, up: _Scale, right: float) -> None:
-    """Lines of the references, named at the right end. Names that would touch are moved apart.
-
-    Those of *label_only* move with epsilon: a leader goes from their last point to their name.
-    """
+    """Lines of the references, named at the right end without touching; a leader goes to the name of *label_only*."""
     dashes = {"original": "", "public-only": "7 3", "random": "2 3"}
     ends = [(series.name, series.points[-1]) for series in panel.series if series.style < 0]
     for _, end in ends:

@@ -74,13 +74,10 @@ class Frontier:
 
     Attributes:
         title: unit, relation and distance.
-        axis: what stands below the axis.
         legend: each series, with its style.
-        panels: by metric.
         epsilons: smallest and largest on the axis, which all panels share.
         ranges: of each metric's values, which its panels share.
         beside: whether any row stands beside the axis.
-        notes: what the figures leave out.
     """
 
     title: str

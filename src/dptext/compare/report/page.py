@@ -39,13 +39,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a page holds.
+    """What a page holds: numbers of corpora, rows of the tables, metrics, figures, warnings, samples and cells.
 
     Attributes:
         verdict: the answer, in one to three sentences.
-        corpora, rows, metrics, figures, warnings, samples: numbers of each; rows are those of the tables.
         private: how many of the samples were made from private records.
-        done, failed, total: numbers of cells.
         size: of the page, in bytes.
     """
 
@@ -79,12 +77,7 @@ def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Ta
 
 
 def write_private_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target) -> Written:
-    """Write the same page with samples of private records, as far as they were kept; only its owner can read it.
-
-    Raises:
-        ConfigError: as `write_page`.
-        MissingExtraError: Jinja2 is not installed.
-    """
+    """`write_page` with samples of private records, as far as they were kept; only the owner can read the page."""
     results = read_results(folder)
     return _write(results, private_samples(folder, results), _target(folder, path, private=True))
 
@@ -97,11 +90,7 @@ def _target(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Targe
 
 
 def load_environment() -> Environment:
-    """The template engine: everything is escaped, and a name that is not there is an error.
-
-    Raises:
-        MissingExtraError: Jinja2 is not installed.
-    """
+    """The template engine: everything is escaped, and a name that is not there is an error."""
     with needing("The page", "report"):
         from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (an extra)
     found = Environment(

@@ -24,11 +24,7 @@ class Results:
 
 
 def read_results(folder: str | os.PathLike[str]) -> Results:
-    """Read what `dptext compare` wrote, private samples left out.
-
-    Raises:
-        ConfigError: there is no table in the folder, or a file in it is damaged or of another schema.
-    """
+    """Read what `dptext compare` wrote, private samples left out; ConfigError where it is absent or damaged."""
     base = Path(folder)
     for name in (JSON_FILE, EXPERIMENT):
         if not (base / name).is_file():
@@ -43,11 +39,7 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
 
 
 def private_samples(folder: str | os.PathLike[str], results: Results) -> dict[str, tuple[Sample, ...]]:
-    """Samples of private records by signature, as far as `dptext compare --keep-private-samples` kept them.
-
-    Raises:
-        ConfigError: a file is damaged or of another schema.
-    """
+    """Samples of private records by signature, as far as `dptext compare --keep-private-samples` kept them."""
     found = {signature: read_private_samples(Path(folder), signature) for signature in results.cells}
     return {signature: samples for signature, samples in found.items() if samples}
 

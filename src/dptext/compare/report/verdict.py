@@ -64,11 +64,7 @@ class _Answer:
 
 
 def verdict(rows: Iterable[KeptRow]) -> list[str]:
-    """Whether a release is worth more than public text alone, and which keeps what, in one to three sentences.
-
-    Args:
-        rows: of the table that `dptext compare` writes.
-    """
+    """Whether a release is worth more than public text alone, and which keeps what, in one to three sentences."""
     table = distinct(rows)
     lines, numbers = first_rows(table), measured(table)
     refuted = names(row.row for row in table if row.metric.endswith(REFUTED) and row.value)
