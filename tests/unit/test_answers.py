@@ -162,6 +162,13 @@ def report(bound: float, **changes) -> Report:
     return replace(plain, **changes)
 
 
+@pytest.mark.parametrize(
+    ("bound", "shown"), [(3.5519, "3.551"), (5.762, "5.762"), (0.1, "0.1"), (math.inf, "infinite")]
+)
+def test_a_lower_bound_is_rounded_down(bound: float, shown: str) -> None:
+    assert f"Epsilon is at least {shown}, for" in report(bound).explain()
+
+
 def test_a_claim_is_refuted() -> None:
     assert answers.trial(report(7.1239), claimed()) == [
         (

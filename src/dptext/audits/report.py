@@ -147,7 +147,7 @@ class Report(Result):
     def _bound(self) -> str:
         """Rounded down: what is shown must not be above what was found."""
         found = self.epsilon_lower_bound
-        return "infinite" if math.isinf(found) else f"{Context(4, ROUND_FLOOR).create_decimal(found):.4g}"
+        return "infinite" if math.isinf(found) else f"{float(Context(4, ROUND_FLOOR).create_decimal(repr(found))):.4g}"
 
     def _verdict(self, guarantee: Guarantee) -> str:
         if guarantee.basis is Basis.NONE:
