@@ -27,7 +27,7 @@ from dptext.neural.erae.writing import Writing
 from dptext.neural.tokens import BEGIN, END
 from dptext.sampling.randomness import secure
 
-MIN_RATIO, MIN_TRAINING_RATIO = 5.0, 2.0
+MIN_RATIO, MIN_TRAINING_RATIO = 3.0, 2.0
 MAX_WORDS, MAX_TOKENS = 8000, 20
 PAPER_WORDS, PAPER_TOKENS, USED = 20_000, 50, 18
 BATCH = 128
