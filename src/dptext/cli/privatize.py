@@ -14,7 +14,11 @@ import typer
 
 from dptext.cli.chosen import check_label_field, chosen
 from dptext.cli.options import (
+    DelimiterOption,
     DeltaOption,
+    EmptyNullsOption,
+    EncodingOption,
+    FormatOption,
     JsonOption,
     LabelFieldOption,
     MechanismOption,
@@ -22,17 +26,19 @@ from dptext.cli.options import (
     PayingLedgerOption,
     SetOption,
     SpecOption,
+    StripHtmlOption,
     SubjectKeyOption,
     TextFieldOption,
-    file_argument,
     member,
     output_path,
 )
+from dptext.cli.pipes import STREAM, source_path, spooled, target_path
 from dptext.cli.progress import Tell, counted, say
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError
+from dptext.privacy.guarantee import format_epsilon
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import privatize_file
+from dptext.runs.files import Rehearsal, privatize_file, rehearse
 from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
 from dptext.sampling.source import secure, seeded
@@ -41,16 +47,28 @@ from dptext.text.formats import Format, detect_format, file_format, is_compresse
 from dptext.text.reading import OnError
 from dptext.text.records import Fields
 from dptext.text.writers import APPENDABLE
+from dptext.types import Json
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
     from dptext.runs.payment import Payment
 
 
 def privatize(
-    source: Annotated[Path, file_argument(metavar="IN", help="Records: .jsonl .csv .parquet .txt, also .gz.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="IN",
+            parser=source_path,
+            help="Records: .jsonl .csv .tsv .txt .json, also .gz; .parquet .xlsx; - for stdin, with --format.",
+        ),
+    ],
     target: Annotated[
         Path,
-        typer.Argument(metavar="OUT", parser=output_path, help="The new file; OUT.guarantee.json is its certificate."),
+        typer.Argument(
+            metavar="OUT",
+            parser=target_path,
+            help="The new file; OUT.guarantee.json is its certificate. - for stdout, with --certificate.",
+        ),
     ],
     mechanism: MechanismOption = None,
     assignments: SetOption = None,
@@ -65,7 +83,11 @@ def privatize(
     keep: Annotated[
         list[str] | None, typer.Option("--keep", help="Public field to copy to the output. Repeatable.")
     ] = None,
-    input_format: Annotated[str | None, typer.Option("--format", help="jsonl, csv, parquet or text.")] = None,
+    input_format: FormatOption = None,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
+    empty_nulls: EmptyNullsOption = False,
+    strip_html: StripHtmlOption = False,
     output_format: Annotated[str | None, typer.Option("--output-format", help="The same for OUT.")] = None,
     on_error: Annotated[str, typer.Option("--on-error", help="stop, or skip unreadable records.")] = "stop",
     max_per_author: Annotated[
@@ -106,6 +128,18 @@ def privatize(
     device: Annotated[
         str | None, typer.Option("--device", help="With --model: the device of its network; default: that of the fit.")
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            "--certificate",
+            metavar="NAME.guarantee.json",
+            parser=output_path,
+            help="With OUT -: the certificate. It speaks of a file NAME, which stdout should be saved as.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen: nothing is drawn, charged or written.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Privatize a file and print its certificate.
@@ -138,34 +172,73 @@ def privatize(
         force=force,
         resume=resume,
         safe_csv=safe_csv,
+        delimiter=delimiter,
+        encoding=encoding,
+        empty_nulls=empty_nulls,
+        strip_html=strip_html,
     )
     payment = _payment(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
     _refuse_inputs(target, (spec, model, subject_key), payment)
     fitted_one = choice.fitted(device=device)
     read = fitted_one.spec.traits.reads_labels
     check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
-    total = _count(source, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
-    with (
-        advising(lambda: _left_there(target, plan, paid=payment is not None)),
-        counted("privatizing") as tell,
-    ):
-        certificate = privatize_file(
-            source,
-            target,
-            fitted_one,
-            plan=plan,
-            randomness=secure() if seed is None else seeded(seed),
-            payment=payment,
-            on_progress=_with_rate(tell, total),
-            on_skip=lambda number, reason: say(f"skipped record {number}: {reason}"),
-        )
+    randomness = secure() if seed is None else seeded(seed)
+    out = sys.stderr if target == STREAM else sys.stdout
+    with spooled(source, target, certificate, plan) as (given, made):
+        if dry_run:
+            found = rehearse(
+                given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=_skipped
+            )
+            print(json.dumps(_rehearsed(found), indent=2) if as_json else _in_words(found), file=out)
+            return
+        total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
+        with (
+            advising(lambda: _left_there(target, plan, paid=payment is not None)),
+            counted("privatizing") as tell,
+        ):
+            written = privatize_file(
+                given,
+                made,
+                fitted_one,
+                plan=plan,
+                randomness=randomness,
+                payment=payment,
+                on_progress=_with_rate(tell, total),
+                on_skip=_skipped,
+            )
+    beside = certificate or certificate_path(target)
     if as_json:
-        print(json.dumps({"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}, indent=2))
+        print(json.dumps({"certificate": str(beside), **json.loads(written.to_json())}, indent=2), file=out)
         return
-    print(certificate.explain())
+    print(written.explain(), file=out)
     if payment is not None:
-        print(f"\n{payment.left()}")
-    print(f"\nWritten: {target} and {certificate_path(target)}")
+        print(f"\n{payment.left()}", file=out)
+    print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}", file=out)
+
+
+def _skipped(number: int, reason: str) -> None:
+    say(f"skipped record {number}: {reason}")
+
+
+def _rehearsed(found: Rehearsal) -> dict[str, Json]:
+    charged: dict[str, Json] | None = None
+    if found.charge is not None:
+        charged = {"account": found.charge.account.name, "epsilon": found.charge.epsilon()}
+    guarantees: list[Json] = [guarantee.to_dict() for guarantee in found.guarantees]
+    return {"records": found.records, "guarantees": guarantees, "reveals": list(found.reveals), "charge": charged}
+
+
+def _in_words(found: Rehearsal) -> str:
+    """What would happen."""
+    lines = [
+        f"A run would release {found.records:,} records. Nothing was drawn, charged or written.",
+        found.guarantees[-1].sentence(),
+        f"Leaves as it is: {', '.join(found.reveals)}.",
+    ]
+    if found.charge is not None:
+        cost = format_epsilon(found.charge.epsilon())
+        lines.append(f"Cost: epsilon {cost} alone, added to what was spent. {found.charge.payment.left()}")
+    return "\n".join(lines)
 
 
 def _payment(
@@ -198,6 +271,8 @@ def _refuse_inputs(target: Path, inputs: Sequence[Path | None], payment: Payment
 
 def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
     """The unfinished run beside the output, and how to go on with it, in words."""
+    if target == STREAM:
+        return "Of a run to stdout nothing is left." + (" What was charged stays charged." if paid else "")
     if not state_path(target).exists():
         return f"No unfinished run lies beside {target}."
     charge = " What was charged stays charged: --resume finds the charge, --force charges anew." if paid else ""

@@ -24,8 +24,18 @@ from dptext.runs.resume import State, draft_path, fingerprint, state_path
 from dptext.runs.streaming import guarantees, limited, released, require_guarantee
 from dptext.sampling.source import Randomness, secure
 from dptext.text.batches import Batch
-from dptext.text.columns import release_columns
-from dptext.text.files import create_private, open_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
+from dptext.text.columns import TEXTS_ONLY, Columns
+from dptext.text.files import (
+    create_private,
+    create_shared,
+    open_private,
+    publish,
+    refuse_existing,
+    refuse_inputs,
+    sha256_of,
+    share,
+    writing,
+)
 from dptext.text.formats import Format, file_format, is_compressed
 from dptext.text.reading import read_batches
 from dptext.text.releases import blocks
@@ -78,21 +88,63 @@ def privatize_file(
         BudgetExceededError: the account cannot pay (nothing is left behind).
         LedgerError: the ledger cannot be used; where it failed in the middle, the run can be resumed.
     """
-    plan = plan or Plan()
-    randomness = randomness or secure()
-    source, target = Path(source), Path(target)
+    run = _run(Path(source), Path(target), mechanism, plan or Plan(), randomness or secure(), payment)
+    return run.go(on_progress or (lambda _: None), on_skip)
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What a run would do.
+
+    Attributes:
+        records: how many it would release.
+        guarantees: of the release.
+        reveals: what leaves besides the text.
+        charge: what it would cost, where an account pays.
+    """
+
+    records: int
+    guarantees: tuple[Guarantee, ...]
+    reveals: tuple[str, ...]
+    charge: Due | None
+
+
+def rehearse(
+    source: Path,
+    target: Path,
+    mechanism: Mechanism[str],
+    *,
+    plan: Plan,
+    randomness: Randomness,
+    payment: Payment | None = None,
+    on_skip: Callable[[int, str], None] | None = None,
+) -> Rehearsal:
+    """Check and read what `privatize_file` would, with nothing drawn, charged or written.
+
+    Raises:
+        ConfigError: as `privatize_file`, like the rest.
+        DataError: a record cannot be read.
+        NoGuaranteeError: the mechanism guarantees nothing.
+    """
+    run = _run(source, target, mechanism, plan, randomness, payment)
+    return run.rehearse(on_skip)
+
+
+def _run(
+    source: Path,
+    target: Path,
+    mechanism: Mechanism[str],
+    plan: Plan,
+    randomness: Randomness,
+    payment: Payment | None,
+) -> _Run:
+    """The run, its settings checked."""
     if plan.fields.subject is not None and payment is None:
         raise ConfigError("Expected a ledger with the field of the subjects: their names are used for charging only.")
     require_guarantee(mechanism.spec, plan.without_guarantee)
     kind = file_format(target, plan.output_format)
     require_csv(kind, safe_csv=plan.safe_csv)
-    release_columns(
-        kind,
-        text=mechanism.spec.traits.releases_text,
-        vector=mechanism.spec.traits.releases_vectors,
-        label=mechanism.spec.traits.releases_labels,
-        keep=plan.fields.keep,
-    )
+    _columns(mechanism, plan).names(kind)
     promised = guarantees(
         mechanism.spec,
         randomness=randomness,
@@ -119,9 +171,7 @@ def privatize_file(
                 f"Expected the subjects of account {due.account.name!r}, which is per author, to be the authors: name "
                 "the same field for both, or leave the field of the subjects out."
             )
-    return _Run(source, target, kind, mechanism, plan, randomness, promised, due).go(
-        on_progress or (lambda _: None), on_skip
-    )
+    return _Run(source, target, kind, mechanism, plan, randomness, promised, due)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +213,12 @@ class _Run:
                     self._clean()
                 raise
 
+    def rehearse(self, on_skip: Callable[[int, str], None] | None) -> Rehearsal:
+        self._check_paths()
+        with contextlib.closing(self._batches(on_skip)) as batches:
+            records = sum(map(len, batches))
+        return Rehearsal(records, self.promised, self.plan.reveals, self.due)
+
     def _batches(self, on_skip: Callable[[int, str], None] | None) -> Generator[Batch, None, None]:
         batches = read_batches(
             self.source,
@@ -171,6 +227,7 @@ class _Run:
             on_error=self.plan.on_error,
             on_skip=on_skip,
             advice="Repair it, or skip such records: --on-error skip.",
+            **self.plan.reading,
         )
         return batches if self.plan.max_per_author is None else _limited(batches, self.plan.max_per_author)
 
@@ -289,17 +346,19 @@ class _Run:
         if self.kind in APPENDABLE:
             file.truncate(state.bytes)
             file.seek(0, os.SEEK_END)
+        columns = _columns(self.mechanism, self.plan)
         writer = open_writer(
             file,
             self.kind,
             compressed=is_compressed(self.target),
             header=state.bytes == 0,
-            text=self.mechanism.spec.traits.releases_text,
-            vector=self.mechanism.spec.traits.releases_vectors,
+            text=columns.text,
+            vector=columns.vector,
             dim=state.dim,
-            label=self.mechanism.spec.traits.releases_labels,
-            keep=self.plan.fields.keep,
-            safe_csv=self.plan.safe_csv,
+            label=columns.label,
+            keep=columns.keep,
+            safe_csv=columns.safe_csv,
+            fields=columns.fields,
         )
         digest = None
         if charge is not None and charge.subjects_digest is not None and self.due is not None:
@@ -339,6 +398,7 @@ class _Run:
             max_per_author=self.plan.max_per_author,
             also_reveals=self.plan.reveals,
             charged=None if charge is None or self.due is None else self.due.charged(charge),
+            fields={} if self.kind in TEXTS_ONLY else columns.renamed,
         )
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
         self._save(sealed)
@@ -363,10 +423,11 @@ class _Run:
             if self._part.exists():
                 for there in (self.target, path):
                     refuse_existing(there, force=state.force)
+                share(self._part)
                 self._part.replace(self.target)
             temporary = path.with_name(f".{path.name}.new")
             temporary.unlink(missing_ok=True)
-            with create_private(temporary) as file:
+            with create_shared(temporary) as file:
                 file.write(text.encode())
                 publish(file, temporary, path, force=True)
         self._state.unlink(missing_ok=True)
@@ -376,6 +437,18 @@ class _Run:
         for path in (self._part, self._state, draft_path(self._state)):
             with writing(path):
                 path.unlink(missing_ok=True)
+
+
+def _columns(mechanism: Mechanism[str], plan: Plan) -> Columns:
+    traits, fields = mechanism.spec.traits, plan.fields
+    return Columns(
+        text=traits.releases_text,
+        vector=traits.releases_vectors,
+        label=traits.releases_labels,
+        keep=fields.keep,
+        safe_csv=plan.safe_csv,
+        fields=fields,
+    )
 
 
 def _limited(batches: Generator[Batch, None, None], most: int) -> Generator[Batch, None, None]:
