@@ -66,6 +66,6 @@ def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) ->
         yield source, target
         if certificate is not None and target.exists():
             Target(certificate, plan.force, private=False).write(certificate_path(target).read_bytes())
-            with target.open("rb") as made:
-                shutil.copyfileobj(made, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
+            sys.stdout.flush()
+            with writing("stdout"), target.open("rb") as made, open(sys.stdout.fileno(), "wb", closefd=False) as out:
+                shutil.copyfileobj(made, out)

@@ -27,7 +27,6 @@ from dptext.text.batches import Batch
 from dptext.text.columns import TEXTS_ONLY, Columns
 from dptext.text.files import (
     create_private,
-    create_shared,
     open_private,
     publish,
     refuse_existing,
@@ -427,8 +426,9 @@ class _Run:
                 self._part.replace(self.target)
             temporary = path.with_name(f".{path.name}.new")
             temporary.unlink(missing_ok=True)
-            with create_shared(temporary) as file:
+            with create_private(temporary) as file:
                 file.write(text.encode())
+                share(temporary)
                 publish(file, temporary, path, force=True)
         self._state.unlink(missing_ok=True)
         return certificate

@@ -14,7 +14,6 @@ from typing import Final
 from dptext.errors import ConfigError
 from dptext.text.formats import is_compressed
 from dptext.text.inputs import open_input
-from dptext.text.lines import blocks_of, lines_of
 
 _BOMS: Final = {
     codecs.BOM_UTF32_LE: "utf-32",  # before the mark of UTF-16, which begins it
@@ -22,8 +21,7 @@ _BOMS: Final = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_START: Final = 2**12  # bytes, an even number
-_SAMPLE: Final = 2**16
+_SAMPLE: Final = 2**16  # bytes
 _WIDE: Final = ("utf_16_le", "utf_16_be")  # full of NULs
 #: Of several that read a sample alike, the first is named. ISO 8859-1 is cp1252 in all that is text.
 _NARROW: Final = (
@@ -91,23 +89,24 @@ def detected(path: Path) -> str | None:
     Raises:
         ConfigError: the file cannot be opened.
     """
-    sample = b""
-    mixed = False
-    with open_input(path) as raw:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    accents = False
+    start = True
+    with open_input(path) as raw, contextlib.suppress(OSError, EOFError, zlib.error):
         unzipped = unzip(path, raw)
-        with contextlib.suppress(OSError, EOFError, zlib.error):
-            start = unzipped.peek(4)[:_START]
-            marked = [name for mark, name in _BOMS.items() if start.startswith(mark)]
-            if marked or b"\0" in start:
-                return marked[0] if marked else _guessed(start, _WIDE)
-        for line in lines_of(blocks_of(unzipped, 2**26)):
-            if isinstance(line, bytes) and len(sample) < _SAMPLE:
-                odd = not _is_utf8(line)
-                sample += line[:_SAMPLE] if odd else b""
-                mixed = mixed or not (odd or line.isascii())
-    if mixed or not sample:
-        return None if sample else "utf-8"
-    return _guessed(sample, _NARROW)
+        while block := unzipped.read1(_SAMPLE):
+            marked = [name for mark, name in _BOMS.items() if start and block.startswith(mark)]
+            if marked or block.count(0) > len(block) // 8:
+                return marked[0] if marked else _guessed(block[: len(block) // 2 * 2], _WIDE)
+            start = False
+            try:
+                accents |= not decoder.decode(block).isascii()
+            except UnicodeDecodeError:
+                lines = block.split(b"\n")
+                odd = [line for line in lines if not _is_utf8(line)]
+                accents |= any(_is_utf8(line) and not line.isascii() for line in lines[1:-1])
+                return None if accents else _guessed(b"\n".join(odd), _NARROW)
+    return "utf-8"
 
 
 def _guessed(sample: bytes, among: Sequence[str]) -> str | None:

@@ -67,9 +67,11 @@ class Target:
         """
         self.check()
         partial = _partial(self.path)
-        file = create_private(partial) if self.private else create_shared(partial)
+        file = create_private(partial)
         try:
             yield file
+            if not self.private:
+                share(partial)
             publish(file, partial, self.path, force=self.force)
         finally:
             # On a full disk, closing fails as well; the file is thrown away in any case.
@@ -224,15 +226,6 @@ def create_private(path: str | os.PathLike[str]) -> BinaryIO:
     return _create(path, _PRIVATE)
 
 
-def create_shared(path: str | os.PathLike[str]) -> BinaryIO:
-    """Create a file whose mode follows the umask, and open it for writing.
-
-    Raises:
-        ConfigError: as `create_private`.
-    """
-    return _create(path, _SHARED)
-
-
 def share(path: Path) -> None:
     """Give a file that `create_private` made the mode that a new one would have.
 
@@ -240,7 +233,7 @@ def share(path: Path) -> None:
         OSError: the disk refuses.
     """
     probe = _partial(path)  # to ask the process for its umask is to change it
-    with create_shared(probe) as file:
+    with _create(probe, _SHARED) as file:
         probe.unlink()
         path.chmod(stat.S_IMODE(os.fstat(file.fileno()).st_mode))
 

@@ -99,8 +99,11 @@ def is_scalar(value: object) -> TypeGuard[Scalar]:
 
 
 def as_scalar(value: object) -> object:
-    """A date, time, decimal or number of numpy as the scalar that files hold: ISO 8601, digits; others as they are."""
-    if isinstance(value, date | time | Decimal):
+    """A date, time, decimal or number of numpy as the scalar that files hold: ISO 8601, digits; others as they are.
+
+    A time of pandas finer than a microsecond stays as it is: without pandas, Python has none.
+    """
+    if isinstance(value, date | time | Decimal) and not getattr(value, "nanosecond", 0):
         return value.isoformat() if isinstance(value, date | time) else str(value)
     return value.item() if type(value).__module__ == "numpy" else value  # type: ignore[attr-defined]  # a scalar
 
