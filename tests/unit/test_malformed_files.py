@@ -356,7 +356,11 @@ def test_times_that_python_does_not_have_are_bad_records(tmp_path: Path, name: s
         [sys.executable, "-c", TIMES, str(path), str(int(pandas))], check=True, capture_output=True, text=True
     )
     kept, skipped, texts = json.loads(done.stdout)
-    whole = name not in ("a duration", "a zone that nobody knows", "a time stamp too fine")  # of which no value can be kept
+    whole = name not in (
+        "a duration",
+        "a zone that nobody knows",
+        "a time stamp too fine",
+    )  # of which no value can be kept
     assert [number for number, _ in skipped] == ([2] if whole else [1, 2, 3])
     assert [text for text, _ in kept] == (["a", "c"] if whole else [])
     assert all(datetime.fromisoformat(f"2000-01-01T{when}" if name == "a time" else when) for _, when in kept)

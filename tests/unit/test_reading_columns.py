@@ -278,6 +278,6 @@ def test_lines_without_quotes_are_what_the_csv_module_reads(text: str, n: int) -
     for ending in ("", "\n", "\r\n"):
         found = csv_rows._unquoted(text + ending, n, ",")
         if found is not None:
-            assert [tuple(column) for column in found] == csv_rows._quoted(text + ending, n)
+            assert [tuple(column) for column in found] == csv_rows._quoted(text + ending, n, ",")
     plain = "".join(f"{','.join(['a'] * n)}\n" for _ in range(3))
-    assert csv_rows._unquoted(plain, n) == [["a"] * 3] * n
+    assert csv_rows._unquoted(plain, n, ",") == [["a"] * 3] * n

@@ -178,7 +178,8 @@ def privatize(
         strip_html=strip_html,
     )
     payment = _payment(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
-    _refuse_inputs(target, (spec, model, subject_key), payment)
+    beside = certificate or certificate_path(target)
+    _refuse_inputs((target, beside), (spec, model, subject_key), payment)
     fitted_one = choice.fitted(device=device)
     read = fitted_one.spec.traits.reads_labels
     check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
@@ -206,7 +207,6 @@ def privatize(
                 on_progress=_with_rate(tell, total),
                 on_skip=_skipped,
             )
-    beside = certificate or certificate_path(target)
     if as_json:
         print(json.dumps({"certificate": str(beside), **json.loads(written.to_json())}, indent=2), file=out)
         return
@@ -259,13 +259,13 @@ def _payment(
     return Payment(opened(ledger, subject_key, named=by_name), account, charge_key)
 
 
-def _refuse_inputs(target: Path, inputs: Sequence[Path | None], payment: Payment | None) -> None:
+def _refuse_inputs(written: Sequence[Path], inputs: Sequence[Path | None], payment: Payment | None) -> None:
     read = [path for path in inputs if path is not None]
     if payment is not None and payment.ledger.path is not None:
         from dptext.cli.budget.books import default_key
 
         read += [payment.ledger.path, default_key(payment.ledger) or payment.ledger.path]
-    for path in (target, certificate_path(target)):
+    for path in written:
         refuse_inputs(path, read)
 
 

@@ -29,13 +29,13 @@ def without_tags(text: str) -> str:
     White space is as in a page: one space, or one line end. A text without tags keeps its own.
     """
     if not has_tags(text):
-        return html.unescape(text).replace("\0", "") if "&" in text else text
+        return html.unescape(text)
     page = _Page()
     # What opens no whole tag is text ("a < b", "<3"): the parser would swallow what follows.
     page.feed("".join(_escaped(text)))
     page.close()
     lines = (" ".join(line.split()) for line in "".join(page.seen).split("\n"))
-    return "\n".join(filter(None, lines)).replace("\0", "")
+    return "\n".join(filter(None, lines))
 
 
 def _escaped(text: str) -> list[str]:

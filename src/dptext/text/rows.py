@@ -61,7 +61,7 @@ def file_chunks(
                 name = names[0] if names else TEXT_FIELD
                 yield from ([_text_row(line, name) for line in lines_of([block])] for block in blocks)
             case Format.JSON:
-                yield _json_array(blocks)
+                yield from filter(None, [_json_array(blocks)])
             case _:
                 assert_never(kind)
 
