@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from dptext.cli.options import file_path, output_path
 from dptext.errors import ConfigError
 from dptext.runs.certificate import certificate_path
 from dptext.runs.plan import Plan
@@ -18,16 +17,6 @@ from dptext.text.files import Target, create_private, refuse_inputs, writing
 
 STREAM: Final = Path("-")
 _SUFFIX: Final = certificate_path(Path("x")).name[1:]  # what the name of a certificate ends in
-
-
-def source_path(text: str) -> Path:
-    """Where a file is read, or stdin."""
-    return STREAM if text == str(STREAM) else file_path(text)
-
-
-def target_path(text: str) -> Path:
-    """Where a file is written, or stdout."""
-    return STREAM if text == str(STREAM) else output_path(text)
 
 
 @contextlib.contextmanager
@@ -48,12 +37,12 @@ def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) ->
     if source == STREAM and plan.input_format is None:
         raise ConfigError("Expected --format with IN -: stdin has no extension that tells it.")
     if certificate is not None:
+        refuse_inputs(certificate, [source])
+        Target(certificate, plan.force).check()
         if not certificate.name.endswith(_SUFFIX) or certificate.name == _SUFFIX:
             raise ConfigError(f"Expected --certificate to end in {_SUFFIX}, after the name that stdout is saved as.")
         if plan.resume:
             raise ConfigError("Expected no --resume with OUT -: of an unfinished run nothing is left.")
-        refuse_inputs(certificate, [source])
-        Target(certificate, plan.force).check()
     with contextlib.ExitStack() as stack:
         if STREAM in (source, target):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dptext-")))  # of mode 0700

@@ -29,10 +29,11 @@ from dptext.cli.options import (
     StripHtmlOption,
     SubjectKeyOption,
     TextFieldOption,
+    file_path,
     member,
     output_path,
 )
-from dptext.cli.pipes import STREAM, source_path, spooled, target_path
+from dptext.cli.pipes import STREAM, spooled
 from dptext.cli.progress import Tell, counted, say
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError
@@ -58,7 +59,7 @@ def privatize(
         Path,
         typer.Argument(
             metavar="IN",
-            parser=source_path,
+            parser=file_path,
             help="Records: .jsonl .csv .tsv .txt .json, also .gz; .parquet .xlsx; - for stdin, with --format.",
         ),
     ],
@@ -66,7 +67,7 @@ def privatize(
         Path,
         typer.Argument(
             metavar="OUT",
-            parser=target_path,
+            parser=output_path,
             help="The new file; OUT.guarantee.json is its certificate. - for stdout, with --certificate.",
         ),
     ],

@@ -37,6 +37,7 @@ from dptext.text.files import (
 )
 from dptext.text.formats import Format, file_format, is_compressed
 from dptext.text.reading import read_batches
+from dptext.text.records import Fields
 from dptext.text.releases import blocks
 from dptext.text.writers import APPENDABLE, open_writer, require_csv
 
@@ -195,10 +196,7 @@ class _Run:
     def go(self, on_progress: Callable[[int], None], on_skip: Callable[[int, str], None] | None) -> Certificate:
         self._check_paths()
         batches = self._batches(on_skip)
-        payment = None if self.due is None else self.due.payment
-        compressed = is_compressed(self.target)
-        digest = run_digest(self.mechanism, self.plan, self.randomness, self.kind, payment, compressed=compressed)
-        state = self._unfinished(digest) if self.plan.resume else self._begin(digest)
+        state = self._unfinished() if self.plan.resume else self._begin(self._digest(named=True))
         if state.certificate:
             with self._opened() if self._part.exists() else contextlib.nullcontext():
                 return self._publish(state)
@@ -211,6 +209,22 @@ class _Run:
                 if not isinstance(error, ConfigError):  # a full disk can be mended and the run resumed
                     self._clean()
                 raise
+
+    def _digest(self, *, named: bool) -> str:
+        return run_digest(
+            self.mechanism,
+            self.plan,
+            self.randomness,
+            self.kind,
+            None if self.due is None else self.due.payment,
+            compressed=is_compressed(self.target),
+            renamed=self._columns(named=named).renamed,
+        )
+
+    def _columns(self, *, named: bool) -> Columns:
+        """The columns of the output, under the names of the input; an older version began runs without these."""
+        names = self.plan.fields if named and self.kind not in TEXTS_ONLY else Fields()
+        return replace(_columns(self.mechanism, self.plan), fields=names)
 
     def rehearse(self, on_skip: Callable[[int, str], None] | None) -> Rehearsal:
         self._check_paths()
@@ -303,7 +317,7 @@ class _Run:
                 "publishes it. Another key would charge anew."
             )
 
-    def _unfinished(self, digest: str) -> State:
+    def _unfinished(self) -> State:
         state = None if self.kind not in APPENDABLE and not self._state.exists() else State.load(self._state)
         if state is None or (self.kind not in APPENDABLE and not state.certificate):
             raise ConfigError(
@@ -314,7 +328,7 @@ class _Run:
             raise ConfigError(
                 f"Expected the charge key of the run to resume, {state.charge_key!r}, found {self.due.payment.key!r}."
             )
-        if state.settings != digest:
+        if state.settings not in (self._digest(named=True), self._digest(named=False)):
             raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
         if not hmac.compare_digest(state.input, fingerprint(self.source, state.key)):
             raise ConfigError(f"Expected the input of the run to resume: {self.source} has changed. Use --force.")
@@ -345,7 +359,7 @@ class _Run:
         if self.kind in APPENDABLE:
             file.truncate(state.bytes)
             file.seek(0, os.SEEK_END)
-        columns = _columns(self.mechanism, self.plan)
+        columns = self._columns(named=state.settings == self._digest(named=True))
         writer = open_writer(
             file,
             self.kind,
@@ -397,7 +411,7 @@ class _Run:
             max_per_author=self.plan.max_per_author,
             also_reveals=self.plan.reveals,
             charged=None if charge is None or self.due is None else self.due.charged(charge),
-            fields={} if self.kind in TEXTS_ONLY else columns.renamed,
+            fields=columns.renamed,
         )
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
         self._save(sealed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -91,8 +92,12 @@ def run_digest(
     payment: Payment | None,
     *,
     compressed: bool = False,
+    renamed: Mapping[str, str] | None = None,
 ) -> str:
-    """sha256 of all that an unfinished run must have in common with the one that goes on with it."""
+    """sha256 of all that an unfinished run must have in common with the one that goes on with it.
+
+    An older version renamed no columns.
+    """
     fixed: dict[str, Json] = {
         "spec": settings(mechanism.spec),
         "digests": dict(mechanism.digests),
@@ -110,4 +115,6 @@ def run_digest(
     if plan.safe_csv:  # only then, so that runs that an older version began can be resumed
         fixed["safe_csv"] = True
     fixed.update({name: value for name, value in plan.reading.items() if value})  # as above
+    if renamed:
+        fixed["columns"] = dict(renamed)
     return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
