@@ -54,7 +54,7 @@ def test_check_names_what_works_and_it_works(work: Path) -> None:
     assert "not protected" in lines[1]
     assert "csv, parted by semicolon, cp1252 (a guess of charset-normalizer)" in done.stdout
     assert "20 empty, 0 repeated" in done.stdout
-    assert "Unique in each row, so not for --keep: 'Nr'." in done.stdout
+    assert "Keep   not 'Nr': unique in each row" in done.stdout
     assert len(lines) <= 24
     assert CANARY not in done.stdout
     (line,) = (line for line in lines if line.startswith("  dptext privatize"))

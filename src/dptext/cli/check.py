@@ -48,103 +48,104 @@ def check(
     if as_json:
         print(json.dumps(_data(found, options), indent=2))
         return
-    print(
-        "\n".join([_answer(found), NOT_PROTECTED, "", *_facts(found, encoding), "", *_table(found), *_cautions(found)])
-    )
-    for line in _commands(found, options):
-        print(line)
+    table = [] if found.format is Format.TEXT else [*_table(found), ""]
+    lines = [_answer(found), NOT_PROTECTED, "", *_facts(found, encoding), "", *table, *_commands(found, options)]
+    print("\n".join(lines))
 
 
-def _name(found: Survey, place: int) -> str:
-    return repr(list(found.columns)[place]) if found.named else f"column {place + 1}"
+def _name(found: Survey, name: str) -> str:
+    """The name, where it may be shown."""
+    return repr(name) if found.named else f"column {list(found.columns).index(name) + 1}"
 
 
-def _text(found: Survey) -> tuple[str, Column]:
-    """The column of the texts, by the name that may be shown."""
-    names = list(found.columns)
-    place = names.index(found.text or names[0])
-    return _name(found, place), found.columns[names[place]]
+def _text(found: Survey) -> Column:
+    return found.columns.get(found.text or "", Column())
 
 
 def _answer(found: Survey) -> str:
-    name, column = _text(found)
     if found.text is None:
         return f"{found.path} holds {found.rows:,} rows, and no column of texts."
-    head = f"{found.path} holds {found.rows:,} rows that can be read; the texts seem to be in {name}."
-    if not found.named and found.format is not Format.TEXT:
-        head += " Its first line does not look like names of columns, and is not shown: if it has none, add them."
+    column = _text(found)
     wants = [
         f"{column.nulls:,} texts are null (--empty-nulls)" if column.nulls else "",
-        f"{_share(column.tags, column.rows)} hold HTML (--strip-html)" if column.tags else "",
+        f"{_share(column)} hold HTML (--strip-html)" if column.tags else "",
         f"{found.bad:,} records cannot be read (first: {found.fault})" if found.bad else "",
     ]
     said = "; ".join(filter(None, wants))
-    return f"{head} To decide: {said}." if said else head
+    nameless = not found.named and found.format is not Format.TEXT
+    return (
+        f"{found.path} holds {found.rows:,} rows that can be read; the texts seem to be in {_name(found, found.text)}."
+        + " Its first line does not look like names of columns, and is not shown: if it has none, add them." * nameless
+        + (f" To decide: {said}." if said else "")
+    )
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part / max(1, whole):.1%}"
+def _share(column: Column) -> str:
+    return f"{column.tags / max(1, column.rows):.1%}"
 
 
 def _facts(found: Survey, named: str | None) -> list[str]:
-    _, column = _text(found)
+    column = _text(found)
     parted = "" if found.delimiter is None else f", parted by {_NAMES.get(found.delimiter, repr(found.delimiter))}"
-    encoding = "" if found.format in PACKED else f", {found.encoding or 'in no encoding that could be told'}"
-    if encoding and named is None and found.encoding != "utf-8":
-        encoding += " (a guess of charset-normalizer)"
-    tagged = _share(column.tags, column.rows)
+    encoding = "" if found.format in PACKED else f", {found.encoding or 'some lines in UTF-8 and others not'}"
+    guessed = " (a guess of charset-normalizer)" * (named is None and found.encoding not in (None, "utf-8"))
+    unique = [_name(found, name) for name, each in found.columns.items() if each.unique and name != found.text]
+    kept = ", ".join(unique[:_MOST_COLUMNS])
     return [
-        f"File    {found.format}{parted}{encoding}",
-        f"Texts   {column.rows:,}: {column.nulls:,} null, {column.empties:,} empty, {found.duplicates:,} repeated",
-        f"        {tagged} with HTML tags; median {column.median:,} characters, largest {column.largest:,}",
+        f"File   {found.format}{parted}{encoding}{guessed}",
+        f"Texts  {column.nulls:,} null, {column.empties:,} empty, {found.duplicates:,} repeated; HTML in {_share(column)}",
+        f"       median {column.median:,} characters, largest {column.largest:,}",
+        *([f"Keep   not {kept}: unique in each row"] if kept else []),
+    ]
+
+
+def _columns(found: Survey) -> list[dict[str, Json]]:
+    return [
+        {
+            "null": column.nulls,
+            "empty": column.empties,
+            "distinct": column.distinct,
+            "median": column.median,
+            "largest": column.largest,
+            "unique": column.unique,
+            "could be": found.could_be(name),
+        }
+        for name, column in found.columns.items()
     ]
 
 
 def _table(found: Survey) -> list[str]:
     """A line for each column."""
-    if found.format is Format.TEXT:
-        return []
-    rows = [("Column", "null", "empty", "distinct", "median", "largest", "could be")]
-    for place, (name, column) in list(enumerate(found.columns.items()))[:_MOST_COLUMNS]:
-        distinct = "each" if column.unique else "many" if column.distinct is None else f"{column.distinct:,}"
-        numbers = (f"{column.nulls:,}", f"{column.empties:,}", distinct, f"{column.median:,}", f"{column.largest:,}")
-        rows.append((_name(found, place), *numbers, found.could_be(name)))
+    rows: list[tuple[str, ...]] = [("Column", "null", "empty", "distinct", "median", "largest", "unique", "could be")]
+    for name, column in list(zip(found.columns, _columns(found), strict=True))[:_MOST_COLUMNS]:
+        shown = {True: "yes", False: "", None: "many"}
+        cells = [
+            shown[each] if each is None or isinstance(each, bool) else f"{each:,}" for each in [*column.values()][:-1]
+        ]
+        rows.append((_name(found, name), *cells, str(column["could be"])))
     widths = [max(map(len, each)) for each in zip(*rows, strict=True)]
-    lines = []
-    for first, *rest in rows:
-        cells = [each.rjust(width) for each, width in zip(rest[:-1], widths[1:-1], strict=True)]
-        lines.append("  ".join([first.ljust(widths[0]), *cells, rest[-1]]).rstrip())
+    lines = [
+        "  ".join([first.ljust(widths[0]), *map(str.rjust, rest[:-1], widths[1:-1]), rest[-1]]).rstrip()
+        for first, *rest in rows
+    ]
     more = len(found.columns) - _MOST_COLUMNS
-    return [*lines, *([f"and {more} more columns"] if more > 0 else []), ""]
-
-
-def _cautions(found: Survey) -> list[str]:
-    unique = [_name(found, place) for place, each in enumerate(found.columns.values()) if each.unique]
-    _, text = _text(found)
-    kept = [name for name in unique if name != _text(found)[0]]
-    lines = []
-    if kept:
-        lines.append(f"Unique in each row, so not for --keep: {', '.join(kept[:_MOST_COLUMNS])}.")
-    if found.encoding is None and found.format not in PACKED:
-        lines.append("Some lines are in UTF-8 and others not: save the file anew, or skip these: --on-error skip.")
-    if text.empties:
-        lines.append("Empty texts are records like others: take them out if they mean nothing.")
-    return [*lines, *([""] if lines else [])]
+    return [*lines, *([f"and {more} more columns"] if more > 0 else [])]
 
 
 def _options(found: Survey, named: Format | None) -> list[str]:
     """The options that read the file."""
-    _, column = _text(found)
-    said: list[str] = []
-    if named is not None:
-        said += ["--format", str(named)]
-    if found.delimiter not in (None, "\t" if found.format is Format.TSV else ","):
-        said += ["--delimiter", str(found.delimiter).replace("\t", "\\t")]
-    if found.encoding not in (None, "utf-8"):
-        said += ["--encoding", str(found.encoding)]
-    if found.format is not Format.TEXT and found.text not in (None, "text"):
-        said += ["--text-field", str(found.text) if found.named else "NAME"]
-    return [*said, *(["--empty-nulls"] if column.nulls else []), *(["--strip-html"] if column.tags else [])]
+    column = _text(found)
+    usual = "\t" if found.format is Format.TSV else ","
+    named_text = found.format is not Format.TEXT and found.text not in (None, "text")
+    said = [
+        ("--format", named),
+        ("--delimiter", None if found.delimiter in (None, usual) else str(found.delimiter).replace("\t", "\\t")),
+        ("--encoding", None if found.encoding == "utf-8" else found.encoding),
+        ("--text-field", None if not named_text else found.text if found.named else "NAME"),
+        ("--on-error", "skip" if found.bad else None),
+    ]
+    options = [str(part) for option, value in said if value is not None for part in (option, value)]
+    return [*options, *["--empty-nulls"] * bool(column.nulls), *["--strip-html"] * bool(column.tags)]
 
 
 def _commands(found: Survey, options: list[str]) -> list[str]:
@@ -152,32 +153,19 @@ def _commands(found: Survey, options: list[str]) -> list[str]:
     plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     ending = ".jsonl" if found.format in READ_ONLY or not plain.suffix else plain.suffix
     out = plain.with_name(f"{plain.stem}.private{ending}")
-    skip = ["--on-error", "skip"] if found.bad else []
     return [
         "Public texts of the same kind (PUBLIC) make a model, which privatizes the file:",
         "  dptext fit --mechanism candidates --set epsilon=10 --public PUBLIC --out MODEL",
-        f"  {shlex.join(['dptext', 'privatize', str(path), str(out), *options, *skip])} --model MODEL",
+        f"  {shlex.join(['dptext', 'privatize', str(path), str(out), *options])} --model MODEL",
         "Which mechanism, and at which epsilon: dptext recommend",
     ]
 
 
-def _data(found: Survey, options: list[str]) -> dict[str, Json]:
-    columns: list[Json] = [
-        {
-            "name": name if found.named else None,
-            "rows": column.rows,
-            "nulls": column.nulls,
-            "empties": column.empties,
-            "distinct": column.distinct,
-            "unique": column.unique,
-            "median": column.median,
-            "largest": column.largest,
-            "with_tags": column.tags,
-            "could_be": found.could_be(name),
-        }
-        for name, column in found.columns.items()
+def _data(found: Survey, options: list[str]) -> dict[str, object]:
+    columns = [
+        {"name": name if found.named else None, **column}
+        for name, column in zip(found.columns, _columns(found), strict=True)
     ]
-    said: list[Json] = list(options)
     return {
         "not_protected": NOT_PROTECTED,
         "format": str(found.format),
@@ -186,6 +174,7 @@ def _data(found: Survey, options: list[str]) -> dict[str, Json]:
         "rows": found.rows,
         "bad": found.bad,
         "repeated": found.duplicates,
+        "with_tags": _text(found).tags,
         "columns": columns,
-        "options": said,
+        "options": options,
     }

@@ -37,9 +37,9 @@ from dptext.cli.pipes import STREAM, spooled
 from dptext.cli.progress import Tell, counted, say
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError
-from dptext.privacy.guarantee import format_epsilon
+from dptext.privacy.guarantee import Guarantee, format_epsilon
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import Rehearsal, privatize_file, rehearse
+from dptext.runs.files import privatize_file, rehearse
 from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
 from dptext.sampling.source import secure, seeded
@@ -48,10 +48,9 @@ from dptext.text.formats import Format, detect_format, file_format, is_compresse
 from dptext.text.reading import OnError
 from dptext.text.records import Fields
 from dptext.text.writers import APPENDABLE
-from dptext.types import Json
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
-    from dptext.runs.payment import Payment
+    from dptext.runs.payment import Due, Payment
 
 
 def privatize(
@@ -188,10 +187,10 @@ def privatize(
     out = sys.stderr if target == STREAM else sys.stdout
     with spooled(source, target, certificate, plan) as (given, made):
         if dry_run:
-            found = rehearse(
+            n_records, promised, due = rehearse(
                 given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=_skipped
             )
-            print(json.dumps(_rehearsed(found), indent=2) if as_json else _in_words(found), file=out)
+            print(_rehearsal(n_records, promised, plan.reveals, due, as_json=as_json), file=out)
             return
         total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
         with (
@@ -221,24 +220,23 @@ def _skipped(number: int, reason: str) -> None:
     say(f"skipped record {number}: {reason}")
 
 
-def _rehearsed(found: Rehearsal) -> dict[str, Json]:
-    charged: dict[str, Json] | None = None
-    if found.charge is not None:
-        charged = {"account": found.charge.account.name, "epsilon": found.charge.epsilon()}
-    guarantees: list[Json] = [guarantee.to_dict() for guarantee in found.guarantees]
-    return {"records": found.records, "guarantees": guarantees, "reveals": list(found.reveals), "charge": charged}
-
-
-def _in_words(found: Rehearsal) -> str:
+def _rehearsal(
+    n_records: int, promised: Sequence[Guarantee], reveals: Sequence[str], due: Due | None, *, as_json: bool
+) -> str:
     """What would happen."""
+    if as_json:
+        charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
+        guarantees = [guarantee.to_dict() for guarantee in promised]
+        return json.dumps({"records": n_records, "guarantees": guarantees, "charge": charge}, indent=2)
     lines = [
-        f"A run would release {found.records:,} records. Nothing was drawn, charged or written.",
-        found.guarantees[-1].sentence(),
-        f"Leaves as it is: {', '.join(found.reveals)}.",
+        f"A run would release {n_records:,} records. Nothing was drawn, charged or written.",
+        promised[-1].sentence(),
+        f"Leaves as it is: {', '.join(reveals)}.",
     ]
-    if found.charge is not None:
-        cost = format_epsilon(found.charge.epsilon())
-        lines.append(f"Cost: epsilon {cost} alone, added to what was spent. {found.charge.payment.left()}")
+    if due is not None:
+        lines.append(
+            f"Cost: epsilon {format_epsilon(due.epsilon())} alone, added to what was spent. {due.payment.left()}"
+        )
     return "\n".join(lines)
 
 

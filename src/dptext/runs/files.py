@@ -92,23 +92,6 @@ def privatize_file(
     return run.go(on_progress or (lambda _: None), on_skip)
 
 
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
-    """What a run would do.
-
-    Attributes:
-        records: how many it would release.
-        guarantees: of the release.
-        reveals: what leaves besides the text.
-        charge: what it would cost, where an account pays.
-    """
-
-    records: int
-    guarantees: tuple[Guarantee, ...]
-    reveals: tuple[str, ...]
-    charge: Due | None
-
-
 def rehearse(
     source: Path,
     target: Path,
@@ -118,16 +101,14 @@ def rehearse(
     randomness: Randomness,
     payment: Payment | None = None,
     on_skip: Callable[[int, str], None] | None = None,
-) -> Rehearsal:
-    """Check and read what `privatize_file` would, with nothing drawn, charged or written.
+) -> tuple[int, tuple[Guarantee, ...], Due | None]:
+    """Check and read what `privatize_file` would, with the same errors; nothing is drawn, charged or written.
 
-    Raises:
-        ConfigError: as `privatize_file`, like the rest.
-        DataError: a record cannot be read.
-        NoGuaranteeError: the mechanism guarantees nothing.
+    Returns:
+        How many records it would release, with which guarantees, and what it would pay.
     """
     run = _run(source, target, mechanism, plan, randomness, payment)
-    return run.rehearse(on_skip)
+    return run.count(on_skip), run.promised, run.due
 
 
 def _run(
@@ -144,7 +125,16 @@ def _run(
     require_guarantee(mechanism.spec, plan.without_guarantee)
     kind = file_format(target, plan.output_format)
     require_csv(kind, safe_csv=plan.safe_csv)
-    _columns(mechanism, plan).names(kind)
+    traits = mechanism.spec.traits
+    columns = Columns(
+        text=traits.releases_text,
+        vector=traits.releases_vectors,
+        label=traits.releases_labels,
+        keep=plan.fields.keep,
+        safe_csv=plan.safe_csv,
+        fields=Fields() if kind in TEXTS_ONLY else plan.fields,
+    )
+    columns.names(kind)
     promised = guarantees(
         mechanism.spec,
         randomness=randomness,
@@ -171,7 +161,7 @@ def _run(
                 f"Expected the subjects of account {due.account.name!r}, which is per author, to be the authors: name "
                 "the same field for both, or leave the field of the subjects out."
             )
-    return _Run(source, target, kind, mechanism, plan, randomness, promised, due)
+    return _Run(source, target, kind, columns, mechanism, plan, randomness, promised, due)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +169,7 @@ class _Run:
     source: Path
     target: Path
     kind: Format
+    columns: Columns
     mechanism: Mechanism[str]
     plan: Plan
     randomness: Randomness
@@ -196,7 +187,7 @@ class _Run:
     def go(self, on_progress: Callable[[int], None], on_skip: Callable[[int, str], None] | None) -> Certificate:
         self._check_paths()
         batches = self._batches(on_skip)
-        state = self._unfinished() if self.plan.resume else self._begin(self._digest(named=True))
+        state = self._unfinished() if self.plan.resume else self._begin(self._digest())
         if state.certificate:
             with self._opened() if self._part.exists() else contextlib.nullcontext():
                 return self._publish(state)
@@ -210,27 +201,16 @@ class _Run:
                     self._clean()
                 raise
 
-    def _digest(self, *, named: bool) -> str:
-        return run_digest(
-            self.mechanism,
-            self.plan,
-            self.randomness,
-            self.kind,
-            None if self.due is None else self.due.payment,
-            compressed=is_compressed(self.target),
-            renamed=self._columns(named=named).renamed,
-        )
+    def _digest(self, *, named: bool = True) -> str:
+        payment, renamed = None if self.due is None else self.due.payment, self.columns.renamed if named else {}
+        compressed = is_compressed(self.target)
+        setting = (self.mechanism, self.plan, self.randomness, self.kind, payment)
+        return run_digest(*setting, compressed=compressed, renamed=renamed)
 
-    def _columns(self, *, named: bool) -> Columns:
-        """The columns of the output, under the names of the input; an older version began runs without these."""
-        names = self.plan.fields if named and self.kind not in TEXTS_ONLY else Fields()
-        return replace(_columns(self.mechanism, self.plan), fields=names)
-
-    def rehearse(self, on_skip: Callable[[int, str], None] | None) -> Rehearsal:
+    def count(self, on_skip: Callable[[int, str], None] | None) -> int:
         self._check_paths()
         with contextlib.closing(self._batches(on_skip)) as batches:
-            records = sum(map(len, batches))
-        return Rehearsal(records, self.promised, self.plan.reveals, self.due)
+            return sum(map(len, batches))
 
     def _batches(self, on_skip: Callable[[int, str], None] | None) -> Generator[Batch, None, None]:
         batches = read_batches(
@@ -328,7 +308,7 @@ class _Run:
             raise ConfigError(
                 f"Expected the charge key of the run to resume, {state.charge_key!r}, found {self.due.payment.key!r}."
             )
-        if state.settings not in (self._digest(named=True), self._digest(named=False)):
+        if state.settings not in (self._digest(), self._digest(named=False)):
             raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
         if not hmac.compare_digest(state.input, fingerprint(self.source, state.key)):
             raise ConfigError(f"Expected the input of the run to resume: {self.source} has changed. Use --force.")
@@ -359,7 +339,7 @@ class _Run:
         if self.kind in APPENDABLE:
             file.truncate(state.bytes)
             file.seek(0, os.SEEK_END)
-        columns = self._columns(named=state.settings == self._digest(named=True))
+        columns = self.columns if state.settings == self._digest() else replace(self.columns, fields=Fields())
         writer = open_writer(
             file,
             self.kind,
@@ -451,18 +431,6 @@ class _Run:
         for path in (self._part, self._state, draft_path(self._state)):
             with writing(path):
                 path.unlink(missing_ok=True)
-
-
-def _columns(mechanism: Mechanism[str], plan: Plan) -> Columns:
-    traits, fields = mechanism.spec.traits, plan.fields
-    return Columns(
-        text=traits.releases_text,
-        vector=traits.releases_vectors,
-        label=traits.releases_labels,
-        keep=fields.keep,
-        safe_csv=plan.safe_csv,
-        fields=fields,
-    )
 
 
 def _limited(batches: Generator[Batch, None, None], most: int) -> Generator[Batch, None, None]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -33,17 +34,10 @@ _SHORT: Final = 40  # characters, on average
 
 @dataclass(slots=True)
 class Column:
-    """What is in a column.
+    """What is in a column: how many values, nulls, empty texts, texts at all, texts with HTML tags, of which lengths.
 
-    Attributes:
-        rows: how many have it.
-        nulls, empties: how many hold no value, and the empty text.
-        strings: how many hold a text.
-        tags: how many hold HTML tags.
-        lengths: how many have so many characters.
-        hashes: of different values; None where they are too many to count.
-        repeated: whether a value came twice.
-        named: whether a value is the name of the column, which is then no name.
+    `hashes` are of the different values, None where they are too many to count; `named` says whether a value is the
+    name of the column, which is then none.
     """
 
     rows: int = 0
@@ -59,19 +53,19 @@ class Column:
     def add(self, name: str, value: object) -> None:
         """Count a value."""
         self.rows += 1
-        scalar = as_scalar(value)
-        text = scalar if isinstance(scalar, str) else as_string(scalar) if is_scalar(scalar) else repr(scalar)
-        self.nulls += value is None
-        self.strings += isinstance(value, str)
         if value is None:
+            self.nulls += 1
             return
+        scalar = as_scalar(value)
+        text = as_string(scalar) if is_scalar(scalar) else repr(scalar)
+        self.strings += isinstance(value, str)
         self.empties += not text
-        self.named = self.named or text == name
+        self.named |= text == name
         self.tags += has_tags(text)
         self.lengths[len(text)] += 1
         if self.hashes is not None:
             mark = hash(text)
-            self.repeated = self.repeated or mark in self.hashes
+            self.repeated |= mark in self.hashes
             self.hashes.add(mark)
             if self.repeated and len(self.hashes) > _MOST_DISTINCT and self.mean <= _SHORT:
                 self.hashes = None
@@ -89,12 +83,9 @@ class Column:
     @property
     def median(self) -> int:
         """Characters of the middle value."""
-        left = self.lengths.total() // 2
-        for size in sorted(self.lengths):
-            left -= self.lengths[size]
-            if left < 0:
-                return size
-        return 0
+        ends = itertools.accumulate((n for _, n in sorted(self.lengths.items())), initial=0)
+        places = zip(sorted(self.lengths), itertools.islice(ends, 1, None), strict=True)
+        return next((size for size, end in places if end > self.lengths.total() // 2), 0)
 
     @property
     def distinct(self) -> int | None:
@@ -112,12 +103,9 @@ class Survey:
     """What a file holds.
 
     Attributes:
-        path, format: of the file.
-        delimiter: between its columns, where it has one.
-        encoding: of its lines, or of none; None where nobody knows.
+        path, format, delimiter, encoding: of the file; no encoding where its lines have different ones.
         columns: by their names.
-        rows: how many can be read.
-        bad: how many cannot.
+        rows, bad: how many can be read, and how many cannot.
         fault: why the first of these cannot.
         text: the column that seems to hold the texts.
     """
