@@ -93,8 +93,8 @@ def _facts(found: Survey, named: str | None) -> list[str]:
     kept = ", ".join(unique[:_MOST_COLUMNS])
     return [
         f"File   {found.format}{parted}{encoding}{guessed}",
-        f"Texts  {column.nulls:,} null, {column.empties:,} empty, {found.duplicates:,} repeated; HTML in {_share(column)}",
-        f"       median {column.median:,} characters, largest {column.largest:,}",
+        f"Texts  {column.nulls:,} null, {column.empties:,} empty, {found.duplicates:,} repeated",
+        f"       {_share(column)} with HTML tags; median {column.median:,} characters, largest {column.largest:,}",
         *([f"Keep   not {kept}: unique in each row"] if kept else []),
     ]
 
