@@ -184,7 +184,7 @@ def test_fit_reads_the_same_files(work: Path) -> None:
     rows = [{"Bewertung": text, "Sterne": stars} for text, stars in (("the good", 0), (None, 1))]
     (work / "public.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     layout = ("--text-field", "Bewertung", "--label-field", "Sterne", "--delimiter", ";", "--encoding", "cp1252")
-    fit = ("fit", "--mechanism", "smart_redaction", "--set", "level=10", "--set", "sensitive=1", "--strip-html")
+    fit = ("fit", "--mechanism", "smart_redaction", "--set", "level=0.5", "--set", 'sensitive="1"', "--strip-html")
     for public, code, message in (("excel.csv", 0, ""), ("public.jsonl", 4, "--empty-nulls")):
         done = dptext(*fit, "--public", public, "--out", f"model-{public}", *layout, cwd=work)
         assert done.returncode == code, done.stderr

@@ -118,6 +118,8 @@ def test_what_is_utf8_or_mixed_is_not_taken_for_another_encoding(tmp_path: Path)
     path.write_bytes(b'{"text": "a\\u0000"}\n')
     with pytest.raises(DataError, match=r"NUL character\. Repair"):  # a NUL makes no UTF-16
         list(read_records(path))
+    path.write_bytes(good + b"\0\n")
+    assert detected(path) == "utf-8"
 
 
 def test_a_wrong_encoding_ends_the_reading(tmp_path: Path) -> None:
@@ -309,6 +311,7 @@ def test_xlsx_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("a\n<i>b</i>", "a b"),
         ("<p", "<p"),
         ("a <b and c", "a <b and c"),
+        ("I <3 it, <i>so</i> much <more or less", "I <3 it, so much <more or less"),
     ],
 )
 def test_html_as_it_is_seen(text: str, seen: str) -> None:
