@@ -311,6 +311,7 @@ def test_xlsx_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("a\n<i>b</i>", "a b"),
         ("<p", "<p"),
         ("a <b and c", "a <b and c"),
+        ("a <b and <i>c</i>", "a <b and c"),
         ("I <3 it, <i>so</i> much <more or less", "I <3 it, so much <more or less"),
     ],
 )
