@@ -639,7 +639,7 @@ def test_the_old_batching_is_caught_in_every_format(tem, name: str, told: str, m
 
 
 def test_shapes_are_compared_in_all_formats_that_hold_what_is_released(tem, vectored, monkeypatch) -> None:
-    lines, gzipped = ["out.jsonl", "out.jsonl.gz"], ["out.csv", "out.csv.gz"]
+    lines, gzipped = ["out.jsonl", "out.jsonl.gz"], ["out.csv", "out.csv.gz", "out.tsv"]
     texts = ["out.txt", "out.txt.gz"]
     labelled = LabelOnly(labels=("a", "b"), epsilon=1.0)
     assert sorted(file_checks.output_names(tem.spec)) == sorted([*lines, *gzipped, *texts, "out.parquet"])

@@ -78,7 +78,19 @@ def test_every_command_and_option_has_help() -> None:
 
     group = typer.main.get_command(dptext_app())
     assert sorted(group.commands) == [
-        *("audit", "budget", "compare", "demo", "explain", "fit", "mechanisms", "privatize", "recommend", "report"),
+        *(
+            "audit",
+            "budget",
+            "check",
+            "compare",
+            "demo",
+            "explain",
+            "fit",
+            "mechanisms",
+            "privatize",
+            "recommend",
+            "report",
+        ),
         "utility",
     ]
     audits = group.load("audit").commands

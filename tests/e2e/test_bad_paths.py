@@ -215,6 +215,8 @@ TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
     ("budget upgrade", "ledger", BAD_INPUTS, ["--ledger", "@"]),
     ("utility fidelity", "originals", BAD_INPUTS, ["@", "out.jsonl", "--public", "public.jsonl"]),
     ("utility fidelity", "released", BAD_INPUTS, ["in.jsonl", "@", "--public", "public.jsonl"]),
+    ("check", "path", BAD_INPUTS, ["@"]),
+    ("privatize", "certificate", BAD_OUTPUTS, ["in.jsonl", "-", "--certificate", "@", *SPEC]),
     ("utility fidelity", "public", BAD_INPUTS, ["in.jsonl", "out.jsonl", "--public", "@"]),
     ("utility classification", "originals", FEW_INPUTS, ["@", "labelled.jsonl", *LABELLED, "--test", "in.jsonl"]),
     ("utility classification", "released", FEW_INPUTS, ["in.jsonl", "@", *LABELLED, "--test", "in.jsonl"]),

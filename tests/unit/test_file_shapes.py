@@ -1,6 +1,7 @@
 """What lies on the disk follows from the number of records and from what is released, never from private lengths."""
 
 import json
+import os
 import stat
 import zlib
 from dataclasses import dataclass, replace
@@ -252,10 +253,14 @@ def test_a_planted_draft_is_neither_followed_nor_filled(tmp_path: Path, mechanis
 
     plant()
     source = write(tmp_path / "in.jsonl", list(WORDS[:20]))
-    privatize_file(source, target, mechanism, plan=Plan(batch_size=5), on_progress=again)
+    mask = os.umask(0o027)
+    try:
+        privatize_file(source, target, mechanism, plan=Plan(batch_size=5), on_progress=again)
+    finally:
+        os.umask(mask)
     assert modes == [0o600] * 4
     assert (victim.read_text("utf-8"), stat.S_IMODE(victim.stat().st_mode)) == ("somebody's only copy", 0o666)
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (target, certificate_path(target))] == [0o600, 0o600]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (target, certificate_path(target))] == [0o640, 0o640]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "in.jsonl",
         "out.jsonl",

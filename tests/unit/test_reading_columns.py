@@ -284,8 +284,8 @@ def test_a_text_of_too_many_characters_is_doubtful() -> None:
 @given(st.text(st.sampled_from('a,"\r\n\x00é'), max_size=30), st.integers(1, 3))
 def test_lines_without_quotes_are_what_the_csv_module_reads(text: str, n: int) -> None:
     for ending in ("", "\n", "\r\n"):
-        found = csv_rows._unquoted(text + ending, n)
+        found = csv_rows._unquoted(text + ending, n, ",")
         if found is not None:
-            assert [tuple(column) for column in found] == csv_rows._quoted(text + ending, n)
+            assert [tuple(column) for column in found] == csv_rows._quoted(text + ending, n, ",")
     plain = "".join(f"{','.join(['a'] * n)}\n" for _ in range(3))
-    assert csv_rows._unquoted(plain, n) == [["a"] * 3] * n
+    assert csv_rows._unquoted(plain, n, ",") == [["a"] * 3] * n

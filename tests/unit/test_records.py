@@ -30,7 +30,7 @@ from dptext.text import releases as module
 from dptext.text.columns import Columns, release_columns
 from dptext.text.encoding import encode_batch
 from dptext.text.files import create_private
-from dptext.text.formats import Format, detect_format, is_compressed
+from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed
 from dptext.text.inputs import file_error
 from dptext.text.reading import MAX_CHARACTERS, OnError, read_records
 from dptext.text.records import Fields, Record, Release
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 CANARY = "ZEBRA-CANARY-4711"
 RAW = CANARY.encode()
+WRITABLE = [kind for kind in Format if kind not in READ_ONLY]
 ALL = Fields(text="text", id="name", label="stars", author="by", keep=("year",))
 FILES = ["a.jsonl", "a.csv", "a.txt", "a.parquet", "a.jsonl.gz", "a.csv.gz", "a.txt.gz"]
 FULL_FILES = [name for name in FILES if "txt" not in name]
@@ -152,6 +153,9 @@ def test_fields_that_would_leak_the_text_or_mean_nothing_are_refused(names: dict
         ("a.parquet", Format.PARQUET),
         ("a.txt", Format.TEXT),
         ("a.txt.gz", Format.TEXT),
+        ("a.tsv", Format.TSV),
+        ("a.json.gz", Format.JSON),
+        ("a.XLSX", Format.XLSX),
     ],
 )
 def test_detect_format(name: str, expected: Format) -> None:
@@ -159,7 +163,7 @@ def test_detect_format(name: str, expected: Format) -> None:
     assert detect_format(Path(name)) is expected
 
 
-@pytest.mark.parametrize("name", ["a", "a.json", "a.gz", "a.parquet.gz", "a.jsonl.zip", ".csv", "a.csv.bak"])
+@pytest.mark.parametrize("name", ["a", "a.gz", "a.xlsx.gz", "a.parquet.gz", "a.jsonl.zip", ".csv", "a.csv.bak"])
 def test_unknown_extensions_are_refused(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         detect_format(name)
@@ -827,13 +831,17 @@ WRITTEN = Fields(id="id", label="label", keep=("year", "by"))
 @pytest.mark.parametrize("name", FULL_FILES)
 def test_round_trip(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    write_releases(path, iter(RELEASES))
+    mask = os.umask(0o027)
+    try:
+        write_releases(path, iter(RELEASES))
+    finally:
+        os.umask(mask)
     expected = [Record(r.id, r.output, r.label, None, r.kept) for r in RELEASES]
     if "csv" in name:
         # CSV has no null: a missing label is an empty field.
         expected[1] = Record("b", "", "", None, RELEASES[1].kept)
     assert read(path, WRITTEN) == expected
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert os.listdir(tmp_path) == [name]
 
 
@@ -940,7 +948,7 @@ def test_a_kept_label_is_written_as_it_is() -> None:
         (Release(4711, "a"), DataError),  # type: ignore[arg-type]
     ],
 )
-@pytest.mark.parametrize("kind_of_file", Format)
+@pytest.mark.parametrize("kind_of_file", WRITABLE)
 def test_releases_that_do_not_fit_stop_the_writing(
     tmp_path: Path, release: Any, kind: type[Exception], kind_of_file: Format
 ) -> None:
@@ -1010,7 +1018,7 @@ def test_parquet_cannot_be_continued() -> None:
         encode_batch([], Format.PARQUET)
 
 
-@pytest.mark.parametrize("kind", Format)
+@pytest.mark.parametrize("kind", WRITABLE)
 def test_closing_a_writer_leaves_the_file_open(kind: Format) -> None:
     file = io.BytesIO()
     writer = open_writer(file, kind)

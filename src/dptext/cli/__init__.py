@@ -24,6 +24,11 @@ COMMANDS: Final = {
         "Make a model for `privatize --model`, from public records or, where a mechanism says so, from private ones.",
         "dptext fit --mechanism candidates --set epsilon=10 --public public.csv --out reviews.model",
     ),
+    "check": (
+        "check:check",
+        "Say what a file of texts holds, without showing one, and the command line that reads it.",
+        "dptext check reviews.csv",
+    ),
     "privatize": (
         "privatize:privatize",
         "Privatize the records of IN into OUT, with a certificate beside it.",
@@ -62,7 +67,7 @@ COMMANDS: Final = {
 
 #: How the help lists them.
 SECTIONS: Final = {
-    "Release": ("init", "fit", "privatize", "explain"),
+    "Release": ("check", "init", "fit", "privatize", "explain"),
     "Choose": ("mechanisms", "recommend", "demo"),
     "Measure": ("utility", "audit", "compare", "report"),
     "Account": ("budget",),

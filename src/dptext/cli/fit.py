@@ -5,21 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from dptext.cli.chosen import check_label_field, chosen_spec, fitted_on, kinds
 from dptext.cli.options import (
+    DelimiterOption,
+    EmptyNullsOption,
+    EncodingOption,
+    FormatOption,
     JsonOption,
     LabelFieldOption,
     MechanismOption,
     PublicOption,
     SetOption,
     SpecOption,
+    StripHtmlOption,
     TextFieldOption,
     file_option,
     folder_option,
+    member,
     seed_of,
 )
 from dptext.cli.progress import say
@@ -29,8 +35,9 @@ from dptext.mechanism import HasTraining, Learns, Spec, Traits, settings
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
 from dptext.text.files import require_free
+from dptext.text.formats import DELIMITED, PACKED, Format, file_format
 from dptext.text.reading import read_records
-from dptext.text.records import Fields
+from dptext.text.records import Fields, Record
 from dptext.types import Json
 
 
@@ -50,6 +57,11 @@ def fit(
     ] = None,
     text_field: TextFieldOption = "text",
     label_field: LabelFieldOption = None,
+    input_format: FormatOption = None,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
+    empty_nulls: EmptyNullsOption = False,
+    strip_html: StripHtmlOption = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the training. It is public, no secret.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -70,15 +82,24 @@ def fit(
         )
     _check_texts(wanted, public, private, pool)
     require_free(target)
+    layout: dict[str, Any] = {
+        "format": None if input_format is None else member(Format, "--format", input_format),
+        "delimiter": delimiter,
+        "encoding": encoding,
+        "empty_nulls": empty_nulls,
+        "strip_html": strip_html,
+    }
     names = Fields(text=text_field, label=label_field)
+
+    def read(path: Path) -> list[Record]:
+        return list(read_records(path, names, **_layout_of(path, layout)))
+
     with advising(lambda: f"Of an unfinished fit nothing is kept: there is no {target}. Run the command again."):
         model = fitted_on(
             wanted,
-            public=[]
-            if public is None or wanted.traits.learns is Learns.NOTHING
-            else list(read_records(public, names)),
-            private=[] if private is None else list(read_records(private, names)),
-            pool=None if pool is None else list(read_records(pool, names)),
+            public=[] if public is None or wanted.traits.learns is Learns.NOTHING else read(public),
+            private=[] if private is None else read(private),
+            pool=None if pool is None else read(pool),
             seed=seed,
         )
         save_model(model, target)
@@ -98,6 +119,13 @@ def fit(
     label = "" if label_field is None or wanted.traits.learns_labels else f" --label-field {label_field}"
     asked = " --without-guarantee" if all(guarantee.basis is Basis.NONE for guarantee in promised) else ""
     print(f"\nModel: {target}\nNext: dptext privatize IN OUT --model {target}{label}{asked}")
+
+
+def _layout_of(path: Path, layout: dict[str, Any]) -> dict[str, Any]:
+    """How one of several files is read: what speaks of CSV, or of lines, is not for the others."""
+    kind = file_format(path, layout["format"])
+    has = {"delimiter": kind in DELIMITED, "encoding": kind not in PACKED}
+    return {name: value for name, value in layout.items() if has.get(name, True)}
 
 
 def _check_texts(spec: Spec, public: Path | None, private: Path | None, pool: Path | None) -> None:

@@ -83,6 +83,26 @@ ModelOption = Annotated[Path | None, folder_option("--model", help="Folder of a 
 PublicOption = Annotated[Path | None, file_option("--public", help="Public records, none of them private.")]
 TextFieldOption = Annotated[str, typer.Option("--text-field", help="Field of the text.")]
 LabelFieldOption = Annotated[str | None, typer.Option("--label-field", help="Field of the label.")]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", help="jsonl, csv, tsv, parquet, text, json or xlsx; default: by the extension."),
+]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter",
+        parser=lambda text: "\t" if text == r"\t" else text,
+        metavar="CHARACTER",
+        help=r"What parts the columns of CSV, as ';' or '\t'; default: a comma.",
+    ),
+]
+EncodingOption = Annotated[
+    str | None, typer.Option("--encoding", help="Of the file, as cp1252 or utf-16; default: UTF-8.")
+]
+EmptyNullsOption = Annotated[bool, typer.Option("--empty-nulls", help="Read null texts as empty ones.")]
+StripHtmlOption = Annotated[
+    bool, typer.Option("--strip-html", help="Take HTML tags out of the texts first, and decode entities.")
+]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Makes the run repeatable.")]
 ClassifierOption = Annotated[
     str, typer.Option("--classifier", help="tfidf (linear, quick), or bilstm as in the ADePT paper.")

@@ -14,7 +14,11 @@ import typer
 
 from dptext.cli.chosen import check_label_field, chosen
 from dptext.cli.options import (
+    DelimiterOption,
     DeltaOption,
+    EmptyNullsOption,
+    EncodingOption,
+    FormatOption,
     JsonOption,
     LabelFieldOption,
     MechanismOption,
@@ -22,17 +26,20 @@ from dptext.cli.options import (
     PayingLedgerOption,
     SetOption,
     SpecOption,
+    StripHtmlOption,
     SubjectKeyOption,
     TextFieldOption,
-    file_argument,
+    file_path,
     member,
     output_path,
 )
+from dptext.cli.pipes import STREAM, spooled
 from dptext.cli.progress import Tell, counted, say
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError
+from dptext.privacy.guarantee import Guarantee, format_epsilon
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import privatize_file
+from dptext.runs.files import privatize_file, rehearse
 from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
 from dptext.sampling.source import secure, seeded
@@ -43,14 +50,25 @@ from dptext.text.records import Fields
 from dptext.text.writers import APPENDABLE
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
-    from dptext.runs.payment import Payment
+    from dptext.runs.payment import Due, Payment
 
 
 def privatize(
-    source: Annotated[Path, file_argument(metavar="IN", help="Records: .jsonl .csv .parquet .txt, also .gz.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="IN",
+            parser=file_path,
+            help="Records: .jsonl .csv .tsv .txt .json, also .gz; .parquet .xlsx; - for stdin, with --format.",
+        ),
+    ],
     target: Annotated[
         Path,
-        typer.Argument(metavar="OUT", parser=output_path, help="The new file; OUT.guarantee.json is its certificate."),
+        typer.Argument(
+            metavar="OUT",
+            parser=output_path,
+            help="The new file; OUT.guarantee.json is its certificate. - for stdout, with --certificate.",
+        ),
     ],
     mechanism: MechanismOption = None,
     assignments: SetOption = None,
@@ -65,7 +83,11 @@ def privatize(
     keep: Annotated[
         list[str] | None, typer.Option("--keep", help="Public field to copy to the output. Repeatable.")
     ] = None,
-    input_format: Annotated[str | None, typer.Option("--format", help="jsonl, csv, parquet or text.")] = None,
+    input_format: FormatOption = None,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
+    empty_nulls: EmptyNullsOption = False,
+    strip_html: StripHtmlOption = False,
     output_format: Annotated[str | None, typer.Option("--output-format", help="The same for OUT.")] = None,
     on_error: Annotated[str, typer.Option("--on-error", help="stop, or skip unreadable records.")] = "stop",
     max_per_author: Annotated[
@@ -106,6 +128,18 @@ def privatize(
     device: Annotated[
         str | None, typer.Option("--device", help="With --model: the device of its network; default: that of the fit.")
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            "--certificate",
+            metavar="NAME.guarantee.json",
+            parser=output_path,
+            help="With OUT -: the certificate. It speaks of a file NAME, which stdout should be saved as.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen: nothing is drawn, charged or written.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Privatize a file and print its certificate.
@@ -138,34 +172,72 @@ def privatize(
         force=force,
         resume=resume,
         safe_csv=safe_csv,
+        delimiter=delimiter,
+        encoding=encoding,
+        empty_nulls=empty_nulls,
+        strip_html=strip_html,
     )
     payment = _payment(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
-    _refuse_inputs(target, (spec, model, subject_key), payment)
+    beside = certificate or certificate_path(target)
+    _refuse_inputs((target, beside), (spec, model, subject_key), payment)
     fitted_one = choice.fitted(device=device)
     read = fitted_one.spec.traits.reads_labels
     check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
-    total = _count(source, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
-    with (
-        advising(lambda: _left_there(target, plan, paid=payment is not None)),
-        counted("privatizing") as tell,
-    ):
-        certificate = privatize_file(
-            source,
-            target,
-            fitted_one,
-            plan=plan,
-            randomness=secure() if seed is None else seeded(seed),
-            payment=payment,
-            on_progress=_with_rate(tell, total),
-            on_skip=lambda number, reason: say(f"skipped record {number}: {reason}"),
-        )
+    randomness = secure() if seed is None else seeded(seed)
+    out = sys.stderr if target == STREAM else sys.stdout
+    with spooled(source, target, certificate, plan) as (given, made):
+        if dry_run:
+            n_records, promised, due = rehearse(
+                given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=_skipped
+            )
+            print(_rehearsal(n_records, promised, plan.reveals, due, as_json=as_json), file=out)
+            return
+        total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
+        with (
+            advising(lambda: _left_there(target, plan, paid=payment is not None)),
+            counted("privatizing") as tell,
+        ):
+            written = privatize_file(
+                given,
+                made,
+                fitted_one,
+                plan=plan,
+                randomness=randomness,
+                payment=payment,
+                on_progress=_with_rate(tell, total),
+                on_skip=_skipped,
+            )
     if as_json:
-        print(json.dumps({"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}, indent=2))
+        print(json.dumps({"certificate": str(beside), **json.loads(written.to_json())}, indent=2), file=out)
         return
-    print(certificate.explain())
+    print(written.explain(), file=out)
     if payment is not None:
-        print(f"\n{payment.left()}")
-    print(f"\nWritten: {target} and {certificate_path(target)}")
+        print(f"\n{payment.left()}", file=out)
+    print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}", file=out)
+
+
+def _skipped(number: int, reason: str) -> None:
+    say(f"skipped record {number}: {reason}")
+
+
+def _rehearsal(
+    n_records: int, promised: Sequence[Guarantee], reveals: Sequence[str], due: Due | None, *, as_json: bool
+) -> str:
+    """What would happen."""
+    if as_json:
+        charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
+        guarantees = [guarantee.to_dict() for guarantee in promised]
+        return json.dumps({"records": n_records, "guarantees": guarantees, "charge": charge}, indent=2)
+    lines = [
+        f"A run would release {n_records:,} records. Nothing was drawn, charged or written.",
+        promised[-1].sentence(),
+        f"Leaves as it is: {', '.join(reveals)}.",
+    ]
+    if due is not None:
+        lines.append(
+            f"Cost: epsilon {format_epsilon(due.epsilon())} alone, added to what was spent. {due.payment.left()}"
+        )
+    return "\n".join(lines)
 
 
 def _payment(
@@ -186,18 +258,20 @@ def _payment(
     return Payment(opened(ledger, subject_key, named=by_name), account, charge_key)
 
 
-def _refuse_inputs(target: Path, inputs: Sequence[Path | None], payment: Payment | None) -> None:
+def _refuse_inputs(written: Sequence[Path], inputs: Sequence[Path | None], payment: Payment | None) -> None:
     read = [path for path in inputs if path is not None]
     if payment is not None and payment.ledger.path is not None:
         from dptext.cli.budget.books import default_key
 
         read += [payment.ledger.path, default_key(payment.ledger) or payment.ledger.path]
-    for path in (target, certificate_path(target)):
+    for path in written:
         refuse_inputs(path, read)
 
 
 def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:
     """The unfinished run beside the output, and how to go on with it, in words."""
+    if target == STREAM:
+        return "Of a run to stdout nothing is left." + (" What was charged stays charged." if paid else "")
     if not state_path(target).exists():
         return f"No unfinished run lies beside {target}."
     charge = " What was charged stays charged: --resume finds the charge, --force charges anew." if paid else ""

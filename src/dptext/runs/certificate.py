@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from dptext.notebook import html_text
 from dptext.privacy.events import Event, event_from_dict, event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.text.files import sha256_of
+from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD
 from dptext.types import Json
 from dptext.version import __version__
 
@@ -94,6 +95,7 @@ class Certificate:
         also_reveals: what the run reveals besides the mechanism (kept fields, the number of records).
         charged: the charge that paid for it, where a ledger did.
         schema: of the file that it was read from.
+        fields: the names of the columns `id`, `text` and `label` in the file, where they have others.
     """
 
     settings: Mapping[str, Json]
@@ -110,6 +112,7 @@ class Certificate:
     version: str = ""
     charged: Charged | None = None
     schema: int = SCHEMA
+    fields: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _validate.probability(delta=self.delta)
@@ -143,6 +146,7 @@ class Certificate:
             "version": self.version or __version__,
             "charged": None if self.charged is None else self.charged.to_dict(),
             "repetition": self.repetition,
+            **({"fields": dict(self.fields)} if self.fields else {}),
         }
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -208,6 +212,12 @@ def _digest(value: object) -> str:
     return found
 
 
+def _column(name: str) -> str:
+    if name not in (ID_FIELD, TEXT_FIELD, LABEL_FIELD):
+        raise ValueError("Expected the name of a column that has another name in the file.")
+    return name
+
+
 def _read(data: Mapping[str, Json]) -> Certificate:
     """The certificate in JSON data; TypeError, KeyError or ValueError where it holds something else."""
     schema = _typed(data["schema"], int)
@@ -245,4 +255,5 @@ def _read(data: Mapping[str, Json]) -> Certificate:
         version=_typed(data["version"], str),
         charged=charged,
         schema=schema,
+        fields={_column(name): _typed(value, str) for name, value in _typed(data.get("fields", {}), dict).items()},
     )

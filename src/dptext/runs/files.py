@@ -24,10 +24,20 @@ from dptext.runs.resume import State, draft_path, fingerprint, state_path
 from dptext.runs.streaming import guarantees, limited, released, require_guarantee
 from dptext.sampling.source import Randomness, secure
 from dptext.text.batches import Batch
-from dptext.text.columns import release_columns
-from dptext.text.files import create_private, open_private, publish, refuse_existing, refuse_inputs, sha256_of, writing
+from dptext.text.columns import TEXTS_ONLY, Columns
+from dptext.text.files import (
+    create_private,
+    open_private,
+    publish,
+    refuse_existing,
+    refuse_inputs,
+    sha256_of,
+    share,
+    writing,
+)
 from dptext.text.formats import Format, file_format, is_compressed
 from dptext.text.reading import read_batches
+from dptext.text.records import Fields
 from dptext.text.releases import blocks
 from dptext.text.writers import APPENDABLE, open_writer, require_csv
 
@@ -78,21 +88,53 @@ def privatize_file(
         BudgetExceededError: the account cannot pay (nothing is left behind).
         LedgerError: the ledger cannot be used; where it failed in the middle, the run can be resumed.
     """
-    plan = plan or Plan()
-    randomness = randomness or secure()
-    source, target = Path(source), Path(target)
+    run = _run(Path(source), Path(target), mechanism, plan or Plan(), randomness or secure(), payment)
+    return run.go(on_progress or (lambda _: None), on_skip)
+
+
+def rehearse(
+    source: Path,
+    target: Path,
+    mechanism: Mechanism[str],
+    *,
+    plan: Plan,
+    randomness: Randomness,
+    payment: Payment | None = None,
+    on_skip: Callable[[int, str], None] | None = None,
+) -> tuple[int, tuple[Guarantee, ...], Due | None]:
+    """Check and read what `privatize_file` would, with the same errors; nothing is drawn, charged or written.
+
+    Returns:
+        How many records it would release, with which guarantees, and what it would pay.
+    """
+    run = _run(source, target, mechanism, plan, randomness, payment)
+    return run.count(on_skip), run.promised, run.due
+
+
+def _run(
+    source: Path,
+    target: Path,
+    mechanism: Mechanism[str],
+    plan: Plan,
+    randomness: Randomness,
+    payment: Payment | None,
+) -> _Run:
+    """The run, its settings checked."""
     if plan.fields.subject is not None and payment is None:
         raise ConfigError("Expected a ledger with the field of the subjects: their names are used for charging only.")
     require_guarantee(mechanism.spec, plan.without_guarantee)
     kind = file_format(target, plan.output_format)
     require_csv(kind, safe_csv=plan.safe_csv)
-    release_columns(
-        kind,
-        text=mechanism.spec.traits.releases_text,
-        vector=mechanism.spec.traits.releases_vectors,
-        label=mechanism.spec.traits.releases_labels,
+    traits = mechanism.spec.traits
+    columns = Columns(
+        text=traits.releases_text,
+        vector=traits.releases_vectors,
+        label=traits.releases_labels,
         keep=plan.fields.keep,
+        safe_csv=plan.safe_csv,
+        fields=Fields() if kind in TEXTS_ONLY else plan.fields,
     )
+    columns.names(kind)
     promised = guarantees(
         mechanism.spec,
         randomness=randomness,
@@ -119,9 +161,7 @@ def privatize_file(
                 f"Expected the subjects of account {due.account.name!r}, which is per author, to be the authors: name "
                 "the same field for both, or leave the field of the subjects out."
             )
-    return _Run(source, target, kind, mechanism, plan, randomness, promised, due).go(
-        on_progress or (lambda _: None), on_skip
-    )
+    return _Run(source, target, kind, columns, mechanism, plan, randomness, promised, due)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +169,7 @@ class _Run:
     source: Path
     target: Path
     kind: Format
+    columns: Columns
     mechanism: Mechanism[str]
     plan: Plan
     randomness: Randomness
@@ -146,10 +187,7 @@ class _Run:
     def go(self, on_progress: Callable[[int], None], on_skip: Callable[[int, str], None] | None) -> Certificate:
         self._check_paths()
         batches = self._batches(on_skip)
-        payment = None if self.due is None else self.due.payment
-        compressed = is_compressed(self.target)
-        digest = run_digest(self.mechanism, self.plan, self.randomness, self.kind, payment, compressed=compressed)
-        state = self._unfinished(digest) if self.plan.resume else self._begin(digest)
+        state = self._unfinished() if self.plan.resume else self._begin(self._digest())
         if state.certificate:
             with self._opened() if self._part.exists() else contextlib.nullcontext():
                 return self._publish(state)
@@ -163,6 +201,17 @@ class _Run:
                     self._clean()
                 raise
 
+    def _digest(self, *, named: bool = True) -> str:
+        payment, renamed = None if self.due is None else self.due.payment, self.columns.renamed if named else {}
+        compressed = is_compressed(self.target)
+        setting = (self.mechanism, self.plan, self.randomness, self.kind, payment)
+        return run_digest(*setting, compressed=compressed, renamed=renamed)
+
+    def count(self, on_skip: Callable[[int, str], None] | None) -> int:
+        self._check_paths()
+        with contextlib.closing(self._batches(on_skip)) as batches:
+            return sum(map(len, batches))
+
     def _batches(self, on_skip: Callable[[int, str], None] | None) -> Generator[Batch, None, None]:
         batches = read_batches(
             self.source,
@@ -171,6 +220,7 @@ class _Run:
             on_error=self.plan.on_error,
             on_skip=on_skip,
             advice="Repair it, or skip such records: --on-error skip.",
+            **self.plan.reading,
         )
         return batches if self.plan.max_per_author is None else _limited(batches, self.plan.max_per_author)
 
@@ -247,7 +297,7 @@ class _Run:
                 "publishes it. Another key would charge anew."
             )
 
-    def _unfinished(self, digest: str) -> State:
+    def _unfinished(self) -> State:
         state = None if self.kind not in APPENDABLE and not self._state.exists() else State.load(self._state)
         if state is None or (self.kind not in APPENDABLE and not state.certificate):
             raise ConfigError(
@@ -258,7 +308,7 @@ class _Run:
             raise ConfigError(
                 f"Expected the charge key of the run to resume, {state.charge_key!r}, found {self.due.payment.key!r}."
             )
-        if state.settings != digest:
+        if state.settings not in (self._digest(), self._digest(named=False)):
             raise ConfigError("Expected the settings of the run to resume: these differ. Begin anew with --force.")
         if not hmac.compare_digest(state.input, fingerprint(self.source, state.key)):
             raise ConfigError(f"Expected the input of the run to resume: {self.source} has changed. Use --force.")
@@ -289,17 +339,19 @@ class _Run:
         if self.kind in APPENDABLE:
             file.truncate(state.bytes)
             file.seek(0, os.SEEK_END)
+        columns = self.columns if state.settings == self._digest() else replace(self.columns, fields=Fields())
         writer = open_writer(
             file,
             self.kind,
             compressed=is_compressed(self.target),
             header=state.bytes == 0,
-            text=self.mechanism.spec.traits.releases_text,
-            vector=self.mechanism.spec.traits.releases_vectors,
+            text=columns.text,
+            vector=columns.vector,
             dim=state.dim,
-            label=self.mechanism.spec.traits.releases_labels,
-            keep=self.plan.fields.keep,
-            safe_csv=self.plan.safe_csv,
+            label=columns.label,
+            keep=columns.keep,
+            safe_csv=columns.safe_csv,
+            fields=columns.fields,
         )
         digest = None
         if charge is not None and charge.subjects_digest is not None and self.due is not None:
@@ -339,6 +391,7 @@ class _Run:
             max_per_author=self.plan.max_per_author,
             also_reveals=self.plan.reveals,
             charged=None if charge is None or self.due is None else self.due.charged(charge),
+            fields=columns.renamed,
         )
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
         self._save(sealed)
@@ -363,11 +416,13 @@ class _Run:
             if self._part.exists():
                 for there in (self.target, path):
                     refuse_existing(there, force=state.force)
+                share(self._part)
                 self._part.replace(self.target)
             temporary = path.with_name(f".{path.name}.new")
             temporary.unlink(missing_ok=True)
             with create_private(temporary) as file:
                 file.write(text.encode())
+                share(temporary)
                 publish(file, temporary, path, force=True)
         self._state.unlink(missing_ok=True)
         return certificate

@@ -17,7 +17,7 @@ from dptext.errors import ConfigError, IncomparableError, LedgerError, NoGuarant
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Account, Charge
 from dptext.ledger.requests import Request, Terms
-from dptext.ledger.spending import format_left
+from dptext.ledger.spending import format_left, spent_epsilon
 from dptext.mechanism import Spec, settings
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import (
@@ -176,6 +176,10 @@ class Due:
                 "already. Nothing is released; another key charges anew."
             )
         return charge
+
+    def epsilon(self) -> float:
+        """What the charge costs alone, at the delta of the account."""
+        return spent_epsilon(self.request.events, self.account.limit)
 
     def charged(self, charge: Charge) -> Charged:
         """What a certificate says of the charge."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dptext import _validate
 from dptext.errors import ConfigError
@@ -38,6 +39,7 @@ class Plan:
         force: overwrite an output that is there, throw away an unfinished run.
         resume: go on with an unfinished run.
         safe_csv: put an apostrophe before every text of a CSV output that a spreadsheet would take for a formula.
+        delimiter, encoding, empty_nulls, strip_html: how the input is read; see `read_records`.
     """
 
     fields: Fields = field(default_factory=Fields)
@@ -51,6 +53,10 @@ class Plan:
     force: bool = False
     resume: bool = False
     safe_csv: bool = False
+    delimiter: str | None = None
+    encoding: str | None = None
+    empty_nulls: bool = False
+    strip_html: bool = False
 
     def __post_init__(self) -> None:
         _validate.count(batch_size=self.batch_size)
@@ -59,6 +65,11 @@ class Plan:
             _validate.count(max_per_author=self.max_per_author)
             if self.fields.author is None:
                 raise ConfigError("Expected the name of the author field with max_per_author: --author-field NAME.")
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the input is read, as keywords of `read_batches`."""
+        return {name: getattr(self, name) for name in ("delimiter", "encoding", "empty_nulls", "strip_html")}
 
     @property
     def reveals(self) -> tuple[str, ...]:
@@ -81,8 +92,12 @@ def run_digest(
     payment: Payment | None,
     *,
     compressed: bool = False,
+    renamed: Mapping[str, str] | None = None,
 ) -> str:
-    """sha256 of all that an unfinished run must have in common with the one that goes on with it."""
+    """sha256 of all that an unfinished run must have in common with the one that goes on with it.
+
+    An older version renamed no columns.
+    """
     fixed: dict[str, Json] = {
         "spec": settings(mechanism.spec),
         "digests": dict(mechanism.digests),
@@ -99,4 +114,7 @@ def run_digest(
         fixed["blocks"] = "by releases"
     if plan.safe_csv:  # only then, so that runs that an older version began can be resumed
         fixed["safe_csv"] = True
+    fixed.update({name: value for name, value in plan.reading.items() if value})  # as above
+    if renamed:
+        fixed["columns"] = dict(renamed)
     return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()

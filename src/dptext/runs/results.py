@@ -160,7 +160,9 @@ class Privatized(Iterable[Release[str]]):
         Raises:
             ConfigError: a path cannot be used, or the releases were drawn already and not kept.
         """
-        target, beside = Target(Path(path), force=force), Target(certificate_path(Path(path)), force=force)
+        target, beside = (
+            Target(each, force=force, private=False) for each in (Path(path), certificate_path(Path(path)))
+        )
         kind = file_format(target.path, format)
         for each in (target, beside):
             each.check()  # before a draw costs privacy
@@ -209,7 +211,7 @@ class Privatized(Iterable[Release[str]]):
             raise PrivacyError("The drawing stopped with an error: there is no certificate, and nothing more is drawn.")
         self._state = "broken"  # until this part is whole
         part = next(self._parts, [])
-        self._sha256.update(_json_lines(part, self.spec))
+        self._sha256.update(_json_lines(part, self.spec, self._fields))
         self._n += len(part)
         if self._kept is not None:
             self._kept.extend(part)
@@ -231,11 +233,12 @@ class Privatized(Iterable[Release[str]]):
             digests=self._digests,
             version=__version__,
             charged=self._charged,
+            fields=self._layout([]).renamed,
             **self._terms,
         )
 
     def _layout(self, first: Sequence[Release[str]]) -> Columns:
-        return _layout(self.spec, first[0].kept if first else self._fields.keep)
+        return _layout(self.spec, first[0].kept if first else self._fields.keep, self._fields)
 
     def _columns(self, releases: Sequence[Release[str]] | None = None) -> dict[str, list[Any]]:
         releases = self.to_records() if releases is None else releases
@@ -353,17 +356,21 @@ def _charged(
     return replace(due.charged(charge), stream=stream)
 
 
-def _layout(spec: Spec, keep: Iterable[str]) -> Columns:
+def _layout(spec: Spec, keep: Iterable[str], fields: Fields) -> Columns:
     traits = spec.traits
     return Columns(
-        text=traits.releases_text, vector=traits.releases_vectors, label=traits.releases_labels, keep=tuple(keep)
+        text=traits.releases_text,
+        vector=traits.releases_vectors,
+        label=traits.releases_labels,
+        keep=tuple(keep),
+        fields=fields,
     )
 
 
-def _json_lines(part: Sequence[Release[str]], spec: Spec) -> bytes:
+def _json_lines(part: Sequence[Release[str]], spec: Spec, fields: Fields) -> bytes:
     """The releases as `write` puts them into a file of JSON Lines."""
     if not part:
         return b""
     if len({tuple(release.kept) for release in part}) > 1:
-        return b"".join(_json_lines([release], spec) for release in part)
-    return encode_batch(part, Format.JSONL, _layout(spec, part[0].kept))
+        return b"".join(_json_lines([release], spec, fields) for release in part)
+    return encode_batch(part, Format.JSONL, _layout(spec, part[0].kept, fields))

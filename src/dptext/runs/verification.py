@@ -111,7 +111,7 @@ def _count_records(certificate: Certificate, folder: Path, column: str) -> None:
     path = folder / Path(certificate.output).name
     found = 0
     try:
-        for _ in read_records(path, Fields(text=column)):
+        for _ in read_records(path, Fields(text=certificate.fields.get(column, column))):
             found += 1
     except ConfigError:
         return  # the extension does not tell the format

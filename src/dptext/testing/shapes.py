@@ -26,6 +26,7 @@ _LARGEST_LEFT_FILE = 50_000_000
 _EXTENSIONS: Mapping[Format, tuple[str, ...]] = {
     Format.JSONL: ("jsonl", "jsonl.gz"),
     Format.CSV: ("csv", "csv.gz"),
+    Format.TSV: ("tsv",),
     Format.TEXT: ("txt", "txt.gz"),
     Format.PARQUET: ("parquet",),
 }
@@ -130,7 +131,7 @@ def output_names(spec: Spec) -> list[str]:
         *(TEXTS_ONLY if spec.traits.releases_labels else ()),
         *((Format.PARQUET,) if importlib.util.find_spec("pyarrow") is None else ()),
     }
-    return [f"out.{extension}" for kind in Format if kind not in cannot for extension in _EXTENSIONS[kind]]
+    return [f"out.{extension}" for kind, names in _EXTENSIONS.items() if kind not in cannot for extension in names]
 
 
 def _run(source: Path, output: str, mechanism: Mechanism[str]) -> tuple[dict[str, bytes], list[_Mark]]:

@@ -10,27 +10,38 @@ import numpy as np
 
 from dptext.errors import ConfigError, DataError
 from dptext.text.batches import Kept, Releases
-from dptext.text.formats import Format, Scalar, is_scalar, plain_scalars, plain_texts, string_fault
-from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Release
+from dptext.text.formats import READ_ONLY, Format, Scalar, is_scalar, plain_scalars, plain_texts, string_fault
+from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Release
 from dptext.types import Floats, Singles
 
 VECTOR_FIELD: Final = "embedding"
 Values = Sequence[Scalar] | Sequence[Singles]
 #: Formats whose files hold no vectors.
-WITHOUT_VECTORS: Final = frozenset({Format.CSV, Format.TEXT})
+WITHOUT_VECTORS: Final = frozenset({Format.CSV, Format.TSV, Format.TEXT})
 #: Formats whose files hold no labels or kept fields.
 TEXTS_ONLY: Final = frozenset({Format.TEXT})
+_DEFAULT: Final = Fields()
 
 
 def release_columns(
-    format: Format, *, text: bool = True, vector: bool = False, label: bool = False, keep: tuple[str, ...] = ()
+    format: Format,
+    *,
+    text: bool = True,
+    vector: bool = False,
+    label: bool = False,
+    keep: tuple[str, ...] = (),
+    fields: Fields = _DEFAULT,
 ) -> tuple[str, ...]:
-    """Names of the columns of a file: `id`, then what is released, then the kept fields. Plain text has texts alone.
+    """Names of the columns of a file: the id, then what is released, then the kept fields. Plain text has texts alone.
+
+    They are those of `fields`, else `id` and `label`.
 
     Raises:
         ConfigError: two columns would have one name; neither text nor vectors are released; or the format cannot hold
             vectors, labels or kept fields.
     """
+    if format in READ_ONLY:
+        raise ConfigError(f"Expected a format that is written, found {str(format)!r}. Write CSV or JSON Lines.")
     if not text and not vector:
         raise ConfigError("Expected text=True or vector=True: a release without both is not worth a file.")
     if vector and format in WITHOUT_VECTORS:
@@ -44,12 +55,18 @@ def release_columns(
                 "Expected no labels or kept fields: plain text holds texts only. Write JSON Lines or CSV."
             )
         return (TEXT_FIELD,)
-    released = ((TEXT_FIELD, text), (VECTOR_FIELD, vector), (LABEL_FIELD, label))
-    columns = (ID_FIELD, *(name for name, there in released if there), *keep)
+    released = ((fields.text, text), (VECTOR_FIELD, vector), (fields.label or LABEL_FIELD, label))
+    columns = (fields.id or ID_FIELD, *(name for name, there in released if there), *keep)
+    own = columns[: len(columns) - len(keep)]
+    if len(set(own)) < len(own):
+        raise ConfigError(
+            f"Expected columns of different names in the output, found {', '.join(own)}: rename the column of the "
+            "texts or the labels."
+        )
     if len(set(columns)) < len(columns):
         raise ConfigError(
             f"Expected keep={keep!r} to name no field twice and none of the columns that are written anyway "
-            f"({', '.join(columns[: len(columns) - len(keep)])}). To keep the ids, name the field of the ids."
+            f"({', '.join(own)}). To keep the ids, name the field of the ids."
         )
     return columns
 
@@ -62,6 +79,7 @@ class Columns:
         text, vector, label: whether these are written.
         keep: the kept fields, in the order of the columns.
         dim: length of the vectors, 0 as long as none is known.
+        fields: which name the columns.
         safe_csv: whether texts that a spreadsheet would take for formulas get an apostrophe before them; CSV only.
     """
 
@@ -71,10 +89,21 @@ class Columns:
     keep: tuple[str, ...] = ()
     dim: int = 0
     safe_csv: bool = False
+    fields: Fields = _DEFAULT
 
     def names(self, format: Format) -> tuple[str, ...]:
         """As `release_columns`."""
-        return release_columns(format, text=self.text, vector=self.vector, label=self.label, keep=self.keep)
+        return release_columns(
+            format, text=self.text, vector=self.vector, label=self.label, keep=self.keep, fields=self.fields
+        )
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The columns `id`, `text` and `label` that have other names, by these."""
+        fields = self.fields
+        named = ((ID_FIELD, fields.id), (TEXT_FIELD, fields.text if self.text else None))
+        own = (*named, (LABEL_FIELD, fields.label if self.label else None))
+        return {default: name for default, name in own if name not in (None, default)}
 
     def after(self, releases: Sequence[Release[str]]) -> Columns:
         """The same columns once these releases are in the file, so that the length of the vectors is known."""

@@ -7,9 +7,14 @@ import csv
 import io
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Final
 
+from dptext.text.column_names import no_column
 from dptext.text.formats import string_fault
 from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, Table
+
+#: What parts the columns of files that people have.
+DELIMITERS: Final = (",", ";", "\t", "|")
 
 
 class _CsvLines:
@@ -103,26 +108,26 @@ def _field_limit(limit: int) -> Iterator[None]:
                 _limits.clear()
 
 
-def csv_chunks(blocks: Iterator[RawLine], names: Sequence[str], max_line: int) -> Iterator[Chunk]:
+def csv_chunks(blocks: Iterator[RawLine], names: Sequence[str], max_line: int, delimiter: str = ",") -> Iterator[Chunk]:
     """The rows of a CSV file, or their faults; nothing follows a `Broken`.
 
     A block without faults whose rows end with it is parsed whole, any other row by row.
     """
     source = _CsvLines(blocks, max_line)
     with _field_limit(max_line):
-        reader = csv.reader(source, strict=True)
+        reader = csv.reader(source, strict=True, delimiter=delimiter)
         header = _csv_row(reader, source)
         if header is None or isinstance(header, Broken):
             if header is not None:
                 yield [header]
             return
-        problem = _header_fault(header, names)
+        problem = _header_fault(header, names, delimiter)
         if problem is not None:
             yield [problem]
             return
         blanks = 0
         while not source.ended:
-            if not blanks and (table := _csv_table(source.rest(), header)) is not None:
+            if not blanks and (table := _csv_table(source.rest(), header, delimiter)) is not None:
                 source.skip_rest()
                 yield table
                 continue
@@ -133,33 +138,33 @@ def csv_chunks(blocks: Iterator[RawLine], names: Sequence[str], max_line: int) -
                     return
 
 
-def _csv_table(block: bytes | None, header: list[str]) -> Table | None:
+def _csv_table(block: bytes | None, header: list[str], delimiter: str) -> Table | None:
     """The columns of a block of lines, or None where not every row is whole and as long as the header."""
     if block is None:
         return None
     try:
         text = block.decode()
-        columns = _unquoted(text, len(header)) or _quoted(text, len(header))
+        columns = _unquoted(text, len(header), delimiter) or _quoted(text, len(header), delimiter)
     except (csv.Error, UnicodeDecodeError):
         return None
     return None if columns is None else dict(zip(header, columns, strict=True))
 
 
-def _unquoted(text: str, n_columns: int) -> list[list[str]] | None:
+def _unquoted(text: str, n_columns: int, delimiter: str) -> list[list[str]] | None:
     """The columns of lines that are rows, because they hold no quote; None where they are not so simple.
 
     No list is made for a row: the garbage collector would look at each.
     """
     text = text.replace("\r\n", "\n").removesuffix("\n")
     lines = text.split("\n")
-    if '"' in text or "\r" in text or "" in lines or {line.count(",") for line in lines} != {n_columns - 1}:
+    if '"' in text or "\r" in text or "" in lines or {line.count(delimiter) for line in lines} != {n_columns - 1}:
         return None
-    values = text.replace("\n", ",").split(",")
+    values = text.replace("\n", delimiter).split(delimiter)
     return [values[place::n_columns] for place in range(n_columns)]
 
 
-def _quoted(text: str, n_columns: int) -> list[tuple[str, ...]] | None:
-    rows = list(csv.reader(io.StringIO(text, newline="\n"), strict=True))
+def _quoted(text: str, n_columns: int, delimiter: str) -> list[tuple[str, ...]] | None:
+    rows = list(csv.reader(io.StringIO(text, newline="\n"), strict=True, delimiter=delimiter))
     if not rows or set(map(len, rows)) != {n_columns}:
         return None
     return list(zip(*rows, strict=True))
@@ -200,13 +205,19 @@ def _csv_row(reader: Iterator[list[str]], source: _CsvLines) -> list[str] | Brok
     return row if reason is None else Broken(reason)
 
 
-def _header_fault(header: list[str], names: Sequence[str]) -> Broken | None:
-    # The header may be a row of private text, so a message may hold the names that the caller gave and no others.
+def _header_fault(header: list[str], names: Sequence[str], delimiter: str) -> Broken | None:
     if not header:
         return Broken("the first line is empty and should be the header")
     if any(string_fault(name) is not None for name in header):
         return Broken("the header is not UTF-8 or holds a NUL character")
     for name in names:
         if header.count(name) != 1:
-            return Broken(f"the header has no column {name!r} or several (or there is no header)")
+            others = [each for each in DELIMITERS if each != delimiter and len(header) == 1 and each in header[0]]
+            if others:
+                other = others[0].replace("\t", r"\t")
+                return Broken(
+                    f"the header has no column {name!r} or several, but one that holds '{other}', which may part "
+                    f"columns: --delimiter '{other}'"
+                )
+            return Broken(f"the header has {no_column(name, names, header)}")
     return None

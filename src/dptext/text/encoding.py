@@ -36,8 +36,9 @@ def encode_batch(
     is valid gzip, and the same batches give the same bytes.
 
     - JSON Lines: one object a line. A vector is a list of the shortest decimals that tell its numbers in float32.
-    - CSV: RFC 4180 (``\r\n``). Kept values that are not strings are as JSON writes them, and null is an empty field. A
-      spreadsheet takes a text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula; see `Columns.safe_csv`.
+    - CSV: RFC 4180 (``\r\n``); TSV has tabs for commas. Kept values that are not strings are as JSON writes them, and
+      null is an empty field. A spreadsheet takes a text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula;
+      see `Columns.safe_csv`.
     - Plain text: the texts alone, in order. One line is one document, so line ends within a text (``\n``, ``\r``)
       become spaces. Ids are not written.
 
@@ -60,12 +61,13 @@ def encode_batch(
     match format:
         case Format.JSONL:
             text = _json_lines(names, values)
-        case Format.CSV:
-            text = _csv(names if header else (), values, safe_cell if columns.safe_csv else as_string)
+        case Format.CSV | Format.TSV:
+            cell = safe_cell if columns.safe_csv else as_string
+            text = _csv(names if header else (), values, cell, "," if format is Format.CSV else "\t")
         case Format.TEXT:
             texts = cast("Sequence[str]", values[1])
             text = "".join(line.replace("\r\n", " ").replace("\n", " ").replace("\r", " ") + "\n" for line in texts)
-        case Format.PARQUET:
+        case Format.PARQUET | Format.JSON | Format.XLSX:
             raise ConfigError("Expected a format that can be appended to. Parquet is written by open_writer.")
         case _:
             assert_never(format)
@@ -85,10 +87,10 @@ def _json_values(column: Values) -> list[str]:
     return [_JSON.encode(_decimals(value) if isinstance(value, np.ndarray) else value) for value in column]
 
 
-def _csv(header: Sequence[str], values: Sequence[Values], cell: Callable[[object], str]) -> str:
+def _csv(header: Sequence[str], values: Sequence[Values], cell: Callable[[object], str], delimiter: str) -> str:
     buffer = io.StringIO(newline="")
     # "\r\n", because in Python 3.11 the csv module quotes only what is part of its own line end.
-    writer = csv.writer(buffer, lineterminator="\r\n")
+    writer = csv.writer(buffer, lineterminator="\r\n", delimiter=delimiter)
     if header:
         writer.writerow(map(cell, header))
     writer.writerows(zip(*(_csv_values(column, cell) for column in values), strict=True))

@@ -1,7 +1,8 @@
 """The one door for every file that the program writes.
 
 A file appears under its name when it is whole. It replaces another file only where `force` says so, and never one that
-it was made from. Only its owner can read a file that holds numbers computed from private texts.
+it was made from. Releases and their certificates are for sharing: their modes follow the umask. What else is computed
+from private texts is for its owner alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dptext.errors import ConfigError
 from dptext.text.inputs import file_error
 
 _PRIVATE = 0o600
-_PUBLIC = 0o644
+_SHARED = 0o666  # less what the umask takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Target:
         force: whether a file that is there may be replaced.
         inputs: what it is made from: files, and folders with every file in them. They are never replaced, whatever
             `force` says, not even where `path` is another name of one of them (a symbolic or a hard link).
-        private: whether it holds numbers computed from private texts. Only its owner can read it then (mode 0600).
+        private: whether only its owner can read it (mode 0600). Else its mode follows the umask.
     """
 
     path: Path
@@ -66,9 +67,11 @@ class Target:
         """
         self.check()
         partial = _partial(self.path)
-        file = create_private(partial) if self.private else _create(partial, _PUBLIC)
+        file = create_private(partial)
         try:
             yield file
+            if not self.private:
+                share(partial)
             publish(file, partial, self.path, force=self.force)
         finally:
             # On a full disk, closing fails as well; the file is thrown away in any case.
@@ -221,6 +224,18 @@ def create_private(path: str | os.PathLike[str]) -> BinaryIO:
         ConfigError: If the file exists already or cannot be made.
     """
     return _create(path, _PRIVATE)
+
+
+def share(path: Path) -> None:
+    """Give a file that `create_private` made the mode that a new one would have.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    probe = _partial(path)  # to ask the process for its umask is to change it
+    with _create(probe, _SHARED) as file:
+        probe.unlink()
+        path.chmod(stat.S_IMODE(os.fstat(file.fileno()).st_mode))
 
 
 def _create(path: str | os.PathLike[str], mode: int) -> BinaryIO:

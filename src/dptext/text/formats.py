@@ -22,20 +22,34 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d",
 
 
 class Format(StrEnum):
-    """How records lie in a file. Each but Parquet may also be gzipped (``.gz``)."""
+    """How records lie in a file. Each but Parquet and XLSX may also be gzipped (``.gz``)."""
 
     JSONL = "jsonl"
     CSV = "csv"
+    TSV = "tsv"
     PARQUET = "parquet"
     TEXT = "text"
+    JSON = "json"
+    XLSX = "xlsx"
+
+
+#: Columns parted by a delimiter.
+DELIMITED: Final = frozenset({Format.CSV, Format.TSV})
+#: Zipped inside, with an encoding of their own.
+PACKED: Final = frozenset({Format.PARQUET, Format.XLSX})
+#: Read, and not written.
+READ_ONLY: Final = frozenset({Format.JSON, Format.XLSX})
 
 
 _EXTENSIONS: Final = {
     ".jsonl": Format.JSONL,
     ".ndjson": Format.JSONL,
     ".csv": Format.CSV,
+    ".tsv": Format.TSV,
     ".parquet": Format.PARQUET,
     ".txt": Format.TEXT,
+    ".json": Format.JSON,
+    ".xlsx": Format.XLSX,
 }
 
 
@@ -45,7 +59,7 @@ def is_compressed(path: str | os.PathLike[str]) -> bool:
 
 
 def detect_format(path: str | os.PathLike[str]) -> Format:
-    """The format by the file extension, in capitals or not: ``.jsonl .ndjson .csv .txt .parquet``.
+    """The format by the file extension, in capitals or not.
 
     Raises:
         ConfigError: If the extension is unknown.
@@ -53,9 +67,9 @@ def detect_format(path: str | os.PathLike[str]) -> Format:
     path = Path(path)
     name = path.with_suffix("") if is_compressed(path) else path
     found = _EXTENSIONS.get(name.suffix.lower())
-    if found is None or (found is Format.PARQUET and is_compressed(path)):
+    if found is None or (found in PACKED and is_compressed(path)):
         raise ConfigError(
-            f"Expected {str(path)!r} to end in {', '.join(_EXTENSIONS)} (each but .parquet also with .gz). "
+            f"Expected {str(path)!r} to end in {', '.join(_EXTENSIONS)} (each but .parquet and .xlsx also with .gz). "
             f"Rename the file or name its format with --format ({', '.join(Format)})."
         )
     return found
@@ -65,12 +79,12 @@ def file_format(path: Path, named: Format | None) -> Format:
     """The named format, or the one that the extension tells.
 
     Raises:
-        ConfigError: If the extension is unknown and nothing is named, or Parquet is to be gzipped.
+        ConfigError: If the extension is unknown and nothing is named, or Parquet or XLSX is to be gzipped.
     """
     if named is None:
         return detect_format(path)
-    if named is Format.PARQUET and is_compressed(path):
-        raise ConfigError(f"Expected {str(path)!r} not to be gzipped. Parquet is compressed inside; drop .gz.")
+    if named in PACKED and is_compressed(path):
+        raise ConfigError(f"Expected {str(path)!r} not to be gzipped. {named} is compressed inside; drop .gz.")
     return named
 
 
@@ -85,8 +99,11 @@ def is_scalar(value: object) -> TypeGuard[Scalar]:
 
 
 def as_scalar(value: object) -> object:
-    """A date, time, decimal or number of numpy as the scalar that files hold: ISO 8601, digits; others as they are."""
-    if isinstance(value, date | time | Decimal):
+    """A date, time, decimal or number of numpy as the scalar that files hold: ISO 8601, digits; others as they are.
+
+    A time of pandas finer than a microsecond stays as it is: without pandas, Python has none.
+    """
+    if isinstance(value, date | time | Decimal) and not getattr(value, "nanosecond", 0):
         return value.isoformat() if isinstance(value, date | time) else str(value)
     return value.item() if type(value).__module__ == "numpy" else value  # type: ignore[attr-defined]  # a scalar
 

@@ -106,6 +106,8 @@ def _read(stream: io.BufferedIOBase) -> bytes | Broken:
         return Broken("the gzip data is truncated or damaged")
     except OSError as error:
         return Broken(f"the file cannot be read on ({error.strerror})")
+    except UnicodeError:
+        return Broken("the file is not in the encoding that was named")
 
 
 def _too_long(limit: int) -> Bad:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from dptext.errors import needing
+from dptext.text.column_names import no_column
 from dptext.text.formats import PlainTexts
 from dptext.text.lines import Bad, Broken, Chunk, Row
 
@@ -53,11 +54,11 @@ def parquet_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chu
     with file:
         for name in names:
             if known.count(name) != 1:
-                yield [Broken(f"the file has no column {name!r} or several")]
+                yield [Broken(f"the file has {no_column(name, names, known)}")]
                 return
         batches = None
         with contextlib.suppress(*errors):
-            batches = file.iter_batches(batch_size=_PARQUET_BATCH, columns=list(names), use_threads=False)
+            batches = file.iter_batches(batch_size=_PARQUET_BATCH, columns=list(names) or None, use_threads=False)
         while batches is not None:
             batch = _FAILED
             with contextlib.suppress(*errors):
@@ -67,7 +68,7 @@ def parquet_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chu
             if batch is _FAILED:
                 break
             if batch.num_rows:
-                yield _chunk(batch, names, errors)
+                yield _chunk(batch, names or known, errors)
         yield [Broken("the Parquet data is truncated or damaged")]
 
 

@@ -15,7 +15,7 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -23,8 +23,11 @@ from typing import Final
 from dptext._validate import count
 from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.text.batches import Batch
+from dptext.text.charsets import advice as advice_on_encoding
+from dptext.text.charsets import is_utf8
 from dptext.text.column_checks import batch_of
-from dptext.text.formats import Format, file_format
+from dptext.text.formats import DELIMITED, PACKED, Format, file_format
+from dptext.text.html import without_tags
 from dptext.text.ids import Ids
 from dptext.text.inputs import file_error
 from dptext.text.lines import Bad, Broken, Chunk, Row, rows_of
@@ -33,6 +36,7 @@ from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.text.row_checks import Checks, needed
 from dptext.text.rows import file_chunks
 from dptext.text.tables import EXPECTED, Texts, table_rows
+from dptext.text.xlsx_rows import load_openpyxl
 
 MAX_CHARACTERS: Final = 5_000_000
 _LONGEST: Final = 4096  # characters of a path
@@ -57,17 +61,22 @@ def read_records(
     on_skip: Callable[[int, str], None] | None = None,
     max_characters: int = MAX_CHARACTERS,
     empty_nulls: bool = False,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    strip_html: bool = False,
     advice: str = "Repair it or take it out.",
 ) -> Generator[Record, None, None]:
     """Stream the records of a file, a data frame, a Dataset, or any iterable of rows or texts, in order.
 
-    Files are read strictly as UTF-8; a byte order mark at the start is dropped. At most 256 KiB of lines are in memory
-    at a time (1,024 rows of Parquet), more where one line is longer. A line longer than ``max_characters`` calls for is
-    not read whole.
+    Files are read strictly, as UTF-8 unless another encoding is named; a byte order mark at the start is dropped. At
+    most 256 KiB of lines are in memory at a time (1,024 rows of Parquet or XLSX), more where one line is longer. A line
+    longer than ``max_characters`` calls for is not read whole.
 
     - JSON Lines: one object a line, each key once, no NaN or infinity. Empty lines are allowed at the end only.
-    - CSV: comma, double quotes, a header; every row has the columns of the header. Empty lines as in JSON Lines. There
-      is no null: an empty field is the empty string (which names no id or author).
+    - JSON: one array of objects, read whole (256 MiB at most).
+    - CSV: comma (tab in TSV) or `delimiter`, double quotes, a header; every row has the columns of the header. Empty
+      lines as in JSON Lines. There is no null: an empty field is the empty string (which names no id or author).
+    - XLSX: the first sheet, with a header; formulas as their values, empty cells as in CSV. Needs ``dptext[files]``.
     - Parquet: needs the extra ``dptext[parquet]``.
     - Plain text: every line is a document, and an empty line an empty one.
 
@@ -85,6 +94,9 @@ def read_records(
             of CSV after the header, lines of the others). They depend on private data: do not publish them.
         max_characters: Public bound on the length of a text; a longer one is an error.
         empty_nulls: Whether a null text is read as an empty one. Otherwise it is an error.
+        delimiter: What parts the columns of CSV, one character.
+        encoding: Of a file of lines, by a name that Python knows.
+        strip_html: Whether to take tags out of the texts, and decode entities (`without_tags`).
         advice: What to do about a record that ends the reading, as the message says it: only the caller knows what
             its users can set.
 
@@ -101,8 +113,9 @@ def read_records(
     """
     if not isinstance(source, str | os.PathLike):
         count(max_characters=max_characters)
-        checks = Checks(fields, max_characters, empty_nulls)
-        return _Reading("the rows", checks, on_error, on_skip, advice).records(table_rows(source, needed(fields)))
+        reading = _Reading("the rows", Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
+        found = reading.records(table_rows(source, needed(fields)))
+        return _stripped(found) if strip_html else found
     return _records(
         read_batches(
             source,
@@ -112,6 +125,9 @@ def read_records(
             on_skip=on_skip,
             max_characters=max_characters,
             empty_nulls=empty_nulls,
+            delimiter=delimiter,
+            encoding=encoding,
+            strip_html=strip_html,
             advice=advice,
         )
     )
@@ -140,6 +156,9 @@ def read_batches(
     on_skip: Callable[[int, str], None] | None = None,
     max_characters: int = MAX_CHARACTERS,
     empty_nulls: bool = False,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    strip_html: bool = False,
     advice: str = "Repair it or take it out.",
 ) -> Generator[Batch, None, None]:
     """Stream the records of a file as columns, in batches of at least one: `read_records` without an object a record.
@@ -155,6 +174,9 @@ def read_batches(
         on_skip: called where a record is skipped.
         max_characters: of a text.
         empty_nulls: whether null texts are empty ones.
+        delimiter: of columns.
+        encoding: of the file.
+        strip_html: whether tags are taken out.
         advice: ends the message.
 
     Yields:
@@ -173,12 +195,42 @@ def read_batches(
         raise ConfigError(
             f"Expected no ids, labels, authors, subjects or kept fields for {str(path)!r}: plain text has no fields."
         )
+    require_layout(path, kind, delimiter, encoding)
     if kind is Format.PARQUET:
         load_pyarrow()
+    if kind is Format.XLSX:
+        load_openpyxl()
     _require_file(path)
-    return _file_batches(
-        path, kind, _Reading(str(path), Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
-    )
+    reading = _Reading(str(path), Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
+    if encoding is None and kind not in PACKED and path.is_file():  # a pipe is read once
+        reading.unnamed = path
+    found = _file_batches(path, kind, reading, delimiter, encoding)
+    return _without_tags(found) if strip_html else found
+
+
+def require_layout(path: Path, kind: Format, delimiter: str | None, encoding: str | None) -> None:
+    """Refuse a delimiter or an encoding that a file cannot have.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if delimiter is not None and kind not in DELIMITED:
+        raise ConfigError(f"Expected no --delimiter for {str(path)!r}: it is read as {kind}, not csv (see --format).")
+    if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
+        raise ConfigError(f"Expected --delimiter {delimiter!r} to be one character, as ';' or '\\t'.")
+    if not is_utf8(encoding) and kind in PACKED:
+        raise ConfigError(f"Expected no --encoding for {str(path)!r}: {kind} says its own.")
+
+
+def _stripped(records: Iterable[Record]) -> Generator[Record, None, None]:
+    return (replace(record, text=without_tags(record.text)) for record in records)
+
+
+def _without_tags(batches: Generator[Batch, None, None]) -> Generator[Batch, None, None]:
+    with contextlib.closing(batches):
+        for each in batches:
+            texts = list(map(without_tags, each.texts))
+            yield Batch(each.ids, texts, each.labels, each.authors, each.subjects, each.kept)
 
 
 def _records(batches: Generator[Batch, None, None]) -> Generator[Record, None, None]:
@@ -187,9 +239,12 @@ def _records(batches: Generator[Batch, None, None]) -> Generator[Record, None, N
             yield from batch
 
 
-def _file_batches(path: Path, kind: Format, reading: _Reading) -> Generator[Batch, None, None]:
+def _file_batches(
+    path: Path, kind: Format, reading: _Reading, delimiter: str | None, encoding: str | None
+) -> Generator[Batch, None, None]:
     names = needed(reading.check.fields)
-    with contextlib.closing(file_chunks(path, kind, names, max_line=reading.check.max_line)) as chunks:
+    found = file_chunks(path, kind, names, max_line=reading.check.max_line, delimiter=delimiter, encoding=encoding)
+    with contextlib.closing(found) as chunks:
         empty: Chunk = [Broken("the file holds no records")]
         yield from reading.batches(itertools.chain([next(chunks, empty)], chunks))
 
@@ -205,6 +260,7 @@ class _Reading:
         read: how many rows were looked at.
         good: how many of them are records.
         ids: their ids.
+        unnamed: the file, where its encoding was not named.
     """
 
     name: str
@@ -215,6 +271,7 @@ class _Reading:
     read: int = 0
     good: int = 0
     ids: Ids = field(default_factory=Ids)
+    unnamed: Path | None = None
 
     def batches(self, chunks: Iterable[Chunk]) -> Generator[Batch, None, None]:
         """The records of the chunks, those before a fault in a batch of their own."""
@@ -263,6 +320,10 @@ class _Reading:
 
     def _refuse(self, fault: Bad | Broken) -> None:
         where = f"{self.name}, record {self.read}: {fault.reason}."
+        # UTF-16 read as UTF-8 has NULs, and quotes that do not close.
+        odd = isinstance(fault, Broken) or "UTF-8" in fault.reason or "NUL" in fault.reason
+        if self.unnamed is not None and odd and (isinstance(fault, Broken) or self.on_error is OnError.STOP):
+            where += advice_on_encoding(self.unnamed)
         if isinstance(fault, Broken):
             raise BrokenFileError(f"{where} Nothing from here on can be read.")
         if self.on_error is OnError.STOP:

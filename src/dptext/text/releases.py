@@ -1,4 +1,4 @@
-"""Releases out: JSON Lines, CSV, Parquet and plain text, in files that only their owner can read.
+"""Releases out: JSON Lines, CSV, Parquet and plain text, in files that are made for sharing.
 
 A file appears at its target when it is complete. Where a block of it ends follows from what is released alone.
 """
@@ -71,9 +71,9 @@ def write_releases(
 ) -> None:
     """Write releases to a file, which appears at ``path`` only when it is complete.
 
-    The file has mode 0600. Columns are ``id``, ``text``, ``embedding`` if the first release has a vector, ``label`` if
-    it has a label, and its kept fields; later releases must have the same. There is no ``text`` where the releases have
-    vectors and empty texts only. See ``encode_batch`` for the formats.
+    The mode of the file follows the umask. Columns are ``id``, ``text``, ``embedding`` if the first release has a
+    vector, ``label`` if it has a label, and its kept fields; later releases must have the same. There is no ``text``
+    where the releases have vectors and empty texts only. See ``encode_batch`` for the formats.
 
     Args:
         path: Where to write; gzipped if it ends in ``.gz``.
@@ -86,7 +86,7 @@ def write_releases(
         DataError: If a release cannot be written as UTF-8, or its vector is not finite or not as long as the first.
         MissingExtraError: If Parquet is to be written and pyarrow is not installed.
     """
-    target = Target(Path(path), force=force)
+    target = Target(Path(path), force=force, private=False)
     kind = file_format(target.path, format)
     if kind is Format.PARQUET:
         load_pyarrow()
@@ -127,6 +127,7 @@ def write_all(
         vector=wanted.vector,
         label=wanted.label,
         keep=wanted.keep,
+        fields=wanted.fields,
     )
     with contextlib.ExitStack() as failing:
         # Where the writing fails, an open pyarrow writer would later try to complete a file that is closed.

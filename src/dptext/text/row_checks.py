@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from dptext.text.column_names import missing_field
 from dptext.text.formats import Scalar, as_scalar, as_string, is_scalar, string_fault
 from dptext.text.lines import Bad, Broken
 from dptext.text.records import Fields, Record
@@ -52,7 +53,7 @@ class Checks:
         fields = self.fields
         for name in needed(fields):
             if name not in row:
-                return Bad(f"the field {name!r} is missing (name another if no record has it)")
+                return Bad(missing_field(name, needed(fields), row))
         text = row[fields.text]
         if text is None:
             if not self.empty_nulls:

@@ -2,44 +2,66 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Final, assert_never
 
+from dptext.text.charsets import Transcoded, is_utf8, unzip
 from dptext.text.csv_rows import csv_chunks
-from dptext.text.formats import Format, is_compressed
+from dptext.text.formats import Format
 from dptext.text.inputs import open_input
 from dptext.text.json_columns import json_columns
-from dptext.text.lines import Bad, Chunk, RawLine, Row, blocks_of, lines_of
+from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, blocks_of, lines_of
 from dptext.text.parquet_rows import parquet_chunks
+from dptext.text.records import TEXT_FIELD
+from dptext.text.xlsx_rows import xlsx_chunks
+
+MAX_JSON: Final = 2**28
+"""Bytes of the longest JSON array, which is read whole."""
 
 
-def file_chunks(path: Path, kind: Format, names: Sequence[str], *, max_line: int) -> Generator[Chunk, None, None]:
+def file_chunks(
+    path: Path,
+    kind: Format,
+    names: Sequence[str],
+    *,
+    max_line: int,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> Generator[Chunk, None, None]:
     """The rows of a file, or their faults, in chunks of at least one; nothing follows a `Broken`.
 
     Args:
         path: the file.
         kind: its format.
-        names: the fields that are needed, the text first.
+        names: the fields that are needed, the text first; none for all.
         max_line: bytes of the longest line, or row of CSV, that is read whole.
+        delimiter: between columns; by default a comma in CSV, a tab in TSV.
+        encoding: of the file; UTF-8 by default.
     """
     with open_input(path) as raw:
         if kind is Format.PARQUET:
             yield from parquet_chunks(raw, names)
             return
-        # Not within a BufferedReader: it would lose what came out of a truncated file just before the fault.
-        unzipped: io.BufferedIOBase = gzip.GzipFile(fileobj=raw) if is_compressed(path) else raw
+        if kind is Format.XLSX:
+            yield from xlsx_chunks(raw, names)
+            return
+        unzipped: io.BufferedIOBase = unzip(path, raw)
+        if not is_utf8(encoding):
+            unzipped = Transcoded(unzipped, encoding or "")
         blocks = blocks_of(unzipped, max_line)
         match kind:
             case Format.JSONL:
                 yield from _json_chunks(blocks, names)
-            case Format.CSV:
-                yield from csv_chunks(blocks, names, max_line)
+            case Format.CSV | Format.TSV:
+                yield from csv_chunks(blocks, names, max_line, delimiter or ("," if kind is Format.CSV else "\t"))
             case Format.TEXT:
-                yield from ([_text_row(line, names[0]) for line in lines_of([block])] for block in blocks)
+                name = names[0] if names else TEXT_FIELD
+                yield from ([_text_row(line, name) for line in lines_of([block])] for block in blocks)
+            case Format.JSON:
+                yield from filter(None, [_json_array(blocks)])
             case _:
                 assert_never(kind)
 
@@ -58,7 +80,7 @@ def _text_row(line: RawLine, name: str) -> Row:
 def _json_chunks(blocks: Iterator[RawLine], names: Sequence[str]) -> Iterator[Chunk]:
     blanks = 0
     for block in blocks:
-        table = json_columns(block, names) if isinstance(block, bytes) and not blanks else None
+        table = json_columns(block, names) if isinstance(block, bytes) and names and not blanks else None
         if table is not None:
             yield table
             continue
@@ -100,3 +122,24 @@ def _json_row(line: RawLine) -> Row:
         # Also a number of too many digits, a key given twice, NaN, nesting that is too deep.
         return Bad("the line is not valid JSON")
     return value if isinstance(value, dict) else Bad("the line is not a JSON object")
+
+
+def _json_array(blocks: Iterator[RawLine]) -> list[Row]:
+    """The rows of an array of objects, which is read whole: nobody knows where the next begins after a fault."""
+    read: list[bytes] = []
+    size = 0
+    for block in blocks:
+        size += len(block) if isinstance(block, bytes) else 0
+        if not isinstance(block, bytes) or size > MAX_JSON:
+            reason = f"a JSON array is read whole, and this one has more than {MAX_JSON} bytes: write JSON Lines"
+            return [Broken(block.reason if isinstance(block, Broken) else reason)]
+        read.append(block)
+    try:
+        found: object = _JSON.decode(b"".join(read).decode())
+    except UnicodeDecodeError:
+        return [Broken("the file is not UTF-8")]
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        return [Broken("the file is no valid JSON array (where each line is an object, name it with --format jsonl)")]
+    return [row if isinstance(row, dict) else Bad("the item is not a JSON object") for row in found]

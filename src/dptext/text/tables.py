@@ -6,13 +6,13 @@ nor a stream.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Final
 
 from dptext.errors import ConfigError
 from dptext.text.batches import Batch
+from dptext.text.column_names import listed
 
 #: What is read where private or public records are asked for: records, rows as mappings, or strings; a frame or a
 #: series; a Dataset of Hugging Face; the path of a file. No type can say it without those packages.
@@ -87,9 +87,3 @@ def _require_columns(found: Sequence[str] | None, names: Sequence[str]) -> None:
             f"Expected the column {missing[0]!r}, found {listed(found or ())}. Name the columns: text=..., label=..., "
             "id=..., author=..., keep=[...]."
         )
-
-
-def listed(names: Sequence[str], most: int = 20) -> str:
-    """Names for an error."""
-    shown = ", ".join(map(repr, itertools.islice(names, most)))
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "none"

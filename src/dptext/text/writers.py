@@ -13,13 +13,16 @@ import numpy as np
 from dptext.errors import ConfigError
 from dptext.text.columns import VECTOR_FIELD, Columns, Values
 from dptext.text.encoding import encode_batch
-from dptext.text.formats import Format, as_string
+from dptext.text.formats import DELIMITED, Format, as_string
 from dptext.text.parquet_rows import load_pyarrow
-from dptext.text.records import Release
+from dptext.text.records import Fields, Release
 from dptext.types import Singles
 
-APPENDABLE: Final = frozenset({Format.JSONL, Format.CSV, Format.TEXT})
+APPENDABLE: Final = frozenset({Format.JSONL, Format.CSV, Format.TSV, Format.TEXT})
 """Formats whose files may be cut after any batch and continued; a Parquet file is unreadable until it is closed."""
+
+
+_DEFAULT: Final = Fields()
 
 
 class ReleaseWriter(Protocol):
@@ -94,7 +97,7 @@ def _cells(column: Values) -> Sequence[str | Singles | None]:
 
 def require_csv(format: Format, *, safe_csv: bool) -> None:
     """Raise ConfigError if safe cells are asked for in a format without formulas."""
-    if safe_csv and format is not Format.CSV:
+    if safe_csv and format not in DELIMITED:
         raise ConfigError(
             f"Expected safe_csv with format 'csv', found {str(format)!r}: other formats have no formulas."
         )
@@ -112,6 +115,7 @@ def open_writer(
     label: bool = False,
     keep: tuple[str, ...] = (),
     safe_csv: bool = False,
+    fields: Fields = _DEFAULT,
 ) -> ReleaseWriter:
     """A writer of releases on an open binary file.
 
@@ -129,6 +133,7 @@ def open_writer(
         label: As in `Columns`.
         keep: As in `Columns`.
         safe_csv: For CSV only.
+        fields: As in `Columns`.
 
     Raises:
         ConfigError: If the columns are impossible, Parquet is to be gzipped or continued, or `safe_csv` is set for
@@ -136,7 +141,7 @@ def open_writer(
         MissingExtraError: If Parquet is to be written and pyarrow is not installed.
     """
     require_csv(format, safe_csv=safe_csv)
-    columns = Columns(text=text, vector=vector, dim=dim, label=label, keep=keep, safe_csv=safe_csv)
+    columns = Columns(text=text, vector=vector, dim=dim, label=label, keep=keep, safe_csv=safe_csv, fields=fields)
     if format is not Format.PARQUET:
         return _AppendingWriter(file, format, columns, compressed=compressed, header=header)
     if compressed or not header:

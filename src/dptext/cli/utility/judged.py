@@ -15,10 +15,10 @@ from dptext.errors import ConfigError, needing
 from dptext.privacy.guarantee import Unit
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.specs import spec_from_settings
-from dptext.runs.verification import verify
+from dptext.runs.verification import read_certificate, verify
 from dptext.text.formats import Format, detect_format
 from dptext.text.reading import read_records
-from dptext.text.records import ID_FIELD, LABEL_FIELD, Fields, Record, Release
+from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.utility.classification import ClassifierName, train_named
 
 NOT_PRIVATE = (
@@ -150,14 +150,17 @@ def _epsilon(certificate: Certificate | None, asked: float | None, *, needed: bo
 
 
 def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> list[Release[str]]:
-    """The releases in a file.
+    """The releases in a file, whose certificate, where one is beside it, names the columns.
 
     Raises:
         ConfigError: they are not those of the originals, in their order.
         DataError: a record cannot be read.
     """
     plain = detect_format(path) is Format.TEXT
-    names = Fields() if plain else Fields(id=ID_FIELD, label=LABEL_FIELD if labelled else None)
+    beside = certificate_path(path)
+    columns = read_certificate(beside).fields if beside.exists() else {}
+    text, id_, label = (columns.get(name, name) for name in (TEXT_FIELD, ID_FIELD, LABEL_FIELD))
+    names = Fields() if plain else Fields(text=text, id=id_, label=label if labelled else None)
     found = list(read_records(path, names))
     if len(found) != len(originals):
         raise ConfigError(f"Expected a release for each of the {len(originals)} originals, found {len(found)}.")

@@ -66,27 +66,28 @@ def write_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Ta
 
     Args:
         folder: that `dptext compare` wrote.
-        path: of the page, which all may read; a `Target` can overwrite one.
+        path: of the page, which only its owner can read, as it tells what was measured on originals; a `Target` can
+            overwrite one.
 
     Raises:
         ConfigError: there is no table in the folder, a file in it is damaged or of another schema, or the page is
             there already, would replace what it shows, or cannot be written.
         MissingExtraError: Jinja2 is not installed.
     """
-    return _write(read_results(folder), None, _target(folder, path, private=False))
+    return _write(read_results(folder), None, _target(folder, path))
 
 
 def write_private_page(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target) -> Written:
     """`write_page` with samples of private records, as far as they were kept; only the owner can read the page."""
     results = read_results(folder)
-    return _write(results, private_samples(folder, results), _target(folder, path, private=True))
+    return _write(results, private_samples(folder, results), _target(folder, path))
 
 
-def _target(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target, *, private: bool) -> Target:
+def _target(folder: str | os.PathLike[str], path: str | os.PathLike[str] | Target) -> Target:
     """The page replaces nothing that it is made from."""
     found = Target.at(path)
     own = tuple(Path(folder) / name for name in (JSON_FILE, EXPERIMENT, CELLS))
-    return replace(found, inputs=(*found.inputs, *own), private=private)
+    return replace(found, inputs=(*found.inputs, *own))
 
 
 def load_environment() -> Environment:

@@ -1,0 +1,180 @@
+"""`dptext check`: what a file holds, and the command line that reads it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from dptext.cli.options import (
+    DelimiterOption,
+    EncodingOption,
+    FormatOption,
+    JsonOption,
+    file_argument,
+    member,
+)
+from dptext.text.formats import PACKED, READ_ONLY, Format
+from dptext.text.survey import Column, Survey, survey
+from dptext.types import Json
+
+NOT_PROTECTED: Final = "These numbers are computed from private text and not protected: do not hand them on."
+_MOST_COLUMNS: Final = 12  # on a screen
+_NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+
+
+def check(
+    path: Annotated[Path, file_argument(metavar="FILE", help="Records, as of `privatize`.")],
+    text_field: Annotated[
+        str | None, typer.Option("--text-field", help="Field of the text; default: the one of the longest texts.")
+    ] = None,
+    input_format: FormatOption = None,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a file holds, without a text of it, and the command line that reads it.
+
+    Raises:
+        ConfigError: the file cannot be opened, or an option is wrong.
+        DataError: it cannot be read.
+    """
+    kind = None if input_format is None else member(Format, "--format", input_format)
+    found = survey(path, format=kind, delimiter=delimiter, encoding=encoding, text=text_field)
+    options = _options(found, kind)
+    if as_json:
+        print(json.dumps(_data(found, options), indent=2))
+        return
+    table = [] if found.format is Format.TEXT else [*_table(found), ""]
+    lines = [_answer(found), NOT_PROTECTED, "", *_facts(found, encoding), "", *table, *_commands(found, options)]
+    print("\n".join(lines))
+
+
+def _name(found: Survey, name: str) -> str:
+    """The name, where it may be shown."""
+    return repr(name) if found.named else f"column {list(found.columns).index(name) + 1}"
+
+
+def _text(found: Survey) -> Column:
+    return found.columns.get(found.text or "", Column())
+
+
+def _answer(found: Survey) -> str:
+    if found.text is None:
+        return f"{found.path} holds {found.rows:,} rows, and no column of texts."
+    column = _text(found)
+    wants = [
+        f"{column.nulls:,} texts are null (--empty-nulls)" if column.nulls else "",
+        f"{_share(column)} hold HTML (--strip-html)" if column.tags else "",
+        f"{found.bad:,} records cannot be read (first: {found.fault})" if found.bad else "",
+    ]
+    said = "; ".join(filter(None, wants))
+    nameless = not found.named and found.format is not Format.TEXT
+    return (
+        f"{found.path} holds {found.rows:,} rows that can be read; the texts seem to be in {_name(found, found.text)}."
+        + " Its first line does not look like names of columns, and is not shown: if it has none, add them." * nameless
+        + (f" To decide: {said}." if said else "")
+    )
+
+
+def _share(column: Column) -> str:
+    return f"{column.tags / max(1, column.rows):.1%}"
+
+
+def _facts(found: Survey, named: str | None) -> list[str]:
+    column = _text(found)
+    parted = "" if found.delimiter is None else f", parted by {_NAMES.get(found.delimiter, repr(found.delimiter))}"
+    encoding = "" if found.format in PACKED else f", {found.encoding or 'some lines in UTF-8 and others not'}"
+    guessed = " (a guess of charset-normalizer)" * (named is None and found.encoding not in (None, "utf-8"))
+    unique = [_name(found, name) for name, each in found.columns.items() if each.unique and name != found.text]
+    kept = ", ".join(unique[:_MOST_COLUMNS])
+    return [
+        f"File   {found.format}{parted}{encoding}{guessed}",
+        f"Texts  {column.nulls:,} null, {column.empties:,} empty, {found.duplicates:,} repeated",
+        f"       {_share(column)} with HTML tags; median {column.median:,} characters, largest {column.largest:,}",
+        *([f"Keep   not {kept}: unique in each row"] if kept else []),
+    ]
+
+
+def _columns(found: Survey) -> list[dict[str, Json]]:
+    return [
+        {
+            "null": column.nulls,
+            "empty": column.empties,
+            "distinct": column.distinct,
+            "median": column.median,
+            "largest": column.largest,
+            "unique": column.unique,
+            "could be": found.could_be(name),
+        }
+        for name, column in found.columns.items()
+    ]
+
+
+def _table(found: Survey) -> list[str]:
+    """A line for each column."""
+    rows: list[tuple[str, ...]] = [("Column", "null", "empty", "distinct", "median", "largest", "unique", "could be")]
+    for name, column in list(zip(found.columns, _columns(found), strict=True))[:_MOST_COLUMNS]:
+        shown = {True: "yes", False: "", None: "many"}
+        cells = [
+            shown[each] if each is None or isinstance(each, bool) else f"{each:,}" for each in [*column.values()][:-1]
+        ]
+        rows.append((_name(found, name), *cells, str(column["could be"])))
+    widths = [max(map(len, each)) for each in zip(*rows, strict=True)]
+    lines = [
+        "  ".join([first.ljust(widths[0]), *map(str.rjust, rest[:-1], widths[1:-1]), rest[-1]]).rstrip()
+        for first, *rest in rows
+    ]
+    more = len(found.columns) - _MOST_COLUMNS
+    return [*lines, *([f"and {more} more columns"] if more > 0 else [])]
+
+
+def _options(found: Survey, named: Format | None) -> list[str]:
+    """The options that read the file."""
+    column = _text(found)
+    usual = "\t" if found.format is Format.TSV else ","
+    named_text = found.format is not Format.TEXT and found.text not in (None, "text")
+    said = [
+        ("--format", named),
+        ("--delimiter", None if found.delimiter in (None, usual) else str(found.delimiter).replace("\t", "\\t")),
+        ("--encoding", None if found.encoding == "utf-8" else found.encoding),
+        ("--text-field", None if not named_text else found.text if found.named else "NAME"),
+        ("--on-error", "skip" if found.bad else None),
+    ]
+    options = [str(part) for option, value in said if value is not None for part in (option, value)]
+    return [*options, *["--empty-nulls"] * bool(column.nulls), *["--strip-html"] * bool(column.tags)]
+
+
+def _commands(found: Survey, options: list[str]) -> list[str]:
+    path = found.path
+    plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    ending = ".jsonl" if found.format in READ_ONLY or not plain.suffix else plain.suffix
+    out = plain.with_name(f"{plain.stem}.private{ending}")
+    return [
+        "Public texts of the same kind (PUBLIC) make a model, which privatizes the file:",
+        "  dptext fit --mechanism candidates --set epsilon=10 --public PUBLIC --out MODEL",
+        f"  {shlex.join(['dptext', 'privatize', str(path), str(out), *options])} --model MODEL",
+        "Which mechanism, and at which epsilon: dptext recommend",
+    ]
+
+
+def _data(found: Survey, options: list[str]) -> dict[str, object]:
+    columns = [
+        {"name": name if found.named else None, **column}
+        for name, column in zip(found.columns, _columns(found), strict=True)
+    ]
+    return {
+        "not_protected": NOT_PROTECTED,
+        "format": str(found.format),
+        "delimiter": found.delimiter,
+        "encoding": found.encoding,
+        "rows": found.rows,
+        "bad": found.bad,
+        "repeated": found.duplicates,
+        "with_tags": _text(found).tags,
+        "columns": columns,
+        "options": options,
+    }

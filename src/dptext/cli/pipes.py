@@ -1,0 +1,60 @@
+"""`-` for stdin and stdout: files in their place, which only their owner can read and which go with the run."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from dptext.errors import ConfigError
+from dptext.runs.certificate import certificate_path
+from dptext.runs.plan import Plan
+from dptext.text.files import Target, create_private, refuse_inputs, writing
+
+STREAM: Final = Path("-")
+_SUFFIX: Final = certificate_path(Path("x")).name[1:]  # what the name of a certificate ends in
+
+
+@contextlib.contextmanager
+def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) -> Iterator[tuple[Path, Path]]:
+    """The files of a run. After the block the certificate is written and then stdout, as a whole.
+
+    Args:
+        source: of the run, or `STREAM`.
+        target: the same.
+        certificate: where it goes if the target is a stream. Its name says what file it speaks of.
+        plan: of the run.
+
+    Raises:
+        ConfigError: a stream lacks its format or its certificate, or is to be resumed.
+    """
+    if (target == STREAM) != (certificate is not None):
+        raise ConfigError("Expected --certificate NAME.guarantee.json with OUT -, and only there: it goes to a file.")
+    if source == STREAM and plan.input_format is None:
+        raise ConfigError("Expected --format with IN -: stdin has no extension that tells it.")
+    if certificate is not None:
+        refuse_inputs(certificate, [source])
+        Target(certificate, plan.force).check()
+        if not certificate.name.endswith(_SUFFIX) or certificate.name == _SUFFIX:
+            raise ConfigError(f"Expected --certificate to end in {_SUFFIX}, after the name that stdout is saved as.")
+        if plan.resume:
+            raise ConfigError("Expected no --resume with OUT -: of an unfinished run nothing is left.")
+    with contextlib.ExitStack() as stack:
+        if STREAM in (source, target):
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dptext-")))  # of mode 0700
+        if source == STREAM:
+            source = folder / "stdin"
+            with writing(source), create_private(source) as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        if certificate is not None:
+            target = folder / certificate.name.removesuffix(_SUFFIX)
+        yield source, target
+        if certificate is not None and target.exists():
+            Target(certificate, plan.force, private=False).write(certificate_path(target).read_bytes())
+            sys.stdout.flush()
+            with writing("stdout"), target.open("rb") as made, open(sys.stdout.fileno(), "wb", closefd=False) as out:
+                shutil.copyfileobj(made, out)

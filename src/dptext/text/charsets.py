@@ -1,0 +1,136 @@
+"""Files in other encodings than UTF-8: read where the encoding is named, and told apart where it is not."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import gzip
+import io
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from dptext.errors import ConfigError
+from dptext.text.formats import is_compressed
+from dptext.text.inputs import open_input
+
+_BOMS: Final = {
+    codecs.BOM_UTF32_LE: "utf-32",  # before the mark of UTF-16, which begins it
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_SAMPLE: Final = 2**16  # bytes
+_WIDE: Final = ("utf_16_le", "utf_16_be")  # full of NULs
+#: Of several that read a sample alike, the first is named. ISO 8859-1 is cp1252 in all that is text.
+_NARROW: Final = (
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859_2", "koi8_r"),
+    *("cp932", "gb18030", "big5", "euc_kr", "euc_jp"),
+)
+
+
+def is_utf8(encoding: str | None) -> bool:
+    """Whether an encoding is UTF-8, as it is where none is named.
+
+    Raises:
+        ConfigError: there is no encoding of this name.
+    """
+    try:
+        "".encode(encoding or "utf-8")
+        return codecs.lookup(encoding or "utf-8").name in ("utf-8", "utf-8-sig")
+    except (LookupError, ValueError):
+        pass
+    raise ConfigError(f"Expected --encoding {encoding!r} to be one that Python knows, as utf-8, utf-16, cp1252.")
+
+
+class Transcoded(io.BufferedIOBase):
+    """A stream in another encoding as UTF-8.
+
+    Attributes:
+        stream: of bytes.
+    """
+
+    def __init__(self, stream: io.BufferedIOBase, encoding: str) -> None:
+        self.stream = stream
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Bytes at hand; none at the end.
+
+        Raises:
+            UnicodeError: the stream is not in its encoding.
+        """
+        while block := self.stream.read1(size):
+            if text := self._decoder.decode(block):
+                return text.encode()
+        return self._decoder.decode(b"", final=True).encode()
+
+
+def unzip(path: Path, raw: io.BufferedReader) -> io.BufferedReader | gzip.GzipFile:
+    """What a file holds. Not within a BufferedReader, which would lose what comes just before a fault."""
+    return gzip.GzipFile(fileobj=raw) if is_compressed(path) else raw
+
+
+def beginning(path: Path, encoding: str | None, size: int) -> str:
+    """The first lines of a file. What is wrong with its bytes is left to the reader."""
+    with open_input(path) as raw, contextlib.suppress(OSError, EOFError, zlib.error):
+        data = unzip(path, raw).read(size)
+        text = codecs.getincrementaldecoder(encoding or "utf-8")("replace").decode(data)
+        return text if len(data) < size else text[: text.rfind("\n") + 1]
+    return ""
+
+
+def detected(path: Path) -> str | None:
+    """The encoding that a file seems to be in: "utf-8" where it is, else a guess of charset-normalizer.
+
+    None where it guesses nothing, or where some lines are in UTF-8 and others are not.
+
+    Raises:
+        ConfigError: the file cannot be opened.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    accents = False
+    start = True
+    with open_input(path) as raw, contextlib.suppress(OSError, EOFError, zlib.error):
+        unzipped = unzip(path, raw)
+        while block := unzipped.read1(_SAMPLE):
+            marked = [name for mark, name in _BOMS.items() if start and block.startswith(mark)]
+            if marked or block.count(0) > len(block) // 8:
+                return marked[0] if marked else _guessed(block[: len(block) // 2 * 2], _WIDE)
+            start = False
+            try:
+                accents |= not decoder.decode(block).isascii()
+            except UnicodeDecodeError:
+                lines = block.split(b"\n")
+                odd = [line for line in lines if not _is_utf8(line)]
+                accents |= any(_is_utf8(line) and not line.isascii() for line in lines[1:-1])
+                return None if accents else _guessed(b"\n".join(odd), _NARROW)
+    return "utf-8"
+
+
+def _guessed(sample: bytes, among: Sequence[str]) -> str | None:
+    import charset_normalizer  # noqa: PLC0415 (slow to load)
+
+    best = charset_normalizer.from_bytes(sample, cp_isolation=list(among)).best()
+    if best is None:
+        return None
+    return next(name for name in among if name in best.could_be_from_charset)  # others read the sample as the same text
+
+
+def advice(path: Path) -> str:
+    """What to do about a file, if it is not UTF-8; begins with a space."""
+    found = detected(path)
+    if found == "utf-8":
+        return ""
+    if found is None:
+        return " Name the encoding with --encoding (encoding=), or save the file as UTF-8."
+    return f" The file looks like {found}: give --encoding {found} (encoding=), if that is right, or save it as UTF-8."
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

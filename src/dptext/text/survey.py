@@ -1,0 +1,210 @@
+"""What a file holds, before anything is done with it: for `dptext check`.
+
+No value of a cell is kept: hashes of them tell which are equal. The numbers are computed from private text.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dptext.errors import BrokenFileError
+from dptext.text.charsets import beginning, detected
+from dptext.text.column_names import are_names
+from dptext.text.csv_rows import DELIMITERS
+from dptext.text.formats import DELIMITED, PACKED, Format, as_scalar, as_string, file_format, is_scalar
+from dptext.text.html import has_tags
+from dptext.text.lines import Bad, Broken, rows_of
+from dptext.text.reading import MAX_CHARACTERS, require_layout
+from dptext.text.records import Fields
+from dptext.text.row_checks import Checks
+from dptext.text.rows import file_chunks
+
+_BEGINNING: Final = 2**16  # bytes
+_MOST_LABELS: Final = 50
+_MOST_DISTINCT: Final = 10_000  # of short values, where some are equal
+_SHORT: Final = 40  # characters, on average
+
+
+@dataclass(slots=True)
+class Column:
+    """What is in a column: how many values, nulls, empty texts, texts at all, texts with HTML tags, of which lengths.
+
+    `hashes` are of the different values, None where they are too many to count; `named` says whether a value is the
+    name of the column, which is then none.
+    """
+
+    rows: int = 0
+    nulls: int = 0
+    empties: int = 0
+    strings: int = 0
+    tags: int = 0
+    lengths: Counter[int] = field(default_factory=Counter)
+    hashes: set[int] | None = field(default_factory=set)
+    repeated: bool = False
+    named: bool = False
+
+    def add(self, name: str, value: object) -> None:
+        """Count a value."""
+        self.rows += 1
+        if value is None:
+            self.nulls += 1
+            return
+        scalar = as_scalar(value)
+        text = as_string(scalar) if is_scalar(scalar) else repr(scalar)
+        self.strings += isinstance(value, str)
+        self.empties += not text
+        self.named |= text == name
+        self.tags += has_tags(text)
+        self.lengths[len(text)] += 1
+        if self.hashes is not None:
+            mark = hash(text)
+            self.repeated |= mark in self.hashes
+            self.hashes.add(mark)
+            if self.repeated and len(self.hashes) > _MOST_DISTINCT and self.mean <= _SHORT:
+                self.hashes = None
+
+    @property
+    def mean(self) -> float:
+        """Characters of a value."""
+        return sum(size * n for size, n in self.lengths.items()) / max(1, self.lengths.total())
+
+    @property
+    def largest(self) -> int:
+        """Characters of the longest value."""
+        return max(self.lengths, default=0)
+
+    @property
+    def median(self) -> int:
+        """Characters of the middle value."""
+        ends = itertools.accumulate((n for _, n in sorted(self.lengths.items())), initial=0)
+        places = zip(sorted(self.lengths), itertools.islice(ends, 1, None), strict=True)
+        return next((size for size, end in places if end > self.lengths.total() // 2), 0)
+
+    @property
+    def distinct(self) -> int | None:
+        """How many different values there are; None for more than were counted."""
+        return None if self.hashes is None else len(self.hashes)
+
+    @property
+    def unique(self) -> bool:
+        """Whether each row has a value of its own."""
+        return self.rows > 1 and not (self.repeated or self.nulls or self.empties)
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a file holds.
+
+    Attributes:
+        path, format, delimiter, encoding: of the file; no encoding where its lines have different ones.
+        columns: by their names.
+        rows, bad: how many can be read, and how many cannot.
+        fault: why the first of these cannot.
+        text: the column that seems to hold the texts.
+    """
+
+    path: Path
+    format: Format
+    delimiter: str | None
+    encoding: str | None
+    columns: dict[str, Column] = field(default_factory=dict)
+    rows: int = 0
+    bad: int = 0
+    fault: str = ""
+    text: str | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether the names of the columns are names, and may be shown."""
+        return are_names(list(self.columns)) and not any(column.named for column in self.columns.values())
+
+    @property
+    def duplicates(self) -> int:
+        """How many texts that are not empty were there before."""
+        column = self.columns.get(self.text or "")
+        if column is None or column.distinct is None:
+            return 0
+        return column.rows - column.nulls - column.empties - (column.distinct - bool(column.empties))
+
+    def could_be(self, name: str) -> str:
+        """What a column may be: text, id, label, author, or nothing of that."""
+        column = self.columns[name]
+        if name == self.text:
+            return "text"
+        if column.unique:
+            return "id" if column.largest <= 2 * _SHORT else ""
+        if column.distinct is not None and 1 < column.distinct <= min(_MOST_LABELS, column.rows // 2):
+            return "label"
+        return "author" if column.strings and column.mean <= _SHORT and column.distinct != 1 else ""
+
+
+def survey(
+    path: Path,
+    *,
+    format: Format | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    text: str | None = None,
+) -> Survey:
+    """Read a file once, and count what it holds; what is not named is guessed.
+
+    Memory grows with the number of different values of long or unique columns (about 60 bytes each).
+
+    Raises:
+        ConfigError: the file cannot be opened, or a setting is wrong.
+        BrokenFileError: it cannot be read to its end, or holds no record.
+        MissingExtraError: its format needs a package.
+    """
+    kind = file_format(path, format)
+    require_layout(path, kind, delimiter, encoding)
+    if kind not in PACKED:
+        encoding = encoding or detected(path)
+    if kind in DELIMITED and delimiter is None:
+        delimiter = "\t" if kind is Format.TSV else _sniffed(beginning(path, encoding, _BEGINNING))
+    found = Survey(path, kind, delimiter, encoding)
+    limit = Checks(Fields(), MAX_CHARACTERS).max_line
+    chunks = file_chunks(path, kind, [], max_line=limit, delimiter=delimiter, encoding=encoding)
+    with closing(chunks):
+        for chunk in chunks:
+            for row in rows_of(chunk):
+                if isinstance(row, Broken):
+                    raise BrokenFileError(f"{path}, record {found.rows + found.bad + 1}: {row.reason}.")
+                if isinstance(row, Bad):
+                    found.bad += 1
+                    found.fault = found.fault or f"record {found.rows + found.bad}: {row.reason}"
+                    continue
+                found.rows += 1
+                for name, value in row.items():
+                    found.columns.setdefault(str(name), Column()).add(str(name), value)
+    if not found.rows:
+        raise BrokenFileError(f"{path}: the file holds no records{found.fault and f' ({found.fault})'}.")
+    found.text = text if text in found.columns else _text_of(found.columns)
+    return found
+
+
+def _text_of(columns: dict[str, Column]) -> str | None:
+    """The column of the longest texts."""
+    texts = {name: column.mean for name, column in columns.items() if column.strings}
+    return max(texts, key=lambda name: texts[name], default=None)
+
+
+def _sniffed(text: str) -> str:
+    """The delimiter that gives all rows as many columns as the header, and most of them; a comma without any."""
+    return max(DELIMITERS, key=lambda delimiter: _columns(text, delimiter))
+
+
+def _columns(text: str, delimiter: str) -> int:
+    try:
+        sizes = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+    except csv.Error:  # NULs
+        return 0
+    found = Counter(sizes[:-1] or sizes)  # the last row may be cut
+    (size, n), *_ = found.most_common(1) or [(0, 0)]
+    return size if n >= 0.9 * found.total() else 0

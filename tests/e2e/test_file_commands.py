@@ -1,0 +1,193 @@
+"""`dptext check`, and `privatize` with stdin, stdout, --dry-run and other layouts: what a new user types."""
+
+import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands import dptext
+from vectors import WORDS
+
+CANARY = "ZEBRA-CANARY-4711"
+ROWS = [(f"<p>{WORDS[i % 9]} schön {CANARY}{i} {WORDS[i % 7]}</p>" if i % 3 else "", i % 4, i) for i in range(60)]
+EXCEL = "Bewertung;Sterne;Nr\r\n" + "".join(f"{text};{stars};{number}\r\n" for text, stars, number in ROWS)
+
+
+@pytest.fixture
+def work(tmp_path: Path, vectors: Path) -> Path:
+    (tmp_path / "excel.csv").write_bytes(EXCEL.encode("cp1252"))
+    (tmp_path / "spec.toml").write_text(
+        f'kind = "word_metric"\nepsilon = 3.0\nvectors = "{vectors}"\nn_words = 300\n', "utf-8"
+    )
+    return tmp_path
+
+
+def piped(work: Path, *arguments: str, data: bytes = b"", broken: bool = False) -> subprocess.CompletedProcess[bytes]:
+    code = "import sys; from dptext.cli.app import main; sys.argv[0] = 'dptext'; main()"
+    with open("/dev/full", "wb") as full:
+        return subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            cwd=work,
+            input=data,
+            stdout=full if broken else subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"TMPDIR": str(work / "spool")},
+            check=False,
+        )
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_check_names_what_works_and_it_works(work: Path) -> None:
+    done = dptext("check", "excel.csv", cwd=work)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("excel.csv holds 60 rows that can be read; the texts seem to be in 'Bewertung'.")
+    assert "66.7% hold HTML (--strip-html)" in lines[0]
+    assert "not protected" in lines[1]
+    assert "csv, parted by semicolon, cp1252 (a guess of charset-normalizer)" in done.stdout
+    assert "20 empty, 0 repeated" in done.stdout
+    assert "Keep   not 'Nr': unique in each row" in done.stdout
+    assert len(lines) <= 24
+    assert CANARY not in done.stdout
+    (line,) = (line for line in lines if line.startswith("  dptext privatize"))
+    line = line.replace("--model MODEL", "--spec spec.toml")
+    ran = dptext(*shlex.split(line)[1:], cwd=work)
+    assert ran.returncode == 0, ran.stderr
+    assert (work / "excel.private.csv").read_text("utf-8").splitlines()[0] == "id,Bewertung"
+    assert dptext("explain", "excel.private.csv", cwd=work).returncode == 0
+
+
+def test_check_as_json(work: Path) -> None:
+    (work / "none.csv").write_text(f"{CANARY} is a text,5\nanother,5\n", "utf-8")
+    for name, shown in (("excel.csv", ["Bewertung", "Sterne", "Nr"]), ("none.csv", [None, None])):
+        done = dptext("check", name, "--json", cwd=work)
+        data = json.loads(done.stdout)
+        assert [column["name"] for column in data["columns"]] == shown
+        assert CANARY not in done.stdout
+    assert (data["rows"], data["options"]) == (1, ["--text-field", "NAME"])
+    assert CANARY not in dptext("check", "none.csv", cwd=work).stdout
+
+
+def test_check_says_why_a_file_cannot_be_read(work: Path) -> None:
+    (work / "lines.json").write_text('{"text": "a"}\n{"text": "b"}\n', "utf-8")
+    done = dptext("check", "lines.json", cwd=work)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "--format jsonl" in done.stderr
+    assert dptext("check", "lines.json", "--format", "jsonl", cwd=work).returncode == 0
+    assert dptext("check", "absent.csv", cwd=work).returncode == 2
+
+
+def test_each_refusal_of_an_excel_file_has_its_remedy(work: Path) -> None:
+    options: list[str] = ["--text-field", "Bewertung"]
+    for more in (["--delimiter", ";"], ["--encoding", "cp1252"], []):
+        done = dptext("privatize", "excel.csv", "out.csv", "--spec", "spec.toml", *options, cwd=work)
+        assert (done.returncode == 0) == (not more)
+        assert " ".join(more).replace(";", "';'") in done.stderr
+        assert CANARY not in done.stderr
+        options += more
+
+
+def test_options_come_from_the_file_of_options(work: Path) -> None:
+    (work / "dptext.toml").write_text(
+        'text-field = "Bewertung"\ndelimiter = ";"\nencoding = "cp1252"\nstrip-html = true\nempty-nulls = true\n',
+        "utf-8",
+    )
+    done = dptext("privatize", "excel.csv", "out.csv", "--spec", "spec.toml", cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert "<p>" not in (work / "out.csv").read_text("utf-8")
+
+
+def test_a_rehearsal_writes_and_charges_nothing(work: Path) -> None:
+    ledger = ("--ledger", "books.db", "--account", "a")
+    opened = dptext(
+        *("budget", "open", "a", "--dataset", "d", "--unit", "document", "--epsilon", "1e6", *ledger[:2]), cwd=work
+    )
+    assert opened.returncode == 0, opened.stderr
+    spec = ("--spec", "spec.toml", "--set", "noise=tem", "--set", "max_tokens=4", "--set", "diameter=12.0")
+    layout = ("--text-field", "Bewertung", "--delimiter", ";", "--encoding", "cp1252", "--keep", "Sterne")
+    before = names(work)
+    done = dptext("privatize", "excel.csv", "out.csv", *spec, *layout, *ledger, "--dry-run", cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("A run would release 60 records. Nothing was drawn, charged or written.")
+    assert "the field 'Sterne'" in done.stdout
+    assert "Cost: epsilon 144.001 alone" in done.stdout
+    assert "spent 0 of" in done.stdout
+    assert names(work) == before
+    data = json.loads(
+        dptext("privatize", "excel.csv", "out.csv", *spec, *layout, "--dry-run", "--json", cwd=work).stdout
+    )
+    assert (data["records"], data["charge"]) == (60, None)
+    (work / "out.csv").touch()
+    assert dptext("privatize", "excel.csv", "out.csv", *spec, *layout, "--dry-run", cwd=work).returncode == 2
+
+
+LAYOUT = ("--spec", "spec.toml", "--text-field", "Bewertung", "--delimiter", ";", "--encoding", "cp1252")
+
+
+def test_stdin_and_stdout_are_spooled_in_private(work: Path) -> None:
+    (work / "spool").mkdir()
+    made = ("--certificate", "out.csv.guarantee.json")
+    done = piped(work, "privatize", "-", "-", *LAYOUT, "--format", "csv", *made, data=EXCEL.encode("cp1252"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(b"id,Bewertung\r\n")
+    assert b"Written: stdout and out.csv.guarantee.json" in done.stderr
+    assert names(work / "spool") == set()
+    (work / "out.csv").write_bytes(done.stdout)
+    assert dptext("explain", "out.csv", cwd=work).returncode == 0
+    mode = stat.S_IMODE((work / "excel.csv").stat().st_mode)
+    assert stat.S_IMODE((work / "out.csv.guarantee.json").stat().st_mode) == mode
+
+
+def test_nothing_of_a_stream_is_left_after_an_error(work: Path) -> None:
+    (work / "spool").mkdir()
+    made = ("--certificate", "out.csv.guarantee.json")
+    bad = piped(
+        work, "privatize", "-", "-", *LAYOUT, "--format", "csv", *made, data=EXCEL.encode("cp1252") + b'x";y\r\n'
+    )
+    assert (bad.returncode, bad.stdout) == (4, b"")
+    full = piped(work, "privatize", "excel.csv", "-", *LAYOUT, *made, broken=True)
+    assert full.returncode == 2, full.stderr
+    assert names(work / "spool") == set()
+    assert CANARY.encode() not in bad.stderr + full.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-", "out.csv"), "--format with IN -"),
+        (("excel.csv", "-"), "--certificate NAME.guarantee.json"),
+        (("excel.csv", "out.csv", "--certificate", "c.guarantee.json"), "and only there"),
+        (("excel.csv", "-", "--certificate", "c.json"), "to end in .guarantee.json"),
+        (("excel.csv", "-", "--certificate", "c.csv.guarantee.json", "--resume"), "no --resume"),
+        (("excel.csv", "-", "--certificate", "spec.toml"), "to be no input"),
+        (("excel.csv", "-", "--certificate", "there.csv.guarantee.json"), "no file at"),
+    ],
+)
+def test_streams_that_lack_something(work: Path, arguments: tuple[str, ...], message: str) -> None:
+    (work / "there.csv.guarantee.json").touch()
+    before = names(work)
+    done = dptext("privatize", *arguments, *LAYOUT, cwd=work)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert names(work) == before
+
+
+def test_fit_reads_the_same_files(work: Path) -> None:
+    rows = [{"Bewertung": text, "Sterne": stars} for text, stars in (("the good", 0), (None, 1))]
+    (work / "public.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    layout = ("--text-field", "Bewertung", "--label-field", "Sterne", "--delimiter", ";", "--encoding", "cp1252")
+    fit = ("fit", "--mechanism", "smart_redaction", "--set", "level=0.5", "--set", 'sensitive="1"', "--strip-html")
+    for public, code, message in (("excel.csv", 0, ""), ("public.jsonl", 4, "--empty-nulls")):
+        done = dptext(*fit, "--public", public, "--out", f"model-{public}", *layout, cwd=work)
+        assert done.returncode == code, done.stderr
+        assert message in done.stderr
+    done = dptext(*fit, "--public", "public.jsonl", "--out", "model", *layout, "--empty-nulls", cwd=work)
+    assert done.returncode == 0, done.stderr
