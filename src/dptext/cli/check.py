@@ -132,19 +132,24 @@ def _table(found: Survey) -> list[str]:
     return [*lines, *([f"and {more} more columns"] if more > 0 else [])]
 
 
+def form_options(found: Survey) -> list[str]:
+    """The options that read a file of this form."""
+    usual = "\t" if found.format is Format.TSV else ","
+    said = [
+        ("--delimiter", None if found.delimiter in (None, usual) else str(found.delimiter).replace("\t", "\\t")),
+        ("--encoding", None if found.encoding == "utf-8" else found.encoding),
+        ("--on-error", "skip" if found.bad else None),
+    ]
+    return [part for option, value in said if value is not None for part in (option, value)]
+
+
 def _options(found: Survey, named: Format | None) -> list[str]:
     """The options that read the file."""
     column = _text(found)
-    usual = "\t" if found.format is Format.TSV else ","
-    named_text = found.format is not Format.TEXT and found.text not in (None, "text")
-    said = [
-        ("--format", named),
-        ("--delimiter", None if found.delimiter in (None, usual) else str(found.delimiter).replace("\t", "\\t")),
-        ("--encoding", None if found.encoding == "utf-8" else found.encoding),
-        ("--text-field", None if not named_text else found.text if found.named else "NAME"),
-        ("--on-error", "skip" if found.bad else None),
-    ]
-    options = [str(part) for option, value in said if value is not None for part in (option, value)]
+    options = [] if named is None else ["--format", str(named)]
+    options += form_options(found)
+    if found.format is not Format.TEXT and found.text not in (None, "text"):
+        options += ["--text-field", str(found.text) if found.named else "NAME"]
     return [*options, *["--empty-nulls"] * bool(column.nulls), *["--strip-html"] * bool(column.tags)]
 
 

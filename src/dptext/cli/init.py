@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dptext.cli.check import form_options
 from dptext.cli.config import FILE
 from dptext.cli.options import ForceOption, LabelFieldOption, PublicOption, file_argument, member
 from dptext.compare.measured_table import read_measured
@@ -21,12 +23,14 @@ from dptext.privacy.guarantee import Unit
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.toml import settings_to_toml
 from dptext.text.files import Target
-from dptext.text.reading import read_records
-from dptext.text.records import TEXT_FIELD, Fields
+from dptext.text.reading import as_records
+from dptext.text.records import TEXT_FIELD, Record
+from dptext.text.survey import survey
 from dptext.types import Json
 
 _WORDS = "word_metric"  # what there is without public text
 _MOST_LABELS = 50
+_ENOUGH_TO_TRAIN = 1000  # texts; a network that learned from fewer writes little
 
 
 def init(
@@ -47,19 +51,24 @@ def init(
         ConfigError: an answer cannot be used, or dptext.toml is there.
     """
     Target(FILE, force).check()
-    text_field = text_field or _asked("The field of the text", TEXT_FIELD)
+    found = survey(source, text=text_field)
+    text_field = text_field or _asked("The field of the text", found.text if found.named and found.text else TEXT_FIELD)
     label_field = label_field or _asked("The field of a label that is to leave, privatized too (empty: none)", "")
     if public is None:
         told = _asked("A file of public texts of the same kind, with the same fields (empty: none)", "")
         public = Path(told) if told else None
     wanted = member(Unit, "--unit", unit or _asked("Protect each document or each token", Unit.DOCUMENT))
     limit = float(epsilon or _asked("The largest epsilon for each", "10"))
-    next(read_records(source, Fields(text=text_field, label=label_field or None)), None)  # refused as fit would
-    labels = _labels(public, text_field, label_field)
-    settings, why = _mechanism(Asked(wanted, limit, 1e-3, task), labels, with_public=public is not None)
+    known = [] if public is None else as_records(public, text=text_field, label=label_field or None)
+    labels = _labels(known, label_field)
+    settings, why = _mechanism(Asked(wanted, limit, 1e-3, task), labels, n_public=len(known))
     spec = spec_from_settings(settings)
     learns = spec.traits.learns is not Learns.NOTHING
+    text = found.columns.get(text_field)
     fields: dict[str, Json] = {"text-field": text_field}
+    fields |= {
+        name: True for name, of in (("empty-nulls", "nulls"), ("strip-html", "tags")) if text and getattr(text, of)
+    }
     if labels and spec.traits.releases_labels:
         fields["label-field"] = label_field
     if learns:
@@ -70,7 +79,9 @@ def init(
     if learns:
         print("  dptext fit")
     out = source.with_name(f"{source.name.partition('.')[0]}.private.jsonl")
-    print(f"  dptext privatize {source} {out}\n  dptext explain {out}")
+    print(
+        f"  {shlex.join(['dptext', 'privatize', str(source), str(out), *form_options(found)])}\n  dptext explain {out}"
+    )
 
 
 def _asked(question: str, default: str) -> str:
@@ -81,24 +92,23 @@ def _asked(question: str, default: str) -> str:
     return ask(question, default=default, show_default=bool(default), err=True).strip()
 
 
-def _labels(public: Path | None, text_field: str, label_field: str) -> list[str]:
+def _labels(public: Sequence[Record], label_field: str) -> list[str]:
     """The labels of the public texts: those of the private ones are private."""
-    if public is None or not label_field:
+    if not public or not label_field:
         return []
-    found = {record.label for record in read_records(public, Fields(text=text_field, label=label_field))}
-    labels = sorted(label for label in found if label is not None)
+    labels = sorted({record.label for record in public if record.label is not None})
     if not 1 < len(labels) <= _MOST_LABELS:
         raise ConfigError(
-            f"Expected {label_field!r} of {public} to hold 2 to {_MOST_LABELS} labels, found {len(labels)}. Name "
-            "another field, or leave it out."
+            f"Expected {label_field!r} of the public texts to hold 2 to {_MOST_LABELS} labels, found {len(labels)}. "
+            "Name another field, or leave it out."
         )
     return labels
 
 
-def _mechanism(asked: Asked, labels: list[str], *, with_public: bool) -> tuple[dict[str, Json], str]:
+def _mechanism(asked: Asked, labels: list[str], *, n_public: int) -> tuple[dict[str, Json], str]:
     """Settings of the mechanism to take, and why."""
     price = f"epsilon {asked.epsilon:g} per {asked.unit}"
-    if not with_public or asked.unit is Unit.TOKEN:
+    if not n_public or asked.unit is Unit.TOKEN:
         if asked.unit is not Unit.TOKEN:
             raise ConfigError(
                 "Expected public texts of the same kind: every mechanism that protects a whole document learns from "
@@ -109,7 +119,12 @@ def _mechanism(asked: Asked, labels: list[str], *, with_public: bool) -> tuple[d
             "epsilon": asked.epsilon,
         }, f"Take {_WORDS}: it blurs each word at {price} of distance."
     best = [each.qualified[0].row for each in recommend(read_measured(None).rows, asked) if each.qualified]
-    usable = [row.kind for row in best if row.kind in SPECS.usable()]
+    trained = {kind for kind, cls in SPECS.usable().items() if cls.tiny()[0].traits.trains}
+    usable = [
+        row.kind
+        for row in best
+        if row.kind in SPECS.usable() and not (row.kind in trained and n_public < _ENOUGH_TO_TRAIN)
+    ]
     kind, n = Counter(usable).most_common(1)[0] if usable else ("candidates", 0)
     settings: dict[str, Json] = {"kind": kind, "epsilon": asked.epsilon}
     if labels and any(spec.traits.releases_labels for spec in SPECS.usable()[kind].tiny()):
