@@ -11,19 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from dptext.cli import options
 from dptext.cli.chosen import chosen_spec
-from dptext.cli.options import (
-    CheckedLedgerOption,
-    DeltaOption,
-    ForceOption,
-    JsonOption,
-    MechanismOption,
-    SetOption,
-    SpecOption,
-    any_path,
-    member,
-    output_option,
-)
 from dptext.cli.progress import say
 from dptext.cli.terminal import escaped
 from dptext.errors import ConfigError, DataError
@@ -52,22 +41,22 @@ def explain(
     certificate: Annotated[
         Path | None,
         typer.Argument(
-            parser=any_path,
+            parser=options.any_path,
             help="OUT.guarantee.json, or OUT beside it: verify OUT, explain its certificate. Or the folder of a model.",
         ),
     ] = None,
-    mechanism: MechanismOption = None,
-    assignments: SetOption = None,
-    spec: SpecOption = None,
+    mechanism: options.MechanismOption = None,
+    assignments: options.SetOption = None,
+    spec: options.SpecOption = None,
     unit: Annotated[str | None, typer.Option("--unit", help="token, sentence, document or author.")] = None,
-    delta: DeltaOption = 0.0,
-    ledger: CheckedLedgerOption = None,
+    delta: options.DeltaOption = 0.0,
+    ledger: options.CheckedLedgerOption = None,
     reader: Annotated[
         Reader | None, typer.Option("--for", help="Say it on one page, for whoever answers for OUT.")
     ] = None,
-    page: Annotated[Path | None, output_option("--html", help="With --for: the same as HTML, one A4.")] = None,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
+    page: Annotated[Path | None, options.output_option("--html", help="With --for: the same as HTML, one A4.")] = None,
+    force: options.ForceOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Explain a certificate, a model, or a mechanism with settings.
 
@@ -185,7 +174,7 @@ def _explain_model(folder: Path, *, unit: str | None, delta: float, as_json: boo
 
 
 def _promised(spec: Spec, unit: str | None, delta: float) -> list[Guarantee]:
-    units = spec.units if unit is None else (member(Unit, "--unit", unit),)
+    units = spec.units if unit is None else (options.member(Unit, "--unit", unit),)
     return [spec.guarantee(each, delta) for each in units]
 
 

@@ -10,7 +10,7 @@ import typer
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
 from dptext.audits.report import markdown_table
-from dptext.cli import answers
+from dptext.cli import answers, options
 from dptext.cli.answers import interval, print_answer, short
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.subject import (
@@ -25,16 +25,6 @@ from dptext.cli.audit.subject import (
     UnitOption,
     on_trial,
 )
-from dptext.cli.options import (
-    DetailsOption,
-    JsonOption,
-    MechanismOption,
-    ModelOption,
-    SeedOption,
-    SetOption,
-    SpecOption,
-    file_option,
-)
 from dptext.cli.progress import counted
 from dptext.errors import ConfigError
 from dptext.sampling.source import secure, seeded
@@ -43,16 +33,18 @@ from dptext.types import Json
 
 
 def reconstruction(
-    mechanism: MechanismOption = None,
-    assignments: SetOption = None,
-    spec: SpecOption = None,
-    model: ModelOption = None,
+    mechanism: options.MechanismOption = None,
+    assignments: options.SetOption = None,
+    spec: options.SpecOption = None,
+    model: options.ModelOption = None,
     noise: NoiseOption = None,
     epsilon: NoiseEpsilonOption = 1.0,
     dim: DimOption = 64,
     clip_norm: ClipNormOption = 1.0,
     delta: NoiseDeltaOption = 0.0,
-    pool: Annotated[Path | None, file_option("--pool", help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
+    pool: Annotated[
+        Path | None, options.file_option("--pool", help="Candidate texts: .jsonl .csv .parquet .txt.")
+    ] = None,
     candidates: Annotated[int, typer.Option("--candidates", help="Random vectors in the pool of --noise.")] = 1000,
     top: Annotated[list[int] | None, typer.Option("--top", help="Guesses; repeatable. Default 1, 5, 10.")] = None,
     trials: Annotated[int, typer.Option("--trials", help="Releases to attack.")] = 2000,
@@ -63,9 +55,9 @@ def reconstruction(
     unit: UnitOption = None,
     claim: ClaimOption = None,
     confidence: ConfidenceOption = 0.95,
-    seed: SeedOption = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = None,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> int:
     """Attack one subject and print what was found.
 

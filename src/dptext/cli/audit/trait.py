@@ -12,32 +12,11 @@ from dptext import _validate
 from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttacker, standard_attackers
 from dptext.audits.inference.sets import SetSplit, split_sets
 from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
-from dptext.cli import answers
+from dptext.cli import answers, options
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import check_options, made_ready, own_fields, public_records, say_trained, show_attacks
 from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
-from dptext.cli.options import (
-    DeltaOption,
-    DetailsOption,
-    FirstSetArgument,
-    ForceOption,
-    JsonOption,
-    LabelFieldOption,
-    MechanismOption,
-    ModelOption,
-    PublicOption,
-    SecondSetArgument,
-    SeedOption,
-    SetOption,
-    SpecOption,
-    TextFieldOption,
-    WithoutGuaranteeOption,
-    file_option,
-    output_option,
-    seed_of,
-    target_of,
-)
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError, needing
@@ -52,20 +31,22 @@ TRANSFORMER: Final = "transformer"
 
 
 def trait(
-    first: FirstSetArgument,
-    second: SecondSetArgument,
-    mechanism: MechanismOption = None,
-    assignments: SetOption = None,
-    spec: SpecOption = None,
-    model: ModelOption = None,
-    public: PublicOption = None,
+    first: options.FirstSetArgument,
+    second: options.SecondSetArgument,
+    mechanism: options.MechanismOption = None,
+    assignments: options.SetOption = None,
+    spec: options.SpecOption = None,
+    model: options.ModelOption = None,
+    public: options.PublicOption = None,
     released_a: Annotated[
         Path | None,
-        file_option("--released-a", help="Releases of all of A in its order, instead of a mechanism."),
+        options.file_option("--released-a", help="Releases of all of A in its order, instead of a mechanism."),
     ] = None,
-    released_b: Annotated[Path | None, file_option("--released-b", help="Releases of all of B in its order.")] = None,
-    text_field: TextFieldOption = "text",
-    label_field: LabelFieldOption = None,
+    released_b: Annotated[
+        Path | None, options.file_option("--released-b", help="Releases of all of B in its order.")
+    ] = None,
+    text_field: options.TextFieldOption = "text",
+    label_field: options.LabelFieldOption = None,
     group_field: Annotated[
         str | None,
         typer.Option("--group-field", help="Field of the document or author; none of them is on both sides."),
@@ -78,17 +59,17 @@ def trait(
     attacked: Annotated[int, typer.Option("--attacked", help="Texts of each set to attack.")] = 500,
     epochs: Annotated[int, typer.Option("--epochs", help="Of the transformer.")] = 1,
     top_layers: Annotated[int, typer.Option("--top-layers", help="Layers of the transformer that learn.")] = 2,
-    delta: DeltaOption = 0.0,
+    delta: options.DeltaOption = 0.0,
     claim: Annotated[
         float | None,
         typer.Option("--claim", help="Try this epsilon of the two sets at --delta (a divergence speaks of 8e-5)."),
     ] = None,
-    seed: SeedOption = None,
-    without_guarantee: WithoutGuaranteeOption = False,
-    out: Annotated[Path | None, output_option("--out", help="File for the result as JSON.")] = None,
-    force: ForceOption = False,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = None,
+    without_guarantee: options.WithoutGuaranteeOption = False,
+    out: Annotated[Path | None, options.output_option("--out", help="File for the result as JSON.")] = None,
+    force: options.ForceOption = False,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> int:
     """Tell two sets apart by their releases, and print how often that succeeds.
 
@@ -102,13 +83,13 @@ def trait(
         MissingExtraError: a package is not installed.
     """
     choice = chosen_if_any(mechanism, assignments, spec, model)
-    seed = seed_of(seed)
+    seed = options.seed_of(seed)
     _validate.count(training=training, attacked=attacked, epochs=epochs, top_layers=top_layers)
     _validate.probability(delta=delta)
     if claim is not None:
         _validate.not_negative(claim=claim)
     attackers = _attackers(attacker or list(ATTACKERS), epochs, top_layers)
-    target = target_of(out, first, second, spec, model, public, released_a, released_b, force=force)
+    target = options.target_of(out, first, second, spec, model, public, released_a, released_b, force=force)
     fields = Fields(text=text_field, author=group_field, label=label_field)
     if (choice is None) == (released_a is None and released_b is None):
         raise ConfigError(

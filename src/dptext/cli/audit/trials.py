@@ -9,6 +9,7 @@ import typer
 
 from dptext.audits.report import Report
 from dptext.audits.trials import density, distinguishing, enumeration
+from dptext.cli import options
 from dptext.cli.audit.subject import (
     ClaimOption,
     ClipNormOption,
@@ -23,18 +24,6 @@ from dptext.cli.audit.subject import (
     on_trial,
     show,
 )
-from dptext.cli.options import (
-    DetailsOption,
-    ForceOption,
-    JsonOption,
-    MechanismOption,
-    ModelOption,
-    SeedOption,
-    SetOption,
-    SpecOption,
-    output_option,
-    target_of,
-)
 from dptext.cli.progress import counted, say
 from dptext.sampling.source import secure, seeded
 from dptext.text.files import Target
@@ -45,10 +34,10 @@ _SMALLEST_CURVE = 250
 
 
 def distinguish(
-    mechanism: MechanismOption = None,
-    assignments: SetOption = None,
-    spec: SpecOption = None,
-    model: ModelOption = None,
+    mechanism: options.MechanismOption = None,
+    assignments: options.SetOption = None,
+    spec: options.SpecOption = None,
+    model: options.ModelOption = None,
     noise: NoiseOption = None,
     epsilon: NoiseEpsilonOption = 1.0,
     dim: DimOption = 64,
@@ -60,17 +49,17 @@ def distinguish(
     claim: ClaimOption = None,
     trials: Annotated[int, typer.Option("--trials", help="Runs on each input of a pair.")] = 20000,
     confidence: ConfidenceOption = 0.95,
-    seed: SeedOption = None,
+    seed: options.SeedOption = None,
     figure: Annotated[
         Path | None,
-        output_option("--figure", help="SVG of the bound against the number of runs, up to --trials."),
+        options.output_option("--figure", help="SVG of the bound against the number of runs, up to --trials."),
     ] = None,
-    force: ForceOption = False,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    force: options.ForceOption = False,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> int:
     """Tell outputs apart; with a figure also with a half, a quarter, ... of the runs."""
-    svg = target_of(figure, spec, model, force=force)
+    svg = options.target_of(figure, spec, model, force=force)
     tried = on_trial(
         mechanism, assignments, spec, model, NoiseChoice(noise, epsilon, dim, clip_norm, delta), unit, claim
     )
@@ -111,10 +100,10 @@ def _draw(tried: OnTrial, sizes: list[int], reports: list[Report], svg: Target) 
 
 
 def whitebox(
-    mechanism: MechanismOption = None,
-    assignments: SetOption = None,
-    spec: SpecOption = None,
-    model: ModelOption = None,
+    mechanism: options.MechanismOption = None,
+    assignments: options.SetOption = None,
+    spec: options.SpecOption = None,
+    model: options.ModelOption = None,
     noise: NoiseOption = None,
     epsilon: NoiseEpsilonOption = 1.0,
     dim: DimOption = 64,
@@ -126,9 +115,9 @@ def whitebox(
     claim: ClaimOption = None,
     trials: Annotated[int, typer.Option("--trials", help="Releases from each input of a pair.")] = 100000,
     confidence: ConfidenceOption = 0.95,
-    seed: SeedOption = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = None,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> int:
     """Compare declared densities, and test the sampler."""
     tried = on_trial(
@@ -149,10 +138,10 @@ def whitebox(
 
 
 def exact(
-    mechanism: MechanismOption = None,
-    assignments: SetOption = None,
-    spec: SpecOption = None,
-    model: ModelOption = None,
+    mechanism: options.MechanismOption = None,
+    assignments: options.SetOption = None,
+    spec: options.SpecOption = None,
+    model: options.ModelOption = None,
     noise: NoiseOption = None,
     epsilon: NoiseEpsilonOption = 1.0,
     dim: DimOption = 64,
@@ -165,9 +154,9 @@ def exact(
     trials: Annotated[
         int, typer.Option("--trials", help="Runs for the test of the sampler; the bound needs none.")
     ] = 20000,
-    seed: SeedOption = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = None,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> int:
     """List all outputs, and test the sampler."""
     tried = on_trial(

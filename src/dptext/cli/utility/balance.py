@@ -7,17 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 from dptext.audits.report import markdown_table
-from dptext.cli import answers
+from dptext.cli import answers, options
 from dptext.cli.answers import interval, print_answer
-from dptext.cli.options import (
-    DetailsOption,
-    JsonOption,
-    LabelFieldOption,
-    ModelOption,
-    SeedOption,
-    TextFieldOption,
-    file_option,
-)
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import (
     NOT_PRIVATE,
@@ -49,22 +40,22 @@ def balance(
     originals: OriginalsArgument,
     released: ReleasedArgument,
     public: PublicFileOption,
-    text_field: TextFieldOption = "text",
-    label_field: LabelFieldOption = None,
+    text_field: options.TextFieldOption = "text",
+    label_field: options.LabelFieldOption = None,
     id_field: IdFieldOption = None,
     label: LabelOption = None,
     epsilon: BaselineEpsilonOption = None,
-    model: ModelOption = None,
+    model: options.ModelOption = None,
     held_out: Annotated[
         Path | None,
-        file_option(
+        options.file_option(
             "--held-out",
             help="Public records that --model was not fitted on: it is corrected by them. Default: --public.",
         ),
     ] = None,
-    seed: SeedOption = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = None,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Print the L1 error of the class balance that each way recovers.
 

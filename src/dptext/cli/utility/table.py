@@ -12,18 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from dptext.audits.report import markdown_table
-from dptext.cli import answers
+from dptext.cli import answers, options
 from dptext.cli.answers import interval, print_answer, short
 from dptext.cli.encoder import load_encoder
-from dptext.cli.options import (
-    ClassifierOption,
-    DetailsOption,
-    JsonOption,
-    LabelFieldOption,
-    SeedOption,
-    TextFieldOption,
-    file_option,
-)
 from dptext.cli.progress import say
 from dptext.cli.utility.judged import (
     NOT_PRIVATE,
@@ -51,14 +42,14 @@ def fidelity(
     originals: OriginalsArgument,
     released: ReleasedArgument,
     public: PublicFileOption,
-    text_field: TextFieldOption = "text",
-    label_field: LabelFieldOption = None,
+    text_field: options.TextFieldOption = "text",
+    label_field: options.LabelFieldOption = None,
     id_field: IdFieldOption = None,
     label: LabelOption = None,
     epsilon: BaselineEpsilonOption = None,
-    seed: SeedOption = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = None,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Print how much of each record came through."""
     fields = Fields(text=text_field, label=label_field, id=id_field)
@@ -70,16 +61,16 @@ def classification(
     originals: OriginalsArgument,
     released: ReleasedArgument,
     public: PublicFileOption,
-    test: Annotated[Path, file_option("--test", help="Real records that neither file holds.")],
-    text_field: TextFieldOption = "text",
-    label_field: LabelFieldOption = None,
+    test: Annotated[Path, options.file_option("--test", help="Real records that neither file holds.")],
+    text_field: options.TextFieldOption = "text",
+    label_field: options.LabelFieldOption = None,
     id_field: IdFieldOption = None,
     label: LabelOption = None,
     epsilon: BaselineEpsilonOption = None,
-    classifier: ClassifierOption = "tfidf",
-    seed: SeedOption = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    classifier: options.ClassifierOption = "tfidf",
+    seed: options.SeedOption = None,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Print how well a classifier learns from the releases."""
     fields = Fields(text=text_field, label=label_field, id=id_field)
