@@ -48,11 +48,6 @@ def compare(
 
     Returns:
         0; 1 where an audit refuted a guarantee; else 5 where a cell failed.
-
-    Raises:
-        ConfigError: a setting, a corpus or the folder cannot be used.
-        DataError: a record of a corpus cannot be read.
-        MissingExtraError: a package is not installed.
     """
     from dptext.compare.experiment import read_experiment
     from dptext.compare.folder import Folder

@@ -58,12 +58,7 @@ def explain(
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Explain a certificate, a model, or a mechanism with settings.
-
-    Raises:
-        ConfigError: options that do not fit together, or a file, folder or setting that cannot be used.
-        DataError: the certificate does not hold.
-    """
+    """Explain a certificate, a model, or a mechanism with settings."""
     named = mechanism or assignments or spec
     is_model = certificate is not None and certificate.is_dir()
     if certificate is not None and (named or (unit and not is_model)):

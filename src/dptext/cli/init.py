@@ -41,11 +41,7 @@ def init(
     ] = "meaning",
     force: ForceOption = False,
 ) -> None:
-    """Ask what is not given, recommend a mechanism, and write dptext.toml.
-
-    Raises:
-        ConfigError: an answer cannot be used, or dptext.toml is there.
-    """
+    """Ask what is not given, recommend a mechanism, and write dptext.toml."""
     Target(FILE, force).check()
     text_field = text_field or _asked("The field of the text", TEXT_FIELD)
     label_field = label_field or _asked("The field of a label that is to leave, privatized too (empty: none)", "")

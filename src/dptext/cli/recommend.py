@@ -54,11 +54,7 @@ def recommend(
     details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the answer for every corpus of the table; with --reduce also write the rows that it rests on.
-
-    Raises:
-        ConfigError: a setting, or the table, cannot be used.
-    """
+    """Print the answer for every corpus of the table; with --reduce also write the rows that it rests on."""
     measured = read_measured(table)
     if reduce is not None:
         if table is None:

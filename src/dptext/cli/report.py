@@ -37,11 +37,7 @@ def report(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the page of a comparison and say what is in it, or print its tables.
-
-    Raises:
-        ConfigError: the folder holds no comparison, the page cannot be written, or options do not fit together.
-    """
+    """Write the page of a comparison and say what is in it, or print its tables."""
     from dptext.compare.report import markdown, read_results, write_page, write_private_page
 
     if as_markdown:

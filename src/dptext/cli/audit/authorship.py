@@ -62,12 +62,6 @@ def authorship(
 
     Returns:
         1 where the bound on epsilon refutes the mechanism's claim for replacing one document, else 0.
-
-    Raises:
-        ConfigError: options that do not fit together, or authors with too few texts.
-        DataError: a record cannot be read.
-        NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
-        MissingExtraError: a package is not installed.
     """
     choice = chosen_if_any(mechanism, assignments, spec, model)
     _validate.count(train_texts=train_texts, attacked_texts=attacked_texts, bundle=bundle)

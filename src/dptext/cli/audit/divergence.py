@@ -61,13 +61,7 @@ def divergence(
     details: options.DetailsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Compare two files and print the result; with a folder also write it there, with figures.
-
-    Raises:
-        ConfigError: options that do not fit, or files that cannot be compared or written.
-        DataError: a record cannot be read.
-        MissingExtraError: a package is not installed.
-    """
+    """Compare two files and print the result; with a folder also write it there, with figures."""
     from dptext import report
     from dptext.audits.divergence.divergence import measure
     from dptext.audits.divergence.settings import DivergenceSettings

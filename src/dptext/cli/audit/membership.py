@@ -70,12 +70,6 @@ def membership(
     """Attack a classifier trained on records or on what a mechanism makes of them, or the mechanism's own model.
 
     With --others the model is given: RECORDS are its members, and the others are not.
-
-    Raises:
-        ConfigError: options that do not fit together, too few records, or records without labels.
-        DataError: a record cannot be read.
-        NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
-        MissingExtraError: a package is not installed.
     """
     choice = chosen_if_any(mechanism, assignments, spec, model)
     if attack not in ATTACKS:

@@ -59,13 +59,7 @@ def reconstruction(
     details: options.DetailsOption = False,
     as_json: options.JsonOption = False,
 ) -> int:
-    """Attack one subject and print what was found.
-
-    Raises:
-        ConfigError: a setting that cannot be used, or no candidates for a mechanism.
-        DataError: a candidate cannot be read.
-        IncomparableError: candidates that are no neighbours under the claim, or a claim with a metric.
-    """
+    """Attack one subject and print what was found."""
     tried = on_trial(
         mechanism, assignments, spec, model, NoiseChoice(noise, epsilon, dim, clip_norm, delta), unit, claim
     )

@@ -68,9 +68,6 @@ def sensitivity(
 
     Returns:
         The exit code: 1 where the claim is refuted, 0 where not.
-
-    Raises:
-        ConfigError: options that cannot be used, or not together.
     """
     svg = options.target_of(figure, latents, force=force, private=False)  # it shows a simulation
     if epsilon is not None:

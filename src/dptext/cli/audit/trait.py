@@ -75,12 +75,6 @@ def trait(
 
     Returns:
         1 where the attack refutes the epsilon of --claim for the two sets, else 0.
-
-    Raises:
-        ConfigError: options that do not fit together, or too few texts.
-        DataError: a record cannot be read.
-        NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
-        MissingExtraError: a package is not installed.
     """
     choice = chosen_if_any(mechanism, assignments, spec, model)
     seed = options.seed_of(seed)

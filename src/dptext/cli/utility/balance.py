@@ -57,12 +57,7 @@ def balance(
     details: options.DetailsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print the L1 error of the class balance that each way recovers.
-
-    Raises:
-        ConfigError: no labels, a model that did not make the releases, or held-out records without a model.
-        DataError: a record cannot be read.
-    """
+    """Print the L1 error of the class balance that each way recovers."""
     from dptext.mechanisms.candidates.label_only import LabelOnly
 
     fields = Fields(text=text_field, label=label_field, id=id_field)
