@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,43 +11,28 @@ import typer
 from dptext.audits.report import Report
 from dptext.audits.trials import density, distinguishing, enumeration
 from dptext.cli import options
-from dptext.cli.audit.subject import (
-    ClaimOption,
-    ClipNormOption,
-    ConfidenceOption,
-    DimOption,
-    NoiseChoice,
-    NoiseDeltaOption,
-    NoiseEpsilonOption,
-    NoiseOption,
-    OnTrial,
-    UnitOption,
-    on_trial,
-    show,
-)
+from dptext.cli.audit.subject import Claimed, ConfidenceOption, Named, OnTrial, on_trial, show
+from dptext.cli.grouped import spread
 from dptext.cli.progress import counted, say
 from dptext.sampling.source import secure, seeded
 from dptext.text.files import Target
 
-FirstOption = Annotated[str | None, typer.Option("--first", help="A text; without it known bad pairs are tried.")]
-SecondOption = Annotated[str | None, typer.Option("--second", help="Its neighbour.")]
 _SMALLEST_CURVE = 250
 
 
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The options of the neighbours."""
+
+    first: Annotated[str | None, typer.Option("--first", help="A text; without it known bad pairs are tried.")] = None
+    second: Annotated[str | None, typer.Option("--second", help="Its neighbour.")] = None
+
+
+@spread
 def distinguish(
-    mechanism: options.MechanismOption = None,
-    assignments: options.SetOption = None,
-    spec: options.SpecOption = None,
-    model: options.ModelOption = None,
-    noise: NoiseOption = None,
-    epsilon: NoiseEpsilonOption = 1.0,
-    dim: DimOption = 64,
-    clip_norm: ClipNormOption = 1.0,
-    delta: NoiseDeltaOption = 0.0,
-    first: FirstOption = None,
-    second: SecondOption = None,
-    unit: UnitOption = None,
-    claim: ClaimOption = None,
+    named: Named,
+    pair: Pair,
+    claimed: Claimed,
     trials: Annotated[int, typer.Option("--trials", help="Runs on each input of a pair.")] = 20000,
     confidence: ConfidenceOption = 0.95,
     seed: options.SeedOption = None,
@@ -59,10 +45,8 @@ def distinguish(
     as_json: options.JsonOption = False,
 ) -> int:
     """Tell outputs apart; with a figure also with a half, a quarter, ... of the runs."""
-    svg = options.target_of(figure, spec, model, force=force)
-    tried = on_trial(
-        mechanism, assignments, spec, model, NoiseChoice(noise, epsilon, dim, clip_norm, delta), unit, claim
-    )
+    svg = options.target_of(figure, named.spec, named.model, force=force)
+    tried = on_trial(named, claimed)
     sizes = [trials]
     while svg is not None and sizes[0] // 2 >= _SMALLEST_CURVE:
         sizes.insert(0, sizes[0] // 2)
@@ -71,8 +55,8 @@ def distinguish(
         with counted("distinguish" if svg is None else f"distinguish ({i + 1} of {len(sizes)})", "runs") as tell:
             found = distinguishing.distinguish(
                 tried.subject,
-                first,
-                second,
+                pair.first,
+                pair.second,
                 claim=tried.claim,
                 trials=size,
                 confidence=confidence,
@@ -99,20 +83,11 @@ def _draw(tried: OnTrial, sizes: list[int], reports: list[Report], svg: Target) 
     say(f"Written: {svg.path}")
 
 
+@spread
 def whitebox(
-    mechanism: options.MechanismOption = None,
-    assignments: options.SetOption = None,
-    spec: options.SpecOption = None,
-    model: options.ModelOption = None,
-    noise: NoiseOption = None,
-    epsilon: NoiseEpsilonOption = 1.0,
-    dim: DimOption = 64,
-    clip_norm: ClipNormOption = 1.0,
-    delta: NoiseDeltaOption = 0.0,
-    first: FirstOption = None,
-    second: SecondOption = None,
-    unit: UnitOption = None,
-    claim: ClaimOption = None,
+    named: Named,
+    pair: Pair,
+    claimed: Claimed,
     trials: Annotated[int, typer.Option("--trials", help="Releases from each input of a pair.")] = 100000,
     confidence: ConfidenceOption = 0.95,
     seed: options.SeedOption = None,
@@ -120,14 +95,12 @@ def whitebox(
     as_json: options.JsonOption = False,
 ) -> int:
     """Compare declared densities, and test the sampler."""
-    tried = on_trial(
-        mechanism, assignments, spec, model, NoiseChoice(noise, epsilon, dim, clip_norm, delta), unit, claim
-    )
+    tried = on_trial(named, claimed)
     with counted("whitebox", "runs") as tell:
         found = density.whitebox(
             tried.subject,
-            first,
-            second,
+            pair.first,
+            pair.second,
             claim=tried.claim,
             trials=trials,
             confidence=confidence,
@@ -137,20 +110,11 @@ def whitebox(
     return show(found, tried.claim, details=details, as_json=as_json)
 
 
+@spread
 def exact(
-    mechanism: options.MechanismOption = None,
-    assignments: options.SetOption = None,
-    spec: options.SpecOption = None,
-    model: options.ModelOption = None,
-    noise: NoiseOption = None,
-    epsilon: NoiseEpsilonOption = 1.0,
-    dim: DimOption = 64,
-    clip_norm: ClipNormOption = 1.0,
-    delta: NoiseDeltaOption = 0.0,
-    first: FirstOption = None,
-    second: SecondOption = None,
-    unit: UnitOption = None,
-    claim: ClaimOption = None,
+    named: Named,
+    pair: Pair,
+    claimed: Claimed,
     trials: Annotated[
         int, typer.Option("--trials", help="Runs for the test of the sampler; the bound needs none.")
     ] = 20000,
@@ -159,14 +123,12 @@ def exact(
     as_json: options.JsonOption = False,
 ) -> int:
     """List all outputs, and test the sampler."""
-    tried = on_trial(
-        mechanism, assignments, spec, model, NoiseChoice(noise, epsilon, dim, clip_norm, delta), unit, claim
-    )
+    tried = on_trial(named, claimed)
     with counted("exact", "runs") as tell:
         found = enumeration.exact(
             tried.subject,
-            first,
-            second,
+            pair.first,
+            pair.second,
             claim=tried.claim,
             trials=trials,
             randomness=secure() if seed is None else seeded(seed),
