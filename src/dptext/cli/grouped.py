@@ -13,8 +13,8 @@ Code = TypeVar("Code")
 
 def spread(command: Callable[..., Code]) -> Callable[..., Code]:
     """The command with the fields of its dataclasses as keywords, in their order, as typer reads them."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, type[Any]] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
+    hints: dict[str, Any] = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
     keywords: list[inspect.Parameter] = []
     for own in inspect.signature(command).parameters.values():
         kind = groups.get(own.name)
@@ -30,5 +30,6 @@ def spread(command: Callable[..., Code]) -> Callable[..., Code]:
         }
         return command(**taken, **given)
 
+    run.__annotations__ = {each.name: each.annotation for each in keywords}
     run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]  # what `inspect` asks for
     return run
