@@ -15,67 +15,43 @@ from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import interval, print_answer, short
 from dptext.cli.encoder import load_encoder
+from dptext.cli.grouped import spread
 from dptext.cli.progress import say
-from dptext.cli.utility.judged import (
-    NOT_PRIVATE,
-    BaselineEpsilonOption,
-    IdFieldOption,
-    Judged,
-    LabelOption,
-    OriginalsArgument,
-    PublicFileOption,
-    ReleasedArgument,
-    chosen_classifier,
-    read_judged,
-)
+from dptext.cli.utility.judged import NOT_PRIVATE, Files, Judged, Named, chosen_classifier, read_judged
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.source import seeded
 from dptext.text.reading import read_records
-from dptext.text.records import Fields, Record, Release
+from dptext.text.records import Record, Release
 from dptext.types import Json
 from dptext.utility.classification import ClassifierName
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, ORIGINAL, UtilityTable, baselines, utility_table
 
 
+@spread
 def fidelity(
-    originals: OriginalsArgument,
-    released: ReleasedArgument,
-    public: PublicFileOption,
-    text_field: options.TextFieldOption = "text",
-    label_field: options.LabelFieldOption = None,
-    id_field: IdFieldOption = None,
-    label: LabelOption = None,
-    epsilon: BaselineEpsilonOption = None,
+    files: Files,
+    named: Named,
     seed: options.SeedOption = None,
     details: options.DetailsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print how much of each record came through."""
-    fields = Fields(text=text_field, label=label_field, id=id_field)
-    judged = read_judged(originals, released, public, fields, label, epsilon, seed)
-    _compare(judged, test=None, classifier="tfidf", details=details, as_json=as_json)
+    _compare(read_judged(files, named, seed), test=None, classifier="tfidf", details=details, as_json=as_json)
 
 
+@spread
 def classification(
-    originals: OriginalsArgument,
-    released: ReleasedArgument,
-    public: PublicFileOption,
+    files: Files,
     test: Annotated[Path, options.file_option("--test", help="Real records that neither file holds.")],
-    text_field: options.TextFieldOption = "text",
-    label_field: options.LabelFieldOption = None,
-    id_field: IdFieldOption = None,
-    label: LabelOption = None,
-    epsilon: BaselineEpsilonOption = None,
+    named: Named,
     classifier: options.ClassifierOption = "tfidf",
     seed: options.SeedOption = None,
     details: options.DetailsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print how well a classifier learns from the releases."""
-    fields = Fields(text=text_field, label=label_field, id=id_field)
-    judged = read_judged(originals, released, public, fields, label, epsilon, seed)
-    _compare(judged, test=test, classifier=classifier, details=details, as_json=as_json)
+    _compare(read_judged(files, named, seed), test=test, classifier=classifier, details=details, as_json=as_json)
 
 
 def _compare(judged: Judged, *, test: Path | None, classifier: str, details: bool, as_json: bool) -> None:
