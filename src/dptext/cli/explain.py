@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -24,9 +24,6 @@ from dptext.runs.models import MODEL_FILE, model_spec
 from dptext.runs.verification import read_certificate, verify
 from dptext.text.files import Target
 from dptext.types import Json
-
-if TYPE_CHECKING:
-    from dptext.ledger.books import Ledger
 
 _OLDER: Final = (
     "\nThis certificate is of an older version. It takes two things for granted without saying so: no document "
@@ -92,8 +89,14 @@ def explain_certificate(
     try:
         read_certificate(path)
     except ConfigError as error:
-        raise ConfigError(f"{error}{_wanted(path)}") from error
-    found = verify(path, ledger=_books(ledger))
+        wanted = f" Expected OUT.guarantee.json, or OUT with it beside: there is no {certificate_path(path)}."
+        raise ConfigError(str(error) if path.name.endswith(_SUFFIX) else f"{error}{wanted}") from error
+    books = None
+    if ledger is not None:
+        from dptext.ledger.books import Ledger
+
+        books = Ledger.at(ledger)
+    found = verify(path, ledger=books)
     certificate = found.certificate
     if given != path and Path(certificate.output).name != given.name:
         raise DataError(f"{path} is not the certificate of {given}: it speaks of a file of another name.")
@@ -150,12 +153,6 @@ def _beside(path: Path) -> Path:
     return beside
 
 
-def _wanted(path: Path) -> str:
-    if path.name.endswith(_SUFFIX):
-        return ""
-    return f" Expected OUT.guarantee.json, or OUT with it beside: there is no {certificate_path(path)}."
-
-
 def _explain_model(folder: Path, *, unit: str | None, delta: float, as_json: bool) -> None:
     """Say what a model guarantees; only its settings are read."""
     if not (folder / MODEL_FILE).is_file():
@@ -198,11 +195,3 @@ def _remarks_where_possible(spec: Spec) -> Remarks | None:
         return _remarks(spec)
     except ConfigError as error:
         return Remarks(f"What is measured on the vectors or files of these settings is not known here: {error}")
-
-
-def _books(ledger: str | None) -> Ledger | None:
-    if ledger is None:
-        return None
-    from dptext.ledger.books import Ledger
-
-    return Ledger.at(ledger)

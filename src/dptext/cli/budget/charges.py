@@ -26,7 +26,6 @@ def log(
     """Print the charges of an account."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
-    from rich.text import Text
 
     from dptext.ledger.books import Ledger
 
@@ -57,9 +56,9 @@ def log(
             str(charge.number),
             charge.at.replace("T", " ").rstrip("Z"),
             "everyone" if charge.subjects is None else f"{charge.subjects:,} named",
-            Text(str(charge.request.settings.get("kind", ""))),
+            str(charge.request.settings.get("kind", "")),
             format_epsilon(cost(charge)),
-            Text("not yet" if charge.release is None else charge.release[:8]),
+            "not yet" if charge.release is None else charge.release[:8],
         )
     plain_console().print(table)
 

@@ -124,7 +124,7 @@ def show_table(found: UtilityTable, console: Console, *, columns: Sequence[str])
     drawn = Table("", *names, box=SIMPLE, pad_edge=False, show_lines=False)
     for row, values in zip(found.rows, cells, strict=True):
         drawn.add_row(row.name, *(_cell(values[name], _below) for name in names))
-    console.print(drawn, markup=False, highlight=False)
+    console.print(drawn)
 
 
 def _cell(value: Estimate | float | None, shown: Callable[[Estimate], str]) -> str:
