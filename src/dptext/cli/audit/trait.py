@@ -157,11 +157,8 @@ def _attackers(names: list[str], epochs: int, top_layers: int) -> dict[str, Trai
             from dptext.neural.classifiers.fine_tuned import FineTuning
             from dptext.neural.classifiers.fine_tuning import train_transformer
 
-        schedule = FineTuning(epochs=epochs, top_layers=top_layers)
-        name = f"transformer, top layers {top_layers}, epochs {epochs}"
-        found[name] = train_transformer(schedule, on_epoch=_epoch)
+        found[f"transformer, top layers {top_layers}, epochs {epochs}"] = train_transformer(
+            FineTuning(epochs=epochs, top_layers=top_layers),
+            on_epoch=lambda epoch, _, loss: say(f"transformer: epoch {epoch} of {epochs}, loss {loss:.3f}"),
+        )
     return found
-
-
-def _epoch(epoch: int, epochs: int, loss: float) -> None:
-    say(f"transformer: epoch {epoch} of {epochs}, loss {loss:.3f}")
