@@ -15,14 +15,16 @@ from rich.table import Table
 from dptext.audits.membership.attacks import PROXY
 from dptext.audits.membership.members import split_members
 from dptext.audits.membership.results import MembershipResult
+from dptext.cli.answers import short
 from dptext.cli.audit.membership_attacks import attack_classifier
 from dptext.cli.chosen import fitted_on
 from dptext.cli.options import JsonOption
 from dptext.cli.progress import counted, say
 from dptext.cli.terminal import plain_console
 from dptext.cli.utility.judged import Judged, read_back
-from dptext.cli.utility.table import show_table, table
+from dptext.cli.utility.table import cell, table
 from dptext.embeddings.tfidf import load_sklearn
+from dptext.estimates import Estimate
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import Adept
 from dptext.runs.certificate import Certificate
@@ -76,7 +78,7 @@ def demo(as_json: JsonOption = False) -> None:
         "\nWhat is left of the texts, beside the originals, the public text most like each (candidates, at the same "
         "epsilon), and rows that keep a label at most (below each number: its 95% interval):\n"
     )
-    show_table(found.kept, console, columns=_COLUMNS)
+    console.print(_kept(found.kept))
     console.print(_lesson(found.kept))
     console.print("Was a text in the training data of a classifier? Area under the curve; .5 is guessing:\n")
     console.print(_leaks(found.leaked))
@@ -130,6 +132,20 @@ def _privatized(private: list[Record], mechanism: Mechanism[str]) -> tuple[Certi
             on_progress=lambda done: tell(done, len(private)),
         )
         return certificate, read_back(target, private, labelled=True)
+
+
+def _kept(found: UtilityTable) -> Table:
+    """The columns that have a number, intervals below the values."""
+    cells = [row.cells() for row in found.rows]
+    names = [name for name in cells[0] if name in _COLUMNS and any(row[name] is not None for row in cells)]
+    drawn = Table("", *names, box=SIMPLE, pad_edge=False, show_lines=False)
+    for row, values in zip(found.rows, cells, strict=True):
+        drawn.add_row(row.name, *(cell(values[name], _below) for name in names))
+    return drawn
+
+
+def _below(value: Estimate) -> str:
+    return f"{short(value.value)}\n{short(value.low)}-{short(value.high)}"
 
 
 def _lesson(kept: UtilityTable) -> str:

@@ -58,11 +58,7 @@ def authorship(
     details: options.DetailsOption = False,
     as_json: options.JsonOption = False,
 ) -> int:
-    """Attribute releases to authors, and print how often that succeeds.
-
-    Returns:
-        1 where the bound on epsilon refutes the mechanism's claim for replacing one document, else 0.
-    """
+    """Attribute releases to authors, and print how often that succeeds; 1 where a claim for documents is refuted."""
     choice = chosen_if_any(mechanism, assignments, spec, model)
     _validate.count(train_texts=train_texts, attacked_texts=attacked_texts, bundle=bundle)
     _validate.probability(delta=delta)

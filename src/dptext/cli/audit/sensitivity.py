@@ -64,11 +64,7 @@ def sensitivity(
     details: options.DetailsOption = False,
     as_json: options.JsonOption = False,
 ) -> int:
-    """Audit a claimed sensitivity and print what was found.
-
-    Returns:
-        The exit code: 1 where the claim is refuted, 0 where not.
-    """
+    """Audit a claimed sensitivity and print what was found; 1 where the claim is refuted."""
     svg = options.target_of(figure, latents, force=force, private=False)  # it shows a simulation
     if epsilon is not None:
         _validate.positive(epsilon=epsilon)

@@ -71,11 +71,7 @@ def trait(
     details: options.DetailsOption = False,
     as_json: options.JsonOption = False,
 ) -> int:
-    """Tell two sets apart by their releases, and print how often that succeeds.
-
-    Returns:
-        1 where the attack refutes the epsilon of --claim for the two sets, else 0.
-    """
+    """Tell two sets apart by their releases, and print how often that succeeds; 1 where --claim is refuted."""
     choice = chosen_if_any(mechanism, assignments, spec, model)
     seed = options.seed_of(seed)
     _validate.count(training=training, attacked=attacked, epochs=epochs, top_layers=top_layers)

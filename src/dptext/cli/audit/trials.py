@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -52,21 +53,23 @@ def distinguish(
         sizes.insert(0, sizes[0] // 2)
     reports = []
     for i, size in enumerate(sizes):
-        with counted("distinguish" if svg is None else f"distinguish ({i + 1} of {len(sizes)})", "runs") as tell:
-            found = distinguishing.distinguish(
-                tried.subject,
-                pair.first,
-                pair.second,
-                claim=tried.claim,
-                trials=size,
-                confidence=confidence,
-                randomness=secure() if seed is None else seeded(seed + i),
-                on_progress=tell,
-            )
-        reports.append(found)
+        title = "distinguish" if svg is None else f"distinguish ({i + 1} of {len(sizes)})"
+        run_seed = None if seed is None else seed + i
+        reports.append(
+            _tried(distinguishing.distinguish, title, tried, pair, run_seed, trials=size, confidence=confidence)
+        )
     if svg is not None:
         _draw(tried, sizes, reports, svg)
     return show(reports[-1], tried.claim, details=details, as_json=as_json)
+
+
+def _tried(
+    audit: Callable[..., Report], title: str, tried: OnTrial, pair: Pair, seed: int | None, **settings: float
+) -> Report:
+    randomness = secure() if seed is None else seeded(seed)
+    shared = {"claim": tried.claim, "randomness": randomness, **settings}
+    with counted(title, "runs") as tell:
+        return audit(tried.subject, pair.first, pair.second, on_progress=tell, **shared)
 
 
 def _draw(tried: OnTrial, sizes: list[int], reports: list[Report], svg: Target) -> None:
@@ -96,17 +99,7 @@ def whitebox(
 ) -> int:
     """Compare declared densities, and test the sampler."""
     tried = on_trial(named, claimed)
-    with counted("whitebox", "runs") as tell:
-        found = density.whitebox(
-            tried.subject,
-            pair.first,
-            pair.second,
-            claim=tried.claim,
-            trials=trials,
-            confidence=confidence,
-            randomness=secure() if seed is None else seeded(seed),
-            on_progress=tell,
-        )
+    found = _tried(density.whitebox, "whitebox", tried, pair, seed, trials=trials, confidence=confidence)
     return show(found, tried.claim, details=details, as_json=as_json)
 
 
@@ -124,14 +117,5 @@ def exact(
 ) -> int:
     """List all outputs, and test the sampler."""
     tried = on_trial(named, claimed)
-    with counted("exact", "runs") as tell:
-        found = enumeration.exact(
-            tried.subject,
-            pair.first,
-            pair.second,
-            claim=tried.claim,
-            trials=trials,
-            randomness=secure() if seed is None else seeded(seed),
-            on_progress=tell,
-        )
+    found = _tried(enumeration.exact, "exact", tried, pair, seed, trials=trials)
     return show(found, tried.claim, details=details, as_json=as_json)

@@ -7,10 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
-
 from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import interval, print_answer, short
@@ -70,7 +66,7 @@ def _compare(judged: Judged, *, test: Path | None, classifier: str, details: boo
     data: dict[str, Json] = {"note": NOT_PRIVATE, "epsilon": judged.epsilon, "labels": list(judged.labels)}
     cells = {row.name: row.cells() for row in found.rows}
     known = [column for column in columns if any(row[column] is not None for row in cells.values())]
-    rows = [[row, *(_cell(values[column], interval) for column in known)] for row, values in cells.items()]
+    rows = [[row, *(cell(values[column], interval) for column in known)] for row, values in cells.items()]
     screen = markdown_table(["interval at 95%", *known], rows)
     if judged.epsilon is None and judged.name != CANDIDATES:
         missing = f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon."
@@ -117,21 +113,8 @@ def table(judged: Judged, *, test: Sequence[Record], classifier: ClassifierName)
     )
 
 
-def show_table(found: UtilityTable, console: Console, *, columns: Sequence[str]) -> None:
-    """Print those of the columns that have a number, intervals below the values."""
-    cells = [row.cells() for row in found.rows]
-    names = [name for name in cells[0] if name in columns and any(row[name] is not None for row in cells)]
-    drawn = Table("", *names, box=SIMPLE, pad_edge=False, show_lines=False)
-    for row, values in zip(found.rows, cells, strict=True):
-        drawn.add_row(row.name, *(_cell(values[name], _below) for name in names))
-    console.print(drawn)
-
-
-def _cell(value: Estimate | float | None, shown: Callable[[Estimate], str]) -> str:
+def cell(value: Estimate | float | None, shown: Callable[[Estimate], str]) -> str:
+    """A number of the table, `-` where it is unknown."""
     if value is None:
         return "-"
     return shown(value) if isinstance(value, Estimate) else short(value)
-
-
-def _below(value: Estimate) -> str:
-    return f"{short(value.value)}\n{short(value.low)}-{short(value.high)}"
