@@ -165,10 +165,7 @@ def _share(certificate: Certificate, spec: Spec, stated: Guarantee) -> float:
 
 
 def _happened(spec: Spec, certificate: Certificate) -> bool:
-    """Whether the events are those of the settings.
-
-    A certificate of an older schema may hold one event in their place, if it states no smaller epsilon.
-    """
+    """Whether the events are those of the settings; before schema 3 also one event that states no smaller epsilon."""
     events = accounting.compose(spec.events(spec.units[0]))
     if certificate.schema < SCHEMA_OF_EVENTS:
         events = tuple(

@@ -35,8 +35,7 @@ def membership(
     records: Annotated[
         Path,
         options.file_argument(
-            metavar="RECORDS",
-            help="Half become members, half non-members; with --others all are members.",
+            metavar="RECORDS", help="Half become members, half non-members; with --others all are members."
         ),
     ],
     mechanism: options.MechanismOption = None,

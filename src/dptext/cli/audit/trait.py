@@ -10,7 +10,7 @@ import typer
 
 from dptext import _validate
 from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttacker, standard_attackers
-from dptext.audits.inference.sets import SetSplit, split_sets
+from dptext.audits.inference.sets import split_sets
 from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
 from dptext.cli import answers, options
 from dptext.cli.audit import EXIT_REFUTED
@@ -22,7 +22,7 @@ from dptext.cli.utility.judged import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError, needing
 from dptext.sampling.source import seeded
 from dptext.text.reading import read_records
-from dptext.text.records import Fields, Record
+from dptext.text.records import Fields
 from dptext.types import Json
 
 #: Attackers by the name of --attacker. The transformer, which is slow, is one more.
@@ -95,8 +95,19 @@ def trait(
         own = own_fields(choice.spec, fields)
     sets = list(read_records(first, own)), list(read_records(second, own))
     split = split_sets(*sets, training=training, attacked=attacked, seed=seed)
+    of_attacked: SetReleases
+    of_training: SetReleases
     if choice is None:
-        of_attacked, of_training = _read((released_a, released_b), sets, split)
+        if released_a is None or released_b is None:
+            raise ConfigError("Expected both --released-a FILE and --released-b FILE.")
+        a, b = (
+            {release.id: release for release in read_back(path, records, labelled=False)}
+            for path, records in zip((released_a, released_b), sets, strict=True)
+        )
+        of_attacked, of_training = (
+            ([a[record.id] for record in sides[0]], [b[record.id] for record in sides[1]])
+            for sides in (split.attacked, split.training)
+        )
     else:
         texts = [record for sides in (split.training, split.attacked) for side in sides for record in side]
         ready = made_ready(choice, public_records(public, fields, texts), seed)
@@ -120,24 +131,6 @@ def trait(
         target.write(f"{json.dumps({'answer': answer, **data}, indent=2)}\n".encode())
     show_attacks(answer, found, split.duplicates, data, details=details, as_json=as_json)
     return EXIT_REFUTED if refuted else 0
-
-
-def _read(
-    paths: tuple[Path | None, Path | None], sets: tuple[list[Record], list[Record]], split: SetSplit
-) -> tuple[SetReleases, SetReleases]:
-    """The releases of the attacked texts and of the training texts."""
-    first, second = paths
-    if first is None or second is None:
-        raise ConfigError("Expected both --released-a FILE and --released-b FILE.")
-    a, b = (
-        {release.id: release for release in read_back(path, own, labelled=False)}
-        for path, own in zip((first, second), sets, strict=True)
-    )
-    attacked, training = (
-        ([a[record.id] for record in sides[0]], [b[record.id] for record in sides[1]])
-        for sides in (split.attacked, split.training)
-    )
-    return attacked, training
 
 
 def _attackers(names: list[str], epochs: int, top_layers: int) -> dict[str, TrainAttacker]:

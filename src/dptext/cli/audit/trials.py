@@ -16,7 +16,6 @@ from dptext.cli.audit.subject import Claimed, ConfidenceOption, Named, OnTrial, 
 from dptext.cli.grouped import spread
 from dptext.cli.progress import counted, say
 from dptext.sampling.source import secure, seeded
-from dptext.text.files import Target
 
 _SMALLEST_CURVE = 250
 
@@ -59,7 +58,12 @@ def distinguish(
             _tried(distinguishing.distinguish, title, tried, pair, run_seed, trials=size, confidence=confidence)
         )
     if svg is not None:
-        _draw(tried, sizes, reports, svg)
+        from dptext.report import Bounds, bounds_figure
+
+        bounds = tuple(report.epsilon_lower_bound for report in reports)
+        ceilings = tuple(report.ceiling for report in reports)
+        bounds_figure([Bounds(tried.name, tuple(sizes), bounds, ceilings, tried.claim.epsilon)], svg)
+        say(f"Written: {svg.path}")
     return show(reports[-1], tried.claim, details=details, as_json=as_json)
 
 
@@ -70,20 +74,6 @@ def _tried(
     shared = {"claim": tried.claim, "randomness": randomness, **settings}
     with counted(title, "runs") as tell:
         return audit(tried.subject, pair.first, pair.second, on_progress=tell, **shared)
-
-
-def _draw(tried: OnTrial, sizes: list[int], reports: list[Report], svg: Target) -> None:
-    from dptext.report import Bounds, bounds_figure
-
-    curve = Bounds(
-        tried.name,
-        tuple(sizes),
-        tuple(report.epsilon_lower_bound for report in reports),
-        tuple(report.ceiling for report in reports),
-        tried.claim.epsilon,
-    )
-    bounds_figure([curve], svg)
-    say(f"Written: {svg.path}")
 
 
 @spread

@@ -50,12 +50,12 @@ def open_account(
     limit = Guarantee(epsilon, delta, Unit(unit), member(Relation, "--relation", relation))
     require_openable(name, limit, name if dataset is None else dataset)
     key_path = subject_key or default_key(Ledger.at(ledger))
+    key = None
     if by_subject:
         if key_path is None:
             raise ConfigError("Expected --subject-key FILE: the key must not lie in the database.")
-        books = Ledger.create(ledger, key=create_subject_key(key_path))
-    else:
-        books = Ledger.create(ledger)
+        key = create_subject_key(key_path)
+    books = Ledger.create(ledger, key=key)
     account = books.open_account(name, limit, dataset=dataset, by_subject=by_subject)
     if as_json:
         print(json.dumps(_balance(books.balance(name)), indent=2))
