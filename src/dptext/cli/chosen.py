@@ -45,12 +45,7 @@ def chosen_spec(mechanism: str | None, assignments: list[str] | None, path: Path
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The mechanism that a command names.
-
-    Attributes:
-        spec: its settings; those of the model, where it is one.
-        model: the folder of the model; None where the settings are named.
-    """
+    """The mechanism that a command names: its settings, and its folder where it is a model."""
 
     spec: Spec
     model: Path | None = None
@@ -136,13 +131,7 @@ def fitted_on(
 
 
 def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copied: Sequence[str | None] = ()) -> None:
-    """Check --label-field against what the mechanism does with labels.
-
-    Args:
-        spec: of the mechanism.
-        label_field: as given.
-        needed: whether the mechanism reads the labels of these records.
-        copied: names of the fields that are copied to the output.
+    """Check --label-field against what the mechanism does with labels; it is `needed` where these are read.
 
     Raises:
         ConfigError: the field is missing, the mechanism has no use for it, or it would be copied to the output.

@@ -44,16 +44,7 @@ def compare(
     details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Run the cells that are not done, write the table, and say what it shows and where it is.
-
-    Returns:
-        0; 1 where an audit refuted a guarantee; else 5 where a cell failed.
-
-    Raises:
-        ConfigError: a setting, a corpus or the folder cannot be used.
-        DataError: a record of a corpus cannot be read.
-        MissingExtraError: a package is not installed.
-    """
+    """Run the cells that are not done, and say what the table shows; 1: a guarantee was refuted, 5: cells failed."""
     from dptext.compare.experiment import read_experiment
     from dptext.compare.folder import Folder
     from dptext.compare.report import markdown, read_results

@@ -30,14 +30,7 @@ _named: list[Path] = []  # by --config
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the file says.
-
-    Attributes:
-        path: of the file; None where there is none.
-        options: values by the names of their options, without dashes before them.
-        mechanism: settings, `kind` among them, or none.
-        model: the folder of the model, if it is named.
-    """
+    """What the file says: values by the names of options (without dashes before them), and settings with `kind`."""
 
     path: Path | None = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -73,12 +66,7 @@ def config() -> Config:
 
 
 def defaults(command: str, options: list[tuple[str, list[str]]]) -> dict[str, Any]:
-    """The values of a command's parameters that the file gives.
-
-    Args:
-        command: its name.
-        options: of each parameter, its name and its options, as `--text-field`.
-    """
+    """The values of a command's parameters that the file gives, by the options of each, as `--text-field`."""
     found: dict[str, Any] = {}
     if command == "fit" and config().model is not None:
         found["target"] = str(config().model)

@@ -14,15 +14,17 @@ from rich.table import Table
 
 from dptext.audits.membership.attacks import PROXY
 from dptext.audits.membership.members import split_members
-from dptext.audits.membership.results import Attack, MembershipResult
+from dptext.audits.membership.results import MembershipResult
+from dptext.cli.answers import short
 from dptext.cli.audit.membership_attacks import attack_classifier
 from dptext.cli.chosen import fitted_on
 from dptext.cli.options import JsonOption
 from dptext.cli.progress import counted, say
 from dptext.cli.terminal import plain_console
 from dptext.cli.utility.judged import Judged, read_back
-from dptext.cli.utility.table import show_table, table
+from dptext.cli.utility.table import cell, table
 from dptext.embeddings.tfidf import load_sklearn
+from dptext.estimates import Estimate
 from dptext.mechanism import Mechanism
 from dptext.mechanisms.adept.sound import Adept
 from dptext.runs.certificate import Certificate
@@ -68,28 +70,22 @@ def demo(as_json: JsonOption = False) -> None:
         samples.add_row(f"{record.label}: {record.text}", f"{release.label}: {release.output}")
     console.print(
         "ADePT made sound: each text, with its label, becomes one of the utterances that a decoder wrote from public "
-        "text, the nearest more likely than others.\n",
-        highlight=False,
+        "text, the nearest more likely than others.\n"
     )
-    console.print(samples, markup=False, highlight=False)
-    console.print("The certificate of the run:\n")
-    console.print(found.certificate.explain(), markup=False, highlight=False)
+    console.print(samples)
+    console.print(f"The certificate of the run:\n\n{found.certificate.explain()}")
     console.print(
         "\nWhat is left of the texts, beside the originals, the public text most like each (candidates, at the same "
-        "epsilon), and rows that keep a label at most (below each number: its 95% interval):\n",
-        highlight=False,
+        "epsilon), and rows that keep a label at most (below each number: its 95% interval):\n"
     )
-    show_table(found.kept, console, columns=_COLUMNS)
-    console.print(_lesson(found.kept), highlight=False)
+    console.print(_kept(found.kept))
+    console.print(_lesson(found.kept))
     console.print("Was a text in the training data of a classifier? Area under the curve; .5 is guessing:\n")
-    console.print(_leaks(found.leaked), markup=False, highlight=False)
-    console.print(PROXY, highlight=False)
-    console.print(
+    console.print(_leaks(found.leaked))
+    console.print(PROXY)
+    print(
         '\nNext: dptext fit --mechanism adept --set epsilon=10 --set \'labels=["a", "b"]\' --public PUBLIC '
-        "--label-field label --out MODEL\n      dptext privatize IN OUT --model MODEL --label-field label",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+        "--label-field label --out MODEL\n      dptext privatize IN OUT --model MODEL --label-field label"
     )
 
 
@@ -138,6 +134,20 @@ def _privatized(private: list[Record], mechanism: Mechanism[str]) -> tuple[Certi
         return certificate, read_back(target, private, labelled=True)
 
 
+def _kept(found: UtilityTable) -> Table:
+    """The columns that have a number, intervals below the values."""
+    cells = [row.cells() for row in found.rows]
+    names = [name for name in cells[0] if name in _COLUMNS and any(row[name] is not None for row in cells)]
+    drawn = Table("", *names, box=SIMPLE, pad_edge=False, show_lines=False)
+    for row, values in zip(found.rows, cells, strict=True):
+        drawn.add_row(row.name, *(cell(values[name], _below) for name in names))
+    return drawn
+
+
+def _below(value: Estimate) -> str:
+    return f"{short(value.value)}\n{short(value.low)}-{short(value.high)}"
+
+
 def _lesson(kept: UtilityTable) -> str:
     """What the column of accuracies is worth, in the numbers of the rows."""
     accuracy = {row.name: row.accuracy.accuracy for row in kept.rows if row.accuracy is not None}
@@ -146,21 +156,17 @@ def _lesson(kept: UtilityTable) -> str:
         f"A classifier that learned from public texts alone is right in {public.value:.3f} of the test texts, one that "
         f"learned from what was released in {own.value:.3f}: "
     )
-    if public.value >= own.low:
-        return f"{shown}accuracy says nothing of what became of each text.\n"
-    return f"{shown}the labels came through, which says little of what became of each text.\n"
+    learned = "accuracy says nothing" if public.value >= own.low else "the labels came through, which says little"
+    return f"{shown}{learned} of what became of each text.\n"
 
 
 def _leaks(leaked: dict[str, MembershipResult]) -> Table:
     drawn = Table("classifier trained on", "attack", "control", "no look at the model", box=SIMPLE, pad_edge=False)
     for name, found in leaked.items():
         blind = next(attack for attack in found.baselines if attack.name == "no look at the model")
-        drawn.add_row(name, *(_area(attack) for attack in (found.main, found.control, blind)))
+        areas = [attack.auc for attack in (found.main, found.control, blind)]
+        drawn.add_row(name, *(f"{auc.value:.2f} [{auc.low:.2f}, {auc.high:.2f}]" for auc in areas))
     return drawn
-
-
-def _area(attack: Attack) -> str:
-    return f"{attack.auc.value:.2f} [{attack.auc.low:.2f}, {attack.auc.high:.2f}]"
 
 
 def _data(found: Findings) -> dict[str, Json]:

@@ -15,16 +15,8 @@ class WatchedEncoder:
     """An encoder that shows how far it is; an `Embedder`."""
 
     encoder: encoders.Encoder
-
-    @property
-    def name(self) -> str:
-        """Name of the model."""
-        return self.encoder.name
-
-    @property
-    def dim(self) -> int:
-        """Number of coordinates."""
-        return self.encoder.dim
+    name: str
+    dim: int
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Unit vectors `(n_texts, dim)`."""
@@ -35,4 +27,5 @@ class WatchedEncoder:
 
 def load_encoder(name: str = "sentence") -> WatchedEncoder:
     """The encoder of this name; see `dptext.embeddings.encoders.load_encoder`."""
-    return WatchedEncoder(encoders.load_encoder(name))
+    found = encoders.load_encoder(name)
+    return WatchedEncoder(found, found.name, found.dim)

@@ -7,23 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
+from dptext.cli import options
 from dptext.cli.chosen import chosen_spec
-from dptext.cli.options import (
-    CheckedLedgerOption,
-    DeltaOption,
-    ForceOption,
-    JsonOption,
-    MechanismOption,
-    SetOption,
-    SpecOption,
-    any_path,
-    member,
-    output_option,
-)
 from dptext.cli.progress import say
 from dptext.cli.terminal import escaped
 from dptext.errors import ConfigError, DataError
@@ -35,9 +24,6 @@ from dptext.runs.models import MODEL_FILE, model_spec
 from dptext.runs.verification import read_certificate, verify
 from dptext.text.files import Target
 from dptext.types import Json
-
-if TYPE_CHECKING:
-    from dptext.ledger.books import Ledger
 
 _OLDER: Final = (
     "\nThis certificate is of an older version. It takes two things for granted without saying so: no document "
@@ -52,29 +38,24 @@ def explain(
     certificate: Annotated[
         Path | None,
         typer.Argument(
-            parser=any_path,
+            parser=options.any_path,
             help="OUT.guarantee.json, or OUT beside it: verify OUT, explain its certificate. Or the folder of a model.",
         ),
     ] = None,
-    mechanism: MechanismOption = None,
-    assignments: SetOption = None,
-    spec: SpecOption = None,
+    mechanism: options.MechanismOption = None,
+    assignments: options.SetOption = None,
+    spec: options.SpecOption = None,
     unit: Annotated[str | None, typer.Option("--unit", help="token, sentence, document or author.")] = None,
-    delta: DeltaOption = 0.0,
-    ledger: CheckedLedgerOption = None,
+    delta: options.DeltaOption = 0.0,
+    ledger: options.CheckedLedgerOption = None,
     reader: Annotated[
         Reader | None, typer.Option("--for", help="Say it on one page, for whoever answers for OUT.")
     ] = None,
-    page: Annotated[Path | None, output_option("--html", help="With --for: the same as HTML, one A4.")] = None,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
+    page: Annotated[Path | None, options.output_option("--html", help="With --for: the same as HTML, one A4.")] = None,
+    force: options.ForceOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
-    """Explain a certificate, a model, or a mechanism with settings.
-
-    Raises:
-        ConfigError: options that do not fit together, or a file, folder or setting that cannot be used.
-        DataError: the certificate does not hold.
-    """
+    """Explain a certificate, a model, or a mechanism with settings."""
     named = mechanism or assignments or spec
     is_model = certificate is not None and certificate.is_dir()
     if certificate is not None and (named or (unit and not is_model)):
@@ -108,8 +89,14 @@ def explain_certificate(
     try:
         read_certificate(path)
     except ConfigError as error:
-        raise ConfigError(f"{error}{_wanted(path)}") from error
-    found = verify(path, ledger=_books(ledger))
+        wanted = f" Expected OUT.guarantee.json, or OUT with it beside: there is no {certificate_path(path)}."
+        raise ConfigError(str(error) if path.name.endswith(_SUFFIX) else f"{error}{wanted}") from error
+    books = None
+    if ledger is not None:
+        from dptext.ledger.books import Ledger
+
+        books = Ledger.at(ledger)
+    found = verify(path, ledger=books)
     certificate = found.certificate
     if given != path and Path(certificate.output).name != given.name:
         raise DataError(f"{path} is not the certificate of {given}: it speaks of a file of another name.")
@@ -118,7 +105,7 @@ def explain_certificate(
         said = {**json.loads(certificate.to_json()), "schema": certificate.schema, **older}
         print(json.dumps({"verified": True, **said}, indent=2))
         return
-    if _breaks_lines(json.loads(certificate.to_json())):
+    if r"\n" in certificate.to_json().replace(r"\\", ""):  # JSON writes a line break as \n, a backslash as two
         raise DataError(f"{path} has names with line breaks, which could pass for lines of ours: read it with --json.")
     remarks = _remarks_where_possible(found.spec)
     paid = "; its charge is in the books" if ledger is not None else ""
@@ -145,18 +132,6 @@ def explain_certificate(
     print(f"\n{verified}")
 
 
-def _breaks_lines(value: Json) -> bool:
-    match value:
-        case str():
-            return "\n" in value
-        case dict():
-            return any(map(_breaks_lines, [*value, *value.values()]))
-        case list():
-            return any(map(_breaks_lines, value))
-        case _:
-            return False
-
-
 def _beside(path: Path) -> Path:
     """The certificate that is meant: of a released file the one beside it."""
     beside = certificate_path(path)
@@ -164,12 +139,6 @@ def _beside(path: Path) -> Path:
         return path
     say(f"Read: {beside}, beside {path}.")
     return beside
-
-
-def _wanted(path: Path) -> str:
-    if path.name.endswith(_SUFFIX):
-        return ""
-    return f" Expected OUT.guarantee.json, or OUT with it beside: there is no {certificate_path(path)}."
 
 
 def _explain_model(folder: Path, *, unit: str | None, delta: float, as_json: bool) -> None:
@@ -185,7 +154,7 @@ def _explain_model(folder: Path, *, unit: str | None, delta: float, as_json: boo
 
 
 def _promised(spec: Spec, unit: str | None, delta: float) -> list[Guarantee]:
-    units = spec.units if unit is None else (member(Unit, "--unit", unit),)
+    units = spec.units if unit is None else (options.member(Unit, "--unit", unit),)
     return [spec.guarantee(each, delta) for each in units]
 
 
@@ -214,11 +183,3 @@ def _remarks_where_possible(spec: Spec) -> Remarks | None:
         return _remarks(spec)
     except ConfigError as error:
         return Remarks(f"What is measured on the vectors or files of these settings is not known here: {error}")
-
-
-def _books(ledger: str | None) -> Ledger | None:
-    if ledger is None:
-        return None
-    from dptext.ledger.books import Ledger
-
-    return Ledger.at(ledger)

@@ -45,11 +45,7 @@ def init(
     ] = "meaning",
     force: ForceOption = False,
 ) -> None:
-    """Ask what is not given, recommend a mechanism, and write dptext.toml.
-
-    Raises:
-        ConfigError: an answer cannot be used, or dptext.toml is there.
-    """
+    """Ask what is not given, recommend a mechanism, and write dptext.toml."""
     Target(FILE, force).check()
     found = survey(source, text=text_field)
     text_field = text_field or _asked("The field of the text", found.text if found.named and found.text else TEXT_FIELD)

@@ -32,11 +32,7 @@ def mechanisms(
     details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a line for each mechanism, or what there is to know of one.
-
-    Raises:
-        ConfigError: there is no mechanism of this name.
-    """
+    """Print a line for each mechanism, or what there is to know of one."""
     known = SPECS.usable(say)
     if name is not None and name not in known:
         raise ConfigError(f"Expected a mechanism, found {name!r}. There are: {', '.join(known)}.")

@@ -28,34 +28,21 @@ def say(line: str) -> None:
 
 @contextlib.contextmanager
 def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) -> Iterator[Tell]:
-    """A bar, or a line every so many seconds; one at a time.
-
-    Args:
-        title: what is being done.
-        unit: what is counted, unless a call says so.
-        every: seconds between two lines; with 0 each call gives one.
-    """
+    """A bar, or a line every so many seconds (with 0: at each call), of what is counted unless a call says so."""
     if not sys.stderr.isatty():
         yield _lines(title, unit, every)
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress
 
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[what]}", markup=False),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[what]}", markup=False),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=bars()) as bar:
+    with progress.Progress(*columns, console=bars()) as bar:
         task = bar.add_task(escaped(title), total=None, what=unit)
 
         def tell(done: int, total: int | None, what: str = unit, /) -> None:

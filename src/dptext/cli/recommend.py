@@ -54,11 +54,7 @@ def recommend(
     details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the answer for every corpus of the table; with --reduce also write the rows that it rests on.
-
-    Raises:
-        ConfigError: a setting, or the table, cannot be used.
-    """
+    """Print the answer for every corpus of the table; with --reduce also write the rows that it rests on."""
     measured = read_measured(table)
     if reduce is not None:
         if table is None:
@@ -76,10 +72,11 @@ def recommend(
     if not details:
         print("--details shows the rows behind it, their settings, and what was not recommended and why.")
         return
-    print(f"\n{_source(measured)}")
+    about = measured.about
+    print(f"\nTable: {about.name}, written {about.written} by {about.command} (dptext {about.version}).")
+    print(f"To measure it anew: {MADE_BY}")
     for answer in answers:
-        print()
-        print("\n".join(_lines(answer)))
+        print("", *_lines(answer), sep="\n")
     print(f"\n{_SCOPE}")
 
 
@@ -124,26 +121,16 @@ def _line(answer: Recommendation) -> str:
     return f"  {answer.corpus}: {best.row.row}: {', '.join(said)}"
 
 
-def _source(measured: MeasuredTable) -> str:
-    about = measured.about
-    return (
-        f"Table: {about.name}, written {about.written} by {about.command} (dptext {about.version}).\n"
-        f"To measure it anew: {MADE_BY}"
-    )
-
-
 def _lines(answer: Recommendation) -> list[str]:
-    lines: list[str] = []
     if not answer.metric:
         return [f"{answer.corpus}: the task was not measured there"]
+    lines = [f"{answer.corpus}: none"]
     if answer.qualified:
         best = answer.qualified[0]
-        lines += [f"{answer.corpus}: {best.row.row}", *_behind(best, answer.metric)]
+        lines = [f"{answer.corpus}: {best.row.row}", *_behind(best, answer.metric)]
         if others := answer.qualified[1:]:
             lines.append(f"  also good enough, in this order ({answer.metric}):")
             lines += [f"    {other.row.row}: {other.row.numbers[answer.metric]}" for other in others[:_SHOWN]]
-    else:
-        lines.append(f"{answer.corpus}: none")
     near = [verdict for verdict in answer.rejected if verdict.eligible]
     if near:
         lines.append("  not recommended:")

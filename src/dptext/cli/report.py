@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,6 @@ from dptext.cli.options import ForceOption, JsonOption, folder_path, output_opti
 from dptext.cli.progress import say
 from dptext.errors import ConfigError
 from dptext.text.files import Target
-
-if TYPE_CHECKING:
-    from dptext.compare.report import Written
 
 PAGE = "report.html"
 
@@ -37,11 +34,7 @@ def report(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the page of a comparison and say what is in it, or print its tables.
-
-    Raises:
-        ConfigError: the folder holds no comparison, the page cannot be written, or options do not fit together.
-    """
+    """Write the page of a comparison and say what is in it, or print its tables."""
     from dptext.compare.report import markdown, read_results, write_page, write_private_page
 
     if as_markdown:
@@ -65,10 +58,6 @@ def report(
     if as_json:
         print(json.dumps({"path": str(path), **asdict(written)}, indent=2))
         return
-    print(*written.verdict, _line(path, written), sep="\n")
-
-
-def _line(path: Path, written: Written) -> str:
     open_cells = written.total - written.done - written.failed
     counts = [
         f"{written.done} of {written.total} cells",
@@ -76,4 +65,4 @@ def _line(path: Path, written: Written) -> str:
         *([f"{open_cells} not done yet"] if open_cells > 0 else []),
         f"{written.warnings} warnings",
     ]
-    return f"{path}: {', '.join(counts)}."
+    print(*written.verdict, f"{path}: {', '.join(counts)}.", sep="\n")

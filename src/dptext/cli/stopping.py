@@ -11,15 +11,10 @@ _SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 
 class Stopped(BaseException):
-    """The command was asked to stop. No error: what catches errors lets it pass.
-
-    Attributes:
-        code: the exit code, 130 after Ctrl-C (SIGINT) and 143 after SIGTERM.
-        advice: what the user can do now.
-    """
+    """The command was asked to stop; `advice` says what to do now. No error: what catches errors lets it pass."""
 
     def __init__(self, number: int) -> None:
-        self.code = 128 + number
+        self.code = 128 + number  # 130 after Ctrl-C (SIGINT), 143 after SIGTERM
         self.cause = _SIGNALS[signal.Signals(number)]
         self.advice = "Run the command again."
 

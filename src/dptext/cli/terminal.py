@@ -6,6 +6,7 @@ import io
 import os
 import re
 import sys
+from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, TextIO, cast
 
 from dptext.errors import ConfigError
@@ -40,13 +41,7 @@ class Printed(io.TextIOBase):
     """
 
     def __init__(self, stream: TextIO, *, essential: bool, prose: bool = True) -> None:
-        """Print to the stream.
-
-        Args:
-            stream: where the prose goes.
-            essential: whether it is an error that the system refuses what is printed, as on a full disk.
-            prose: whether control characters are escaped.
-        """
+        """Print to the stream. Where it is essential, a refusal of the system (as on a full disk) is an error."""
         self.stream = stream
         self._essential, self._prose = essential, prose
 
@@ -75,12 +70,7 @@ class Printed(io.TextIOBase):
         """
         if not isinstance(text, str):
             raise TypeError("Expected text.")
-        problem = None
-        try:
-            self.stream.write(escaped(text) if self._prose else text)
-        except OSError as error:
-            problem = error
-        self._lose(problem)
+        self._try(self.stream.write, escaped(text) if self._prose else text)
         return len(text)
 
     def flush(self) -> None:
@@ -89,22 +79,20 @@ class Printed(io.TextIOBase):
         Raises:
             ConfigError: the system refuses, and the stream is essential.
         """
-        problem = None
-        try:
-            self.stream.flush()
-        except OSError as error:
-            problem = error
-        self._lose(problem)
+        self._try(self.stream.flush)
 
-    def _lose(self, problem: OSError | None) -> None:
+    def _try(self, act: Callable[..., object], *text: str) -> None:
         """After a fault of the stream, print to nowhere."""
-        if problem is None:
-            return
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self.stream.fileno())
-        os.close(nowhere)
-        if self._essential and not isinstance(problem, BrokenPipeError):
-            raise ConfigError(f"Cannot print the result: {problem.strerror}. Whatever files were written are whole.")
+        try:
+            act(*text)
+        except OSError as error:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stream.fileno())
+            os.close(nowhere)
+            if self._essential and not isinstance(error, BrokenPipeError):
+                raise ConfigError(
+                    f"Cannot print the result: {error.strerror}. Whatever files were written are whole."
+                ) from None
 
 
 def open_streams() -> None:
@@ -130,11 +118,11 @@ def _printed(stream: TextIO | None, *, essential: bool) -> TextIO:
     return cast("TextIO", Printed(stream, essential=essential))  # it has what print needs
 
 
-def plain_console(*, width: int | None = None) -> Console:
+def plain_console() -> Console:
     """A console on stdout, without the escape sequences of styles, which would be shown as text."""
     from rich.console import Console
 
-    return Console(file=sys.stdout, color_system=None, width=width)
+    return Console(file=sys.stdout, color_system=None, markup=False, emoji=False, highlight=False)
 
 
 def bars() -> Console:

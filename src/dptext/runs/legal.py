@@ -61,12 +61,9 @@ class Page(NamedTuple):
 
 
 def legal_page(found: Verified, *, verified: str, unchanged: float | None = None) -> Page:
-    """The page of a certificate that holds.
+    """The page of a certificate that holds, with what was verified in words.
 
-    Args:
-        found: the certificate.
-        verified: what was verified, in words.
-        unchanged: share of running words that the mechanism gives back as they are, where it was measured.
+    `unchanged` is the share of running words that the mechanism gives back as they are, where it was measured.
     """
     holding = [each for each in found.certificate.guarantees if _void(each) is None]
     facts = _facts(found, holding) | ({"unchanged"} if unchanged is not None else set())
@@ -88,12 +85,8 @@ def guess_after(promised: Guarantee, candidates: int, distance: float = 1.0) -> 
     """How often a guess is right at most, after the release, that was right one time in `candidates` before.
 
     Whoever guesses knows everything else. Delta is added whole: the smaller term of `reconstruction_bound` wants all
-    candidates to be equally likely, and somebody may suspect one of them.
-
-    Args:
-        promised: a guarantee with a finite epsilon.
-        candidates: so many, if all were as likely as the guess.
-        distance: between candidates, where the guarantee has a metric.
+    candidates to be equally likely, and somebody may suspect one of them. The guarantee has a finite epsilon;
+    where it has a metric, candidates are at this distance.
     """
     epsilon = promised.epsilon * (distance if promised.metric else 1)
     return min(1.0, reconstruction_bound(epsilon, candidates) + promised.delta)

@@ -50,11 +50,8 @@ def save_model(mechanism: Mechanism[str], folder: Path) -> None:
 def load_model(folder: Path, *, device: str | None = None) -> Mechanism[str]:
     """The mechanism that `save_model` wrote; what it was fitted on need not be there any more.
 
-    Args:
-        folder: of the model.
-        device: where its network is to compute, such as "cpu" for a model that was fitted on a GPU; as it was saved
-            where it is None. The mechanism's spec, and so its certificates, name this device; files, seal and digests
-            are held against what was saved.
+    With a device, such as "cpu" for a model that was fitted on a GPU, its network computes there; its spec, and so its
+    certificates, name this device. Files, seal and digests are held against what was saved.
 
     Raises:
         ConfigError: a file is absent, cut short or edited, the model is of a newer schema, what is loaded has other

@@ -95,17 +95,11 @@ def request_for(
     named_as: str | None = None,
     reveals: Sequence[str] = (),
 ) -> Request:
-    """What one run of the spec does to one subject of an account.
+    """What one run of the spec does to one subject of an account, who is what the unit of its limit says.
 
-    Args:
-        spec: of the mechanism.
-        limit: of the account; its unit says who the subject is. A record is a document; an author has at most
-            `max_per_author` of them, each a release of its own.
-        randomness: of the run.
-        max_per_author: the maximum that the run enforces.
-        named_as: how names of subjects are compared, as `Naming.compared` says, where each subject is charged by name;
-            None where everyone is charged.
-        reveals: what the run reveals besides the mechanism.
+    A record is a document. An author has at most `max_per_author` of them, which the run enforces, each a release of
+    its own. Where subjects are charged by name, `named_as` says how names are compared, as `Naming.compared` does.
+    `reveals` is what the run reveals besides the mechanism.
 
     Raises:
         NoGuaranteeError: the run is seeded or its mechanism bounds nothing, so that no account can pay for it.
@@ -193,7 +187,4 @@ class Due:
         try:
             self.payment.ledger.settle(self.account.name, key, sha256)
         except LedgerError as error:
-            problem = error
-        else:
-            return
-        raise LedgerError(f"{problem} The run is paid for and its output is whole: --resume publishes it.")
+            raise LedgerError(f"{error} The run is paid for and its output is whole: --resume publishes it.") from None

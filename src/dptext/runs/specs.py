@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field
+from dataclasses import MISSING
 from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -49,13 +49,9 @@ def spec_from_settings(values: Mapping[str, Json]) -> Spec:
             raise ConfigError(f"Expected {key}={value!r} not to be a boolean.")
         settings[key] = _value(cls, kind, key, value)
     for key, field in known.items():
-        if key not in settings and _is_required(field):
+        if key not in settings and field.default is MISSING and field.default_factory is MISSING:
             raise ConfigError(f"Setting {key!r} of {kind}: Field required.")
     return cls(**settings)
-
-
-def _is_required(field: Field[Any]) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
 
 
 def _value(cls: type[Spec], kind: str, key: str, value: Json) -> object:
@@ -99,11 +95,7 @@ def parse_setting(text: str) -> tuple[str, Json]:
 
 
 def read_spec(path: Path, changes: Mapping[str, Json] | None = None) -> Spec:
-    """The spec of a TOML file, whose keys are `kind` and the settings.
-
-    Args:
-        path: of the file.
-        changes: settings that replace those of the file, or are added to them.
+    """The spec of a TOML file, whose keys are `kind` and the settings; `changes` replace some, or are added.
 
     Raises:
         ConfigError: the file cannot be read, is not TOML, or does not make a spec.

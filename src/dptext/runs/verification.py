@@ -34,17 +34,12 @@ if TYPE_CHECKING:  # the ledger is an extra, loaded by those who use one
 
 
 _CONVOLVED = 1024  # equal events
+_COUNTED = TruncatedExponential.counted("")  # what schema 3 adds to a metric
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A certificate that holds.
-
-    Attributes:
-        certificate: as it was read.
-        spec: the spec of the certificate's settings.
-        also_assumed: assumptions that a certificate of an older schema leaves out.
-    """
+    """A certificate that holds, the spec of its settings, and assumptions that one of an older schema leaves out."""
 
     certificate: Certificate
     spec: Spec
@@ -64,14 +59,10 @@ def read_certificate(path: Path) -> Certificate:
 
 
 def verify(path: Path, *, ledger: Ledger | None = None) -> Verified:
-    """Check a certificate against the released file beside it, its own settings, and the books.
+    """Check a certificate, `OUT.guarantee.json`, against the file beside it, its own settings, and the books.
 
     The file has the bytes and the number of records that were certified; the events and the guarantees follow from the
     settings; where a ledger is given, the charge in it paid for this release.
-
-    Args:
-        path: of the certificate, `OUT.guarantee.json`.
-        ledger: the books that the certificate names a charge of.
 
     Raises:
         ConfigError: there is no certificate at the path.
@@ -137,7 +128,11 @@ def _recompute(certificate: Certificate) -> Spec:
         derived = tuple(_as_in_schema_3(each, certificate.settings) for each in derived)
     if certificate.schema < SCHEMA_OF_EVENTS:
         derived = tuple(map(_as_in_schema_2, derived))
-    placed = _in_one_order if certificate.schema < SCHEMA else _as_it_is
+
+    def placed(guarantee: Guarantee) -> Guarantee:
+        ordered = certificate.schema >= SCHEMA
+        return guarantee if ordered else replace(guarantee, assumptions=tuple(sorted(guarantee.assumptions)))
+
     follows = len(derived) == len(certificate.guarantees) and all(
         stated.basis is ours.basis
         and placed(replace(stated, epsilon=ours.epsilon, delta=ours.delta)) == placed(ours)
@@ -170,14 +165,11 @@ def _share(certificate: Certificate, spec: Spec, stated: Guarantee) -> float:
 
 
 def _happened(spec: Spec, certificate: Certificate) -> bool:
-    """Whether the events are those of the settings.
-
-    A certificate of an older schema may hold one event in their place, if it states no smaller epsilon.
-    """
+    """Whether the events are those of the settings; before schema 3 also one event that states no smaller epsilon."""
     events = accounting.compose(spec.events(spec.units[0]))
     if certificate.schema < SCHEMA_OF_EVENTS:
         events = tuple(
-            replace(each, metric=_metric_in_schema_2(each.metric)) if isinstance(each, MetricEvent) else each
+            replace(each, metric=each.metric.removesuffix(_COUNTED)) if isinstance(each, MetricEvent) else each
             for each in events
         )
     if accounting.compose(certificate.events) == events:
@@ -187,14 +179,6 @@ def _happened(spec: Spec, certificate: Certificate) -> bool:
         return False
     stated = accounting.epsilon(certificate.events, smallest.delta, relation=smallest.relation)
     return smallest.epsilon * (1 - 1e-9) <= stated <= certificate.guarantees[0].epsilon * (1 + 1e-9)
-
-
-def _in_one_order(guarantee: Guarantee) -> Guarantee:
-    return replace(guarantee, assumptions=tuple(sorted(guarantee.assumptions)))
-
-
-def _as_it_is(guarantee: Guarantee) -> Guarantee:
-    return guarantee
 
 
 def _as_in_schema_3(guarantee: Guarantee, settings: Mapping[str, Json]) -> Guarantee:
@@ -229,7 +213,7 @@ def _as_in_schema_2(guarantee: Guarantee) -> Guarantee:
         guarantee,
         assumptions=assumptions,
         basis=Basis.PROVEN if proven else guarantee.basis,
-        metric=guarantee.metric and _metric_in_schema_2(guarantee.metric),
+        metric=guarantee.metric and guarantee.metric.removesuffix(_COUNTED),
     )
 
 
@@ -241,7 +225,3 @@ def _assumption_in_schema_2(assumption: str) -> str:
     ):
         assumption = assumption.replace(now, then)
     return assumption
-
-
-def _metric_in_schema_2(metric: str) -> str:
-    return metric.removesuffix(TruncatedExponential.counted(""))

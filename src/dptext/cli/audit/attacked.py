@@ -41,13 +41,7 @@ def check_public(choice: Choice | None, public: Path | None) -> None:
 
 
 def check_options(choice: Choice, public: Path | None, label_field: str | None, *, voided: bool) -> None:
-    """Check all that can be checked before a record is read.
-
-    Args:
-        choice: the mechanism of the releases.
-        public: of --public.
-        label_field: of --label-field.
-        voided: whether a mechanism without a guarantee is meant.
+    """Check all that can be checked before a record is read; `voided` says that no guarantee is meant.
 
     Raises:
         ConfigError: options that do not fit together.

@@ -11,7 +11,7 @@ from dptext import _validate
 from dptext.audits.inference.authors import split_authors
 from dptext.audits.inference.authorship import attribute_releases, release_split
 from dptext.audits.inference.authorship_report import AuthorshipReport
-from dptext.cli import answers
+from dptext.cli import answers, options
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import (
     check_options,
@@ -24,23 +24,6 @@ from dptext.cli.audit.attacked import (
 )
 from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
-from dptext.cli.options import (
-    DeltaOption,
-    DetailsOption,
-    JsonOption,
-    LabelFieldOption,
-    MechanismOption,
-    ModelOption,
-    PublicOption,
-    SeedOption,
-    SetOption,
-    SpecOption,
-    TextFieldOption,
-    WithoutGuaranteeOption,
-    file_argument,
-    file_option,
-    seed_of,
-)
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError
@@ -53,45 +36,35 @@ from dptext.types import Json
 
 
 def authorship(
-    records: Annotated[Path, file_argument(metavar="RECORDS", help="Texts of known authors, several of each.")],
-    mechanism: MechanismOption = None,
-    assignments: SetOption = None,
-    spec: SpecOption = None,
-    model: ModelOption = None,
-    public: PublicOption = None,
+    records: Annotated[Path, options.file_argument(metavar="RECORDS", help="Texts of known authors, several of each.")],
+    mechanism: options.MechanismOption = None,
+    assignments: options.SetOption = None,
+    spec: options.SpecOption = None,
+    model: options.ModelOption = None,
+    public: options.PublicOption = None,
     released: Annotated[
         Path | None,
-        file_option("--released", help="Releases of all RECORDS in their order, instead of a mechanism."),
+        options.file_option("--released", help="Releases of all RECORDS in their order, instead of a mechanism."),
     ] = None,
-    text_field: TextFieldOption = "text",
+    text_field: options.TextFieldOption = "text",
     author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
-    label_field: LabelFieldOption = None,
+    label_field: options.LabelFieldOption = None,
     train_texts: Annotated[int, typer.Option("--train-texts", help="Texts of each author to learn from.")] = 20,
     attacked_texts: Annotated[int, typer.Option("--attacked-texts", help="Texts of each author to attack.")] = 10,
     bundle: Annotated[int, typer.Option("--bundle", help="Texts of one author that are attributed together.")] = 1,
-    delta: DeltaOption = 0.0,
-    seed: SeedOption = None,
-    without_guarantee: WithoutGuaranteeOption = False,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    delta: options.DeltaOption = 0.0,
+    seed: options.SeedOption = None,
+    without_guarantee: options.WithoutGuaranteeOption = False,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> int:
-    """Attribute releases to authors, and print how often that succeeds.
-
-    Returns:
-        1 where the bound on epsilon refutes the mechanism's claim for replacing one document, else 0.
-
-    Raises:
-        ConfigError: options that do not fit together, or authors with too few texts.
-        DataError: a record cannot be read.
-        NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
-        MissingExtraError: a package is not installed.
-    """
+    """Attribute releases to authors, and print how often that succeeds; 1 where a claim for documents is refuted."""
     choice = chosen_if_any(mechanism, assignments, spec, model)
     _validate.count(train_texts=train_texts, attacked_texts=attacked_texts, bundle=bundle)
     _validate.probability(delta=delta)
     if bundle > attacked_texts:
         raise ConfigError(f"Expected --bundle {bundle} <= --attacked-texts {attacked_texts}: make it smaller.")
-    seed = seed_of(seed)
+    seed = options.seed_of(seed)
     fields = Fields(text=text_field, author=author_field, label=label_field)
     if author_field is None:
         raise ConfigError("Expected --author-field NAME: the attackers learn who wrote what.")

@@ -10,22 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dptext.audits.report import markdown_table
-from dptext.cli import answers
+from dptext.cli import answers, options
 from dptext.cli.answers import interval, print_answer, short
 from dptext.cli.encoder import load_encoder
-from dptext.cli.options import (
-    DeltaOption,
-    DetailsOption,
-    FirstSetArgument,
-    ForceOption,
-    JsonOption,
-    SecondSetArgument,
-    SeedOption,
-    TextFieldOption,
-    file_option,
-    folder_option,
-    seed_of,
-)
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import NOT_PRIVATE
 from dptext.embeddings.embedder import Embedder
@@ -45,20 +32,20 @@ _CURVES, _PLANE, _NUMBERS = "divergence.svg", "plane.svg", "divergence.json"
 
 
 def divergence(
-    first: FirstSetArgument,
-    second: SecondSetArgument,
+    first: options.FirstSetArgument,
+    second: options.SecondSetArgument,
     public: Annotated[
         Path,
-        file_option(
+        options.file_option(
             "--public",
             help="Other texts, redacted as A and B are, but of other originals. They fix the space.",
         ),
     ],
-    text_field: TextFieldOption = "text",
+    text_field: options.TextFieldOption = "text",
     embedding: Annotated[
         str, typer.Option("--embedding", help="sentence, glove, tfidf, or the folder of a sentence encoder.")
     ] = "sentence",
-    delta: DeltaOption = 8e-5,
+    delta: options.DeltaOption = 8e-5,
     alphas: Annotated[
         str, typer.Option("--alphas", help="Orders of the divergence; the published ones are 1.1,10,20,30,50.")
     ] = "1.1,1.5,2,3,5,10,20,30,50",
@@ -68,25 +55,23 @@ def divergence(
         str | None,
         typer.Option("--attack-accuracy", help="VALUE or VALUE,LOW,HIGH of an attack, as `dptext audit trait` gives."),
     ] = None,
-    seed: SeedOption = None,
-    out: Annotated[Path | None, folder_option("--out", help="Folder for the figures and the JSON.")] = None,
-    force: ForceOption = False,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = None,
+    out: Annotated[Path | None, options.folder_option("--out", help="Folder for the figures and the JSON.")] = None,
+    force: options.ForceOption = False,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
-    """Compare two files and print the result; with a folder also write it there, with figures.
-
-    Raises:
-        ConfigError: options that do not fit, or files that cannot be compared or written.
-        DataError: a record cannot be read.
-        MissingExtraError: a package is not installed.
-    """
+    """Compare two files and print the result; with a folder also write it there, with figures."""
     from dptext import report
     from dptext.audits.divergence.divergence import measure
     from dptext.audits.divergence.settings import DivergenceSettings
 
     settings = DivergenceSettings(
-        alphas=_orders(alphas), delta=delta, components=components, permutations=permutations, seed=seed_of(seed)
+        alphas=_orders(alphas),
+        delta=delta,
+        components=components,
+        permutations=permutations,
+        seed=options.seed_of(seed),
     )
     attack = _attack(attack_accuracy, settings.confidence)
     inputs = (first, second, public, Path(embedding))

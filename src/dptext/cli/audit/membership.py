@@ -13,31 +13,11 @@ from dptext.audits.membership.members import match_members, split_members
 from dptext.audits.membership.results import Attack, MembershipResult
 from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
-from dptext.cli import answers
+from dptext.cli import answers, options
 from dptext.cli.answers import interval, print_answer
 from dptext.cli.audit.attacked import check_public, made_ready
 from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
 from dptext.cli.chosen import Choice, check_label_field, chosen_if_any, kinds
-from dptext.cli.options import (
-    ClassifierOption,
-    DetailsOption,
-    ForceOption,
-    JsonOption,
-    LabelFieldOption,
-    MechanismOption,
-    ModelOption,
-    PublicOption,
-    SeedOption,
-    SetOption,
-    SpecOption,
-    TextFieldOption,
-    WithoutGuaranteeOption,
-    file_argument,
-    file_option,
-    output_option,
-    seed_of,
-    target_of,
-)
 from dptext.cli.progress import say
 from dptext.cli.utility.judged import chosen_classifier
 from dptext.errors import ConfigError
@@ -54,53 +34,48 @@ ATTACKS: Final = ("shokri", "lira", "loss", "reconstruction")
 def membership(
     records: Annotated[
         Path,
-        file_argument(
-            metavar="RECORDS",
-            help="Half become members, half non-members; with --others all are members.",
+        options.file_argument(
+            metavar="RECORDS", help="Half become members, half non-members; with --others all are members."
         ),
     ],
-    mechanism: MechanismOption = None,
-    assignments: SetOption = None,
-    spec: SpecOption = None,
-    model: ModelOption = None,
-    public: PublicOption = None,
+    mechanism: options.MechanismOption = None,
+    assignments: options.SetOption = None,
+    spec: options.SpecOption = None,
+    model: options.ModelOption = None,
+    public: options.PublicOption = None,
     others: Annotated[
         Path | None,
-        file_option(
+        options.file_option(
             "--others",
             help="Records that --model was not trained on, for --attack reconstruction of the model itself.",
         ),
     ] = None,
-    text_field: TextFieldOption = "text",
-    label_field: LabelFieldOption = None,
+    text_field: options.TextFieldOption = "text",
+    label_field: options.LabelFieldOption = None,
     attack: Annotated[
         str, typer.Option("--attack", help="shokri, lira, loss; or reconstruction, of the mechanism's own model.")
     ] = "shokri",
-    classifier: ClassifierOption = "tfidf",
+    classifier: options.ClassifierOption = "tfidf",
     shadows: Annotated[int, typer.Option("--shadows", help="Shadow models of lira.")] = 16,
-    seed: SeedOption = None,
-    figure: Annotated[Path | None, output_option("--figure", help="SVG of the ROC curves, on log scales.")] = None,
-    force: ForceOption = False,
-    without_guarantee: WithoutGuaranteeOption = False,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = None,
+    figure: Annotated[
+        Path | None, options.output_option("--figure", help="SVG of the ROC curves, on log scales.")
+    ] = None,
+    force: options.ForceOption = False,
+    without_guarantee: options.WithoutGuaranteeOption = False,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Attack a classifier trained on records or on what a mechanism makes of them, or the mechanism's own model.
 
     With --others the model is given: RECORDS are its members, and the others are not.
-
-    Raises:
-        ConfigError: options that do not fit together, too few records, or records without labels.
-        DataError: a record cannot be read.
-        NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
-        MissingExtraError: a package is not installed.
     """
     choice = chosen_if_any(mechanism, assignments, spec, model)
     if attack not in ATTACKS:
         raise ConfigError(f"Expected --attack {attack!r} to be one of {', '.join(ATTACKS)}.")
     chosen_classifier(classifier)
-    seed = seed_of(seed)
-    svg = target_of(figure, records, spec, model, public, others, force=force)
+    seed = options.seed_of(seed)
+    svg = options.target_of(figure, records, spec, model, public, others, force=force)
     fields = Fields(text=text_field, label=label_field)
     _check(choice, attack, public, others, fields)
     if choice is not None:

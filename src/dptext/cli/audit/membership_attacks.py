@@ -60,18 +60,10 @@ def attack_classifier(
     seed: int,
     shadows: int = 0,
 ) -> dict[str, MembershipResult]:
-    """Attack a classifier that is trained on records, or on what a mechanism makes of them.
+    """Attack a classifier that is trained on records, or on what a mechanism makes of them; by shokri, lira or loss.
 
-    Args:
-        split: members and others.
-        mechanism: what training texts go through, if anything.
-        attack: shokri, lira or loss.
-        classifier: name of the classifier that is attacked, and of the shadow models.
-        seed: seed of everything.
-        shadows: number of shadow models of lira.
-
-    Returns:
-        The results by name; the name of the only result is empty.
+    The shadow models, of which lira trains `shadows`, are classifiers of the same name. The results go by name; the
+    name of the only one is empty.
     """
     named = train_named(chosen_classifier(classifier))
     # In the attack of shokri the attacker has the other half of the records for models of its own.

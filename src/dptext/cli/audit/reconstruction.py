@@ -10,31 +10,11 @@ import typer
 from dptext.audits.reconstruction.attack import reconstruct
 from dptext.audits.reconstruction.pools import CandidateInputs, random_candidates
 from dptext.audits.report import markdown_table
-from dptext.cli import answers
+from dptext.cli import answers, options
 from dptext.cli.answers import interval, print_answer, short
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.audit.subject import (
-    ClaimOption,
-    ClipNormOption,
-    ConfidenceOption,
-    DimOption,
-    NoiseChoice,
-    NoiseDeltaOption,
-    NoiseEpsilonOption,
-    NoiseOption,
-    UnitOption,
-    on_trial,
-)
-from dptext.cli.options import (
-    DetailsOption,
-    JsonOption,
-    MechanismOption,
-    ModelOption,
-    SeedOption,
-    SetOption,
-    SpecOption,
-    file_option,
-)
+from dptext.cli.audit.subject import Claimed, ConfidenceOption, Named, on_trial
+from dptext.cli.grouped import spread
 from dptext.cli.progress import counted
 from dptext.errors import ConfigError
 from dptext.sampling.source import secure, seeded
@@ -42,17 +22,12 @@ from dptext.text.reading import read_records
 from dptext.types import Json
 
 
+@spread
 def reconstruction(
-    mechanism: MechanismOption = None,
-    assignments: SetOption = None,
-    spec: SpecOption = None,
-    model: ModelOption = None,
-    noise: NoiseOption = None,
-    epsilon: NoiseEpsilonOption = 1.0,
-    dim: DimOption = 64,
-    clip_norm: ClipNormOption = 1.0,
-    delta: NoiseDeltaOption = 0.0,
-    pool: Annotated[Path | None, file_option("--pool", help="Candidate texts: .jsonl .csv .parquet .txt.")] = None,
+    named: Named,
+    pool: Annotated[
+        Path | None, options.file_option("--pool", help="Candidate texts: .jsonl .csv .parquet .txt.")
+    ] = None,
     candidates: Annotated[int, typer.Option("--candidates", help="Random vectors in the pool of --noise.")] = 1000,
     top: Annotated[list[int] | None, typer.Option("--top", help="Guesses; repeatable. Default 1, 5, 10.")] = None,
     trials: Annotated[int, typer.Option("--trials", help="Releases to attack.")] = 2000,
@@ -60,29 +35,20 @@ def reconstruction(
         str, typer.Option("--attack", help="likelihood (white box), or surrogate (learned from simulated releases).")
     ] = "likelihood",
     simulations: Annotated[int, typer.Option("--simulations", help="Releases of each candidate to learn from.")] = 100,
-    unit: UnitOption = None,
-    claim: ClaimOption = None,
+    claimed: Claimed = Claimed(),
     confidence: ConfidenceOption = 0.95,
-    seed: SeedOption = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = None,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> int:
-    """Attack one subject and print what was found.
-
-    Raises:
-        ConfigError: a setting that cannot be used, or no candidates for a mechanism.
-        DataError: a candidate cannot be read.
-        IncomparableError: candidates that are no neighbours under the claim, or a claim with a metric.
-    """
-    tried = on_trial(
-        mechanism, assignments, spec, model, NoiseChoice(noise, epsilon, dim, clip_norm, delta), unit, claim
-    )
+    """Attack one subject and print what was found."""
+    tried = on_trial(named, claimed)
     randomness = secure() if seed is None else seeded(seed)
     known: CandidateInputs
     if pool is not None:
         known = list(read_records(pool))
-    elif noise is not None:
-        known = random_candidates(candidates, dim=dim, clip_norm=clip_norm, randomness=randomness)
+    elif named.noise is not None:
+        known = random_candidates(candidates, dim=named.dim, clip_norm=named.clip_norm, randomness=randomness)
     else:
         raise ConfigError("Expected --pool FILE with a mechanism: candidates are drawn for --noise alone.")
     with counted("reconstruction", "releases") as tell:

@@ -25,17 +25,8 @@ from dptext.audits.sensitivity.simulation import (
     replay,
     simulate,
 )
+from dptext.cli import options
 from dptext.cli.audit.sensitivity_tables import Stated, show_latents, show_simulated, show_variances
-from dptext.cli.options import (
-    DetailsOption,
-    ForceOption,
-    JsonOption,
-    SeedOption,
-    file_option,
-    member,
-    output_option,
-    target_of,
-)
 from dptext.cli.progress import counted, say
 from dptext.embeddings.npy import read_array
 from dptext.errors import ConfigError
@@ -57,37 +48,32 @@ def sensitivity(
     law_sd: Annotated[
         float | None, typer.Option("--law-sd", help="Standard deviation of normal coordinates, as a multiple of C.")
     ] = None,
-    seed: SeedOption = None,
+    seed: options.SeedOption = None,
     epsilon: Annotated[
         float | None, typer.Option("--epsilon", help="Show the true epsilon of a run meant for it.")
     ] = None,
     delta: Annotated[float, typer.Option("--delta", help="Of Gaussian noise.")] = 1e-5,
-    latents: Annotated[Path | None, file_option("--latents", help="FILE.npy of an encoder's vectors.")] = None,
+    latents: Annotated[Path | None, options.file_option("--latents", help="FILE.npy of an encoder's vectors.")] = None,
     variances: Annotated[
         bool, typer.Option("--variances", help="What ADePT's noise variances mean, by dimension.")
     ] = False,
-    figure: Annotated[Path | None, output_option("--figure", help="SVG of violations against dimension.")] = None,
-    force: ForceOption = False,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    figure: Annotated[
+        Path | None, options.output_option("--figure", help="SVG of violations against dimension.")
+    ] = None,
+    force: options.ForceOption = False,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> int:
-    """Audit a claimed sensitivity and print what was found.
-
-    Returns:
-        The exit code: 1 where the claim is refuted, 0 where not.
-
-    Raises:
-        ConfigError: options that cannot be used, or not together.
-    """
-    svg = target_of(figure, latents, force=force, private=False)  # it shows a simulation
+    """Audit a claimed sensitivity and print what was found; 1 where the claim is refuted."""
+    svg = options.target_of(figure, latents, force=force, private=False)  # it shows a simulation
     if epsilon is not None:
         _validate.positive(epsilon=epsilon)
     stated = Stated(epsilon, delta)
     first = Claim(
         dim=1,
         clip_norm=PUBLISHED_CLIP_NORM if clip_norm is None else clip_norm,
-        clipped=None if clip == "none" else member(Norm, "--clip", clip, "none"),
-        measured=member(Norm, "--norm", norm),
+        clipped=None if clip == "none" else options.member(Norm, "--clip", clip, "none"),
+        measured=options.member(Norm, "--norm", norm),
         multiple=claimed,
     )
     if variances:

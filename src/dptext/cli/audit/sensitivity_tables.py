@@ -10,7 +10,7 @@ import numpy as np
 
 from dptext.audits.sensitivity.claims import Claim, counterexample
 from dptext.audits.sensitivity.latents import violating_pairs
-from dptext.audits.sensitivity.scales import VarianceRow, classical_limit, true_gaussian_epsilon, variance_table
+from dptext.audits.sensitivity.scales import classical_limit, true_gaussian_epsilon, variance_table
 from dptext.audits.sensitivity.simulation import Violations
 from dptext.cli.answers import print_answer
 from dptext.cli.progress import say
@@ -161,23 +161,23 @@ def show_variances(
     data: dict[str, Json] = {"claim": _settings(first), "delta": delta, "rows": rows, "refuted": refuted}
     second_line = ["C", "variance", "b", "claimed", *(f"n={dim}" for dim in dims), "analytic", "classical", "rho"]
     first_line = ["", "", "Laplace", "epsilon", "true epsilon", *[""] * (len(dims) - 1), "Gaussian", "formula", "zCDP"]
-    lines = _aligned([first_line, second_line], [_variance_cells(row) for row in table])
+    cells = [
+        [
+            f"{row.clip_norm:g}",
+            f"{row.variance:g}",
+            f"{row.scale:.3f}",
+            f"{row.claimed_epsilon:.2f}",
+            *(f"{epsilon:.3g}" if epsilon < 1000 else f"{epsilon:.0f}" for epsilon in row.true_epsilons),
+            f"{row.gaussian_epsilon:.2f}",
+            f"{row.classical_epsilon:.2f}",
+            f"{row.rho:.2f}",
+        ]
+        for row in table
+    ]
+    lines = _aligned([first_line, second_line], cells)
     what = f"What the variance of the noise on each coordinate means; Gaussian epsilons at delta = {delta:g}."
     print_answer(answer, [what, "", *lines], [f"Claim: {first}."], data, details=details, as_json=as_json)
     return int(refuted)
-
-
-def _variance_cells(row: VarianceRow) -> list[str]:
-    return [
-        f"{row.clip_norm:g}",
-        f"{row.variance:g}",
-        f"{row.scale:.3f}",
-        f"{row.claimed_epsilon:.2f}",
-        *(f"{epsilon:.3g}" if epsilon < 1000 else f"{epsilon:.0f}" for epsilon in row.true_epsilons),
-        f"{row.gaussian_epsilon:.2f}",
-        f"{row.classical_epsilon:.2f}",
-        f"{row.rho:.2f}",
-    ]
 
 
 def _true_epsilons(claim: Claim, stated: Stated) -> dict[str, float]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dptext.audits.report import Report
 from dptext.audits.subjects import Subject, claim_of, unclaimed
-from dptext.cli import answers
+from dptext.cli import answers, options
 from dptext.cli.answers import print_answer
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.chosen import chosen
-from dptext.cli.options import member
 from dptext.errors import ConfigError
 from dptext.mechanism import VectorNoise
 from dptext.privacy import accounting
@@ -23,39 +21,45 @@ from dptext.privacy.events import ApproximateEvent, Event, MetricEvent, PureEven
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
 from dptext.types import Json
 
-NoiseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--noise",
-        help="Vector noise instead of a mechanism: published_laplace (as ADePT claims it), classical_gaussian, "
-        "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere.",
-    ),
-]
-NoiseEpsilonOption = Annotated[float, typer.Option("--epsilon", help="Claimed epsilon of the vector noise.")]
-DimOption = Annotated[int, typer.Option("--dim", help="Coordinates of its vectors.")]
-ClipNormOption = Annotated[float, typer.Option("--clip-norm", help="C, the norm to which they are clipped.")]
-NoiseDeltaOption = Annotated[
-    float, typer.Option("--delta", help="Delta of the Gaussian noises; also of --claim, and of a mechanism's claim.")
-]
-UnitOption = Annotated[str | None, typer.Option("--unit", help="Whose guarantee: token, sentence or document.")]
-ClaimOption = Annotated[
-    float | None, typer.Option("--claim", help="Try this epsilon instead of the guarantee that is stated.")
-]
 ConfidenceOption = Annotated[float, typer.Option("--confidence", help="Of the bound.")]
 
 
 @dataclass(frozen=True, slots=True)
-class NoiseChoice:
-    """The options of vector noise: its name (None without), and its settings."""
+class Named:
+    """The options that name what is attacked: a mechanism, or vector noise and its settings."""
 
-    name: str | None
-    epsilon: float
-    dim: int
-    clip_norm: float
-    delta: float
+    mechanism: options.MechanismOption = None
+    assignments: options.SetOption = None
+    spec: options.SpecOption = None
+    model: options.ModelOption = None
+    noise: Annotated[
+        str | None,
+        typer.Option(
+            "--noise",
+            help="Vector noise instead of a mechanism: published_laplace (as ADePT claims it), classical_gaussian, "
+            "laplace, laplace_l1, gaussian, l2_laplace, privunit or privunit_sphere.",
+        ),
+    ] = None
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Claimed epsilon of the vector noise.")] = 1.0
+    dim: Annotated[int, typer.Option("--dim", help="Coordinates of its vectors.")] = 64
+    clip_norm: Annotated[float, typer.Option("--clip-norm", help="C, the norm to which they are clipped.")] = 1.0
+    delta: Annotated[
+        float,
+        typer.Option("--delta", help="Delta of the Gaussian noises; also of --claim, and of a mechanism's claim."),
+    ] = 0.0
 
 
-def _noises() -> dict[str, Callable[[NoiseChoice], VectorNoise]]:
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The options of the claim: whose it is, and its epsilon in the place of the one that is stated."""
+
+    unit: Annotated[str | None, typer.Option("--unit", help="Whose guarantee: token, sentence or document.")] = None
+    claim: Annotated[
+        float | None, typer.Option("--claim", help="Try this epsilon instead of the guarantee that is stated.")
+    ] = None
+
+
+def _noises() -> dict[str, Callable[[Named], VectorNoise]]:
     from dptext.sampling.clipping import Norm
     from dptext.sampling.float_noise import Gaussian, L2Laplace
     from dptext.sampling.grid_noise import GridLaplace
@@ -83,39 +87,32 @@ class OnTrial:
     claim: Guarantee
 
 
-def on_trial(
-    mechanism: str | None,
-    assignments: list[str] | None,
-    spec: Path | None,
-    model: Path | None,
-    noise: NoiseChoice,
-    unit: str | None,
-    epsilon: float | None,
-) -> OnTrial:
+def on_trial(named: Named, claimed: Claimed) -> OnTrial:
     """What the options put on trial.
 
-    The claim is the guarantee that the subject states. `epsilon`, of --claim, takes the place of the one stated; the
+    The claim is the guarantee that the subject states. The epsilon of --claim takes the place of the one stated; the
     neighbours stay those of the guarantee.
 
     Raises:
         ConfigError: none or several subjects are named, or a name or setting cannot be used.
         IncomparableError: the subject states nothing for this unit.
     """
-    wanted = None if unit is None else member(Unit, "--unit", unit)
-    if noise.name is None:
-        fitted_one = chosen(mechanism, assignments, spec, model).fitted()
-        claim = fitted_one.spec.guarantee(wanted, noise.delta)
-        return OnTrial(fitted_one, fitted_one.spec.kind, _claimed(claim, epsilon, noise.delta))
+    wanted = None if claimed.unit is None else options.member(Unit, "--unit", claimed.unit)
+    mechanism = named.mechanism, named.assignments, named.spec, named.model
+    if named.noise is None:
+        fitted_one = chosen(*mechanism).fitted()
+        claim = fitted_one.spec.guarantee(wanted, named.delta)
+        return OnTrial(fitted_one, fitted_one.spec.kind, _claimed(claim, claimed.claim, named.delta))
     noises = _noises()
-    if noise.name not in noises:
-        raise ConfigError(f"Expected --noise {noise.name!r} to be one of {', '.join(noises)}.")
-    if mechanism or assignments or spec or model:
+    if named.noise not in noises:
+        raise ConfigError(f"Expected --noise {named.noise!r} to be one of {', '.join(noises)}.")
+    if any(mechanism):
         raise ConfigError("Expected one of --noise NAME, --mechanism NAME, --spec FILE.toml and --model MODEL.")
-    vector = noises[noise.name](noise)
+    vector = noises[named.noise](named)
     claim = claim_of(vector) or unclaimed()
     if wanted is not None and wanted is not claim.unit:
         raise ConfigError(f"Expected --unit {claim.unit} or none: vector noise speaks of whole documents.")
-    return OnTrial(vector, type(vector).__name__, _claimed(claim, epsilon, noise.delta))
+    return OnTrial(vector, type(vector).__name__, _claimed(claim, claimed.claim, named.delta))
 
 
 def _claimed(own: Guarantee, epsilon: float | None, delta: float) -> Guarantee:

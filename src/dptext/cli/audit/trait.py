@@ -10,40 +10,19 @@ import typer
 
 from dptext import _validate
 from dptext.audits.inference.set_attackers import LINEAR, MLP, TFIDF, TrainAttacker, standard_attackers
-from dptext.audits.inference.sets import SetSplit, split_sets
+from dptext.audits.inference.sets import split_sets
 from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
-from dptext.cli import answers
+from dptext.cli import answers, options
 from dptext.cli.audit import EXIT_REFUTED
 from dptext.cli.audit.attacked import check_options, made_ready, own_fields, public_records, say_trained, show_attacks
 from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
-from dptext.cli.options import (
-    DeltaOption,
-    DetailsOption,
-    FirstSetArgument,
-    ForceOption,
-    JsonOption,
-    LabelFieldOption,
-    MechanismOption,
-    ModelOption,
-    PublicOption,
-    SecondSetArgument,
-    SeedOption,
-    SetOption,
-    SpecOption,
-    TextFieldOption,
-    WithoutGuaranteeOption,
-    file_option,
-    output_option,
-    seed_of,
-    target_of,
-)
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError, needing
 from dptext.sampling.source import seeded
 from dptext.text.reading import read_records
-from dptext.text.records import Fields, Record
+from dptext.text.records import Fields
 from dptext.types import Json
 
 #: Attackers by the name of --attacker. The transformer, which is slow, is one more.
@@ -52,20 +31,22 @@ TRANSFORMER: Final = "transformer"
 
 
 def trait(
-    first: FirstSetArgument,
-    second: SecondSetArgument,
-    mechanism: MechanismOption = None,
-    assignments: SetOption = None,
-    spec: SpecOption = None,
-    model: ModelOption = None,
-    public: PublicOption = None,
+    first: options.FirstSetArgument,
+    second: options.SecondSetArgument,
+    mechanism: options.MechanismOption = None,
+    assignments: options.SetOption = None,
+    spec: options.SpecOption = None,
+    model: options.ModelOption = None,
+    public: options.PublicOption = None,
     released_a: Annotated[
         Path | None,
-        file_option("--released-a", help="Releases of all of A in its order, instead of a mechanism."),
+        options.file_option("--released-a", help="Releases of all of A in its order, instead of a mechanism."),
     ] = None,
-    released_b: Annotated[Path | None, file_option("--released-b", help="Releases of all of B in its order.")] = None,
-    text_field: TextFieldOption = "text",
-    label_field: LabelFieldOption = None,
+    released_b: Annotated[
+        Path | None, options.file_option("--released-b", help="Releases of all of B in its order.")
+    ] = None,
+    text_field: options.TextFieldOption = "text",
+    label_field: options.LabelFieldOption = None,
     group_field: Annotated[
         str | None,
         typer.Option("--group-field", help="Field of the document or author; none of them is on both sides."),
@@ -78,37 +59,27 @@ def trait(
     attacked: Annotated[int, typer.Option("--attacked", help="Texts of each set to attack.")] = 500,
     epochs: Annotated[int, typer.Option("--epochs", help="Of the transformer.")] = 1,
     top_layers: Annotated[int, typer.Option("--top-layers", help="Layers of the transformer that learn.")] = 2,
-    delta: DeltaOption = 0.0,
+    delta: options.DeltaOption = 0.0,
     claim: Annotated[
         float | None,
         typer.Option("--claim", help="Try this epsilon of the two sets at --delta (a divergence speaks of 8e-5)."),
     ] = None,
-    seed: SeedOption = None,
-    without_guarantee: WithoutGuaranteeOption = False,
-    out: Annotated[Path | None, output_option("--out", help="File for the result as JSON.")] = None,
-    force: ForceOption = False,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = None,
+    without_guarantee: options.WithoutGuaranteeOption = False,
+    out: Annotated[Path | None, options.output_option("--out", help="File for the result as JSON.")] = None,
+    force: options.ForceOption = False,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> int:
-    """Tell two sets apart by their releases, and print how often that succeeds.
-
-    Returns:
-        1 where the attack refutes the epsilon of --claim for the two sets, else 0.
-
-    Raises:
-        ConfigError: options that do not fit together, or too few texts.
-        DataError: a record cannot be read.
-        NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
-        MissingExtraError: a package is not installed.
-    """
+    """Tell two sets apart by their releases, and print how often that succeeds; 1 where --claim is refuted."""
     choice = chosen_if_any(mechanism, assignments, spec, model)
-    seed = seed_of(seed)
+    seed = options.seed_of(seed)
     _validate.count(training=training, attacked=attacked, epochs=epochs, top_layers=top_layers)
     _validate.probability(delta=delta)
     if claim is not None:
         _validate.not_negative(claim=claim)
     attackers = _attackers(attacker or list(ATTACKERS), epochs, top_layers)
-    target = target_of(out, first, second, spec, model, public, released_a, released_b, force=force)
+    target = options.target_of(out, first, second, spec, model, public, released_a, released_b, force=force)
     fields = Fields(text=text_field, author=group_field, label=label_field)
     if (choice is None) == (released_a is None and released_b is None):
         raise ConfigError(
@@ -124,8 +95,19 @@ def trait(
         own = own_fields(choice.spec, fields)
     sets = list(read_records(first, own)), list(read_records(second, own))
     split = split_sets(*sets, training=training, attacked=attacked, seed=seed)
+    of_attacked: SetReleases
+    of_training: SetReleases
     if choice is None:
-        of_attacked, of_training = _read((released_a, released_b), sets, split)
+        if released_a is None or released_b is None:
+            raise ConfigError("Expected both --released-a FILE and --released-b FILE.")
+        a, b = (
+            {release.id: release for release in read_back(path, records, labelled=False)}
+            for path, records in zip((released_a, released_b), sets, strict=True)
+        )
+        of_attacked, of_training = (
+            ([a[record.id] for record in sides[0]], [b[record.id] for record in sides[1]])
+            for sides in (split.attacked, split.training)
+        )
     else:
         texts = [record for sides in (split.training, split.attacked) for side in sides for record in side]
         ready = made_ready(choice, public_records(public, fields, texts), seed)
@@ -151,24 +133,6 @@ def trait(
     return EXIT_REFUTED if refuted else 0
 
 
-def _read(
-    paths: tuple[Path | None, Path | None], sets: tuple[list[Record], list[Record]], split: SetSplit
-) -> tuple[SetReleases, SetReleases]:
-    """The releases of the attacked texts and of the training texts."""
-    first, second = paths
-    if first is None or second is None:
-        raise ConfigError("Expected both --released-a FILE and --released-b FILE.")
-    a, b = (
-        {release.id: release for release in read_back(path, own, labelled=False)}
-        for path, own in zip((first, second), sets, strict=True)
-    )
-    attacked, training = (
-        ([a[record.id] for record in sides[0]], [b[record.id] for record in sides[1]])
-        for sides in (split.attacked, split.training)
-    )
-    return attacked, training
-
-
 def _attackers(names: list[str], epochs: int, top_layers: int) -> dict[str, TrainAttacker]:
     """The attackers of --attacker, by the names that reports give them."""
     if not {*names} <= {*ATTACKERS, TRANSFORMER} or len({*names}) < len(names):
@@ -181,11 +145,8 @@ def _attackers(names: list[str], epochs: int, top_layers: int) -> dict[str, Trai
         with needing("The transformer attacker", "sbert"):
             from dptext.neural.classifiers.fine_tuning import FineTuning, train_transformer
 
-        schedule = FineTuning(epochs=epochs, top_layers=top_layers)
-        name = f"transformer, top layers {top_layers}, epochs {epochs}"
-        found[name] = train_transformer(schedule, on_epoch=_epoch)
+        found[f"transformer, top layers {top_layers}, epochs {epochs}"] = train_transformer(
+            FineTuning(epochs=epochs, top_layers=top_layers),
+            on_epoch=lambda epoch, _, loss: say(f"transformer: epoch {epoch} of {epochs}, loss {loss:.3f}"),
+        )
     return found
-
-
-def _epoch(epoch: int, epochs: int, loss: float) -> None:
-    say(f"transformer: epoch {epoch} of {epochs}, loss {loss:.3f}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -50,12 +50,12 @@ def open_account(
     limit = Guarantee(epsilon, delta, Unit(unit), member(Relation, "--relation", relation))
     require_openable(name, limit, name if dataset is None else dataset)
     key_path = subject_key or default_key(Ledger.at(ledger))
+    key = None
     if by_subject:
         if key_path is None:
             raise ConfigError("Expected --subject-key FILE: the key must not lie in the database.")
-        books = Ledger.create(ledger, key=create_subject_key(key_path))
-    else:
-        books = Ledger.create(ledger)
+        key = create_subject_key(key_path)
+    books = Ledger.create(ledger, key=key)
     account = books.open_account(name, limit, dataset=dataset, by_subject=by_subject)
     if as_json:
         print(json.dumps(_balance(books.balance(name)), indent=2))
@@ -83,7 +83,6 @@ def show(
     """Print one account, or all; with --tight also what the tightest known bound makes of the charges."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
-    from rich.text import Text
 
     from dptext.ledger.books import Ledger
 
@@ -97,40 +96,31 @@ def show(
         return
     table = Table(box=SIMPLE_HEAD, caption="spent is rounded up, left is rounded down; each for the worst subject")
     for heading in ("account", "per", "limit", "spent", "left", "charges", "to"):
-        right = heading in ("limit", "spent", "left", "charges")
-        table.add_column(
-            heading, justify="right" if right else "left", overflow="fold", no_wrap=heading in ("", "per", "to")
-        )
+        side: Literal["right", "left"] = "right" if heading in ("limit", "spent", "left", "charges") else "left"
+        table.add_column(heading, justify=side, overflow="fold", no_wrap=heading in ("per", "to"))
     for balance in balances:
         account, limit = balance.account, balance.account.limit
         named = account.name if account.dataset == account.name else f"{account.name}\nof {account.dataset}"
         table.add_row(
-            Text(named),
+            named,
             f"{limit.unit.value}\n{limit.relation.value.replace('_', ' ')}",
             format_epsilon(limit.epsilon) + (f"\ndelta {format_delta(limit.delta)}" if limit.delta else ""),
-            _at_its_delta(balance.spent),
+            format_epsilon(balance.spent.epsilon)
+            + (f"\nat delta {format_delta(balance.spent.delta)}" if balance.spent.delta else ""),
             format_left(balance.left),
             f"{balance.charges:,}",
             f"{balance.subjects:,} named" if balance.subjects else "everyone",
         )
     plain_console().print(table)
     for balance in balances if tight else []:
-        print(_tighter(balance))
+        found = balance.tighter()
+        print(
+            f"The charges of {balance.account.name!r} are known to cost at most epsilon = "
+            f"{format_epsilon(found.epsilon)} at delta = {format_delta(found.delta)}, by the tightest bound. What is "
+            "left goes by what is spent, which adds up quickly.\n"
+        )
     if name is not None:
         print(_in_words(balances[0]))
-
-
-def _tighter(balance: Balance) -> str:
-    found = balance.tighter()
-    return (
-        f"The charges of {balance.account.name!r} are known to cost at most epsilon = {format_epsilon(found.epsilon)} "
-        f"at delta = {format_delta(found.delta)}, by the tightest bound. What is left goes by what is spent, which "
-        "adds up quickly.\n"
-    )
-
-
-def _at_its_delta(spent: Guarantee) -> str:
-    return format_epsilon(spent.epsilon) + (f"\nat delta {format_delta(spent.delta)}" if spent.delta else "")
 
 
 def _in_words(balance: Balance) -> str:

@@ -42,11 +42,7 @@ def accounts(ledger: Ledger, name: str | None) -> list[str]:
 
 
 def verify(ledger: LedgerOption, name: OptionalName = None, as_json: JsonOption = False) -> None:
-    """Recompute one account, or all.
-
-    Raises:
-        DataError: a balance does not follow from the charges.
-    """
+    """Recompute one account, or all."""
     from dptext.ledger.books import Ledger
 
     books = Ledger.at(ledger)

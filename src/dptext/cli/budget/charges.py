@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Annotated
 
@@ -26,26 +27,22 @@ def log(
     """Print the charges of an account."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
-    from rich.text import Text
 
     from dptext.ledger.books import Ledger
 
     books = Ledger.at(ledger)
     limit = books.account(name).limit
-    costs: dict[tuple[Event, ...], float] = {}
 
-    def cost(charge: Charge) -> float:
-        events = charge.request.events
-        if events not in costs:
-            costs[events] = accounting.quick_epsilon(events, limit.delta, relation=limit.relation)
-        return costs[events]
+    @functools.cache
+    def cost(events: tuple[Event, ...]) -> float:
+        return accounting.quick_epsilon(events, limit.delta, relation=limit.relation)
 
     charges = books.log(name, last=last)
     if as_json:
         # One charge a line, so that a long log takes no more memory than a short one.
         print("[", end="")
         for position, charge in enumerate(charges):
-            print("," if position else "", json.dumps(_charge(charge, cost(charge))), sep="\n", end="")
+            print("," if position else "", json.dumps(_charge(charge, cost(charge.request.events))), sep="\n", end="")
         print("\n]")
         return
     at = f" at delta = {format_delta(limit.delta)}" if limit.delta else ""
@@ -57,9 +54,9 @@ def log(
             str(charge.number),
             charge.at.replace("T", " ").rstrip("Z"),
             "everyone" if charge.subjects is None else f"{charge.subjects:,} named",
-            Text(str(charge.request.settings.get("kind", ""))),
-            format_epsilon(cost(charge)),
-            Text("not yet" if charge.release is None else charge.release[:8]),
+            str(charge.request.settings.get("kind", "")),
+            format_epsilon(cost(charge.request.events)),
+            "not yet" if charge.release is None else charge.release[:8],
         )
     plain_console().print(table)
 

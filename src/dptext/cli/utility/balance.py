@@ -7,29 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 from dptext.audits.report import markdown_table
-from dptext.cli import answers
+from dptext.cli import answers, options
 from dptext.cli.answers import interval, print_answer
-from dptext.cli.options import (
-    DetailsOption,
-    JsonOption,
-    LabelFieldOption,
-    ModelOption,
-    SeedOption,
-    TextFieldOption,
-    file_option,
-)
+from dptext.cli.grouped import spread
 from dptext.cli.progress import counted, say
-from dptext.cli.utility.judged import (
-    NOT_PRIVATE,
-    BaselineEpsilonOption,
-    IdFieldOption,
-    Judged,
-    LabelOption,
-    OriginalsArgument,
-    PublicFileOption,
-    ReleasedArgument,
-    read_judged,
-)
+from dptext.cli.utility.judged import NOT_PRIVATE, Files, Judged, Named, read_judged
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.mechanism import settings
@@ -45,37 +27,26 @@ from dptext.utility.tables import PUBLIC_ONLY, baselines
 _TIMES = 5
 
 
+@spread
 def balance(
-    originals: OriginalsArgument,
-    released: ReleasedArgument,
-    public: PublicFileOption,
-    text_field: TextFieldOption = "text",
-    label_field: LabelFieldOption = None,
-    id_field: IdFieldOption = None,
-    label: LabelOption = None,
-    epsilon: BaselineEpsilonOption = None,
-    model: ModelOption = None,
+    files: Files,
+    named: Named,
+    model: options.ModelOption = None,
     held_out: Annotated[
         Path | None,
-        file_option(
+        options.file_option(
             "--held-out",
             help="Public records that --model was not fitted on: it is corrected by them. Default: --public.",
         ),
     ] = None,
-    seed: SeedOption = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = None,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
-    """Print the L1 error of the class balance that each way recovers.
-
-    Raises:
-        ConfigError: no labels, a model that did not make the releases, or held-out records without a model.
-        DataError: a record cannot be read.
-    """
+    """Print the L1 error of the class balance that each way recovers."""
     from dptext.mechanisms.candidates.label_only import LabelOnly
 
-    fields = Fields(text=text_field, label=label_field, id=id_field)
-    judged = read_judged(originals, released, public, fields, label, epsilon, seed)
+    judged = read_judged(files, named, seed)
     if held_out is not None and model is None:
         raise ConfigError("Expected --model with --held-out: those records are what it is tried on.")
     if not judged.labels or judged.epsilon is None or all(release.label is None for release in judged.releases):

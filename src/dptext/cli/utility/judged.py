@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from dptext.cli.options import file_argument, file_option, seed_of
+from dptext.cli import options
+from dptext.cli.options import file_argument, file_option
 from dptext.errors import ConfigError, needing
 from dptext.privacy.guarantee import Unit
 from dptext.runs.certificate import Certificate, certificate_path
@@ -26,39 +27,44 @@ NOT_PRIVATE = (
 )
 _CLASSIFIERS: dict[str, ClassifierName] = {"tfidf": "tfidf", "bilstm": "bilstm"}
 
-OriginalsArgument = Annotated[Path, file_argument(metavar="ORIGINALS", help="The private records.")]
-ReleasedArgument = Annotated[
-    Path,
-    file_argument(metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read."),
-]
-PublicFileOption = Annotated[Path, file_option("--public", help="Public records, for the baselines.")]
-IdFieldOption = Annotated[
-    str | None, typer.Option("--id-field", help="Field of the ids, as when ORIGINALS were privatized.")
-]
-LabelOption = Annotated[
-    list[str] | None,
-    typer.Option("--label", help="A label of the public set, where no certificate names it. Repeatable."),
-]
-BaselineEpsilonOption = Annotated[
-    float | None,
-    typer.Option("--epsilon", help="Of label_only and candidates; default: that of the certificate."),
-]
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of a command."""
+
+    originals: Annotated[Path, file_argument(metavar="ORIGINALS", help="The private records.")]
+    released: Annotated[
+        Path,
+        file_argument(metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read."),
+    ]
+    public: Annotated[Path, file_option("--public", help="Public records, for the baselines.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The fields of these files, and what a certificate says where there is one."""
+
+    text_field: options.TextFieldOption = "text"
+    label_field: options.LabelFieldOption = None
+    id_field: Annotated[
+        str | None, typer.Option("--id-field", help="Field of the ids, as when ORIGINALS were privatized.")
+    ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", help="A label of the public set, where no certificate names it. Repeatable."),
+    ] = None
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", help="Of label_only and candidates; default: that of the certificate."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is judged: releases, beside their originals.
+    """What is judged: releases of the mechanism `name`, beside their originals and public records for the baselines.
 
-    Attributes:
-        name: name of the mechanism.
-        originals: the private records.
-        releases: their releases, in order.
-        public: records for the baselines.
-        labels: the public set of labels; empty where there are none.
-        epsilon: for the baselines that spend one; None where it is unknown. With labels it is always known.
-        seed: seed of baselines, classifiers and intervals.
-        certificate: certificate of the releases, where there is one.
-        fields: names of the fields of originals, public and test records.
+    `labels` is the public set, or empty. `epsilon` is for the baselines that spend one; with labels it is always known.
+    `seed` is of baselines, classifiers and intervals; `fields` names the fields of originals, public and test records.
     """
 
     name: str
@@ -72,28 +78,22 @@ class Judged:
     fields: Fields = field(default_factory=Fields)
 
 
-def read_judged(
-    originals: Path,
-    released: Path,
-    public: Path,
-    fields: Fields,
-    labels: Sequence[str] | None,
-    epsilon: float | None,
-    seed: int | None,
-) -> Judged:
+def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
     """What a command judges: its files, with the values of its options.
 
     Raises:
         ConfigError: options or files that do not fit together.
         DataError: a record cannot be read, or RELEASED is not what its certificate speaks of.
     """
-    seed = seed_of(seed)
-    certificate = _certificate(released)
+    seed = options.seed_of(seed)
+    fields = Fields(text=named.text_field, label=named.label_field, id=named.id_field)
+    path = certificate_path(files.released)
+    certificate = verify(path).certificate if path.exists() else None
     spec = None if certificate is None else spec_from_settings(certificate.settings)
     known = () if spec is None else spec.traits.labels
-    if known and labels:
+    if known and named.label:
         raise ConfigError("Expected no --label: the certificate of RELEASED names the labels.")
-    found = known or tuple(labels or ())
+    found = known or tuple(named.label or ())
     if fields.label is None and found:
         raise ConfigError("Expected --label-field NAME: RELEASED, or --label, speaks of labels.")
     if fields.label is not None and len(found) < 2:
@@ -102,14 +102,14 @@ def read_judged(
             "--label NAME, repeated."
         )
     labelled = bool(found) if spec is None else spec.traits.releases_labels
-    private = list(read_records(originals, fields))
+    private = list(read_records(files.originals, fields))
     return Judged(
         "released" if spec is None else spec.kind,
         private,
-        read_back(released, private, labelled=labelled),
-        list(read_records(public, replace(fields, id=None))),
+        read_back(files.released, private, labelled=labelled),
+        list(read_records(files.public, replace(fields, id=None))),
         found,
-        _epsilon(certificate, epsilon, needed=bool(found)),
+        _epsilon(certificate, named.epsilon, needed=bool(found)),
         seed,
         certificate,
         fields,
@@ -128,13 +128,6 @@ def chosen_classifier(name: str) -> ClassifierName:
     with needing(f"The classifier {name}", "neural"):
         train_named(_CLASSIFIERS[name])
     return _CLASSIFIERS[name]
-
-
-def _certificate(released: Path) -> Certificate | None:
-    path = certificate_path(released)
-    if not path.exists():
-        return None
-    return verify(path).certificate
 
 
 def _epsilon(certificate: Certificate | None, asked: float | None, *, needed: bool) -> float | None:

@@ -7,84 +7,47 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
-
 from dptext.audits.report import markdown_table
-from dptext.cli import answers
+from dptext.cli import answers, options
 from dptext.cli.answers import interval, print_answer, short
 from dptext.cli.encoder import load_encoder
-from dptext.cli.options import (
-    ClassifierOption,
-    DetailsOption,
-    JsonOption,
-    LabelFieldOption,
-    SeedOption,
-    TextFieldOption,
-    file_option,
-)
+from dptext.cli.grouped import spread
 from dptext.cli.progress import say
-from dptext.cli.utility.judged import (
-    NOT_PRIVATE,
-    BaselineEpsilonOption,
-    IdFieldOption,
-    Judged,
-    LabelOption,
-    OriginalsArgument,
-    PublicFileOption,
-    ReleasedArgument,
-    chosen_classifier,
-    read_judged,
-)
+from dptext.cli.utility.judged import NOT_PRIVATE, Files, Judged, Named, chosen_classifier, read_judged
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.source import seeded
 from dptext.text.reading import read_records
-from dptext.text.records import Fields, Record, Release
+from dptext.text.records import Record, Release
 from dptext.types import Json
 from dptext.utility.classification import ClassifierName
 from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, ORIGINAL, UtilityTable, baselines, utility_table
 
 
+@spread
 def fidelity(
-    originals: OriginalsArgument,
-    released: ReleasedArgument,
-    public: PublicFileOption,
-    text_field: TextFieldOption = "text",
-    label_field: LabelFieldOption = None,
-    id_field: IdFieldOption = None,
-    label: LabelOption = None,
-    epsilon: BaselineEpsilonOption = None,
-    seed: SeedOption = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    files: Files,
+    named: Named,
+    seed: options.SeedOption = None,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Print how much of each record came through."""
-    fields = Fields(text=text_field, label=label_field, id=id_field)
-    judged = read_judged(originals, released, public, fields, label, epsilon, seed)
-    _compare(judged, test=None, classifier="tfidf", details=details, as_json=as_json)
+    _compare(read_judged(files, named, seed), test=None, classifier="tfidf", details=details, as_json=as_json)
 
 
+@spread
 def classification(
-    originals: OriginalsArgument,
-    released: ReleasedArgument,
-    public: PublicFileOption,
-    test: Annotated[Path, file_option("--test", help="Real records that neither file holds.")],
-    text_field: TextFieldOption = "text",
-    label_field: LabelFieldOption = None,
-    id_field: IdFieldOption = None,
-    label: LabelOption = None,
-    epsilon: BaselineEpsilonOption = None,
-    classifier: ClassifierOption = "tfidf",
-    seed: SeedOption = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
+    files: Files,
+    test: Annotated[Path, options.file_option("--test", help="Real records that neither file holds.")],
+    named: Named,
+    classifier: options.ClassifierOption = "tfidf",
+    seed: options.SeedOption = None,
+    details: options.DetailsOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Print how well a classifier learns from the releases."""
-    fields = Fields(text=text_field, label=label_field, id=id_field)
-    judged = read_judged(originals, released, public, fields, label, epsilon, seed)
-    _compare(judged, test=test, classifier=classifier, details=details, as_json=as_json)
+    _compare(read_judged(files, named, seed), test=test, classifier=classifier, details=details, as_json=as_json)
 
 
 def _compare(judged: Judged, *, test: Path | None, classifier: str, details: bool, as_json: bool) -> None:
@@ -103,7 +66,7 @@ def _compare(judged: Judged, *, test: Path | None, classifier: str, details: boo
     data: dict[str, Json] = {"note": NOT_PRIVATE, "epsilon": judged.epsilon, "labels": list(judged.labels)}
     cells = {row.name: row.cells() for row in found.rows}
     known = [column for column in columns if any(row[column] is not None for row in cells.values())]
-    rows = [[row, *(_cell(values[column], interval) for column in known)] for row, values in cells.items()]
+    rows = [[row, *(cell(values[column], interval) for column in known)] for row, values in cells.items()]
     screen = markdown_table(["interval at 95%", *known], rows)
     if judged.epsilon is None and judged.name != CANDIDATES:
         missing = f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon."
@@ -150,21 +113,8 @@ def table(judged: Judged, *, test: Sequence[Record], classifier: ClassifierName)
     )
 
 
-def show_table(found: UtilityTable, console: Console, *, columns: Sequence[str]) -> None:
-    """Print those of the columns that have a number, intervals below the values."""
-    cells = [row.cells() for row in found.rows]
-    names = [name for name in cells[0] if name in columns and any(row[name] is not None for row in cells)]
-    drawn = Table("", *names, box=SIMPLE, pad_edge=False, show_lines=False)
-    for row, values in zip(found.rows, cells, strict=True):
-        drawn.add_row(row.name, *(_cell(values[name], _below) for name in names))
-    console.print(drawn, markup=False, highlight=False)
-
-
-def _cell(value: Estimate | float | None, shown: Callable[[Estimate], str]) -> str:
+def cell(value: Estimate | float | None, shown: Callable[[Estimate], str]) -> str:
+    """A number of the table, `-` where it is unknown."""
     if value is None:
         return "-"
     return shown(value) if isinstance(value, Estimate) else short(value)
-
-
-def _below(value: Estimate) -> str:
-    return f"{short(value.value)}\n{short(value.low)}-{short(value.high)}"
