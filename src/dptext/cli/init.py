@@ -100,10 +100,8 @@ def _mechanism(asked: Asked, labels: list[str], *, with_public: bool) -> tuple[d
                 "Expected public texts of the same kind: every mechanism that protects a whole document learns from "
                 "them. Name a file with --public, or protect single words with --unit token."
             )
-        return {
-            "kind": _WORDS,
-            "epsilon": asked.epsilon,
-        }, f"Take {_WORDS}: it blurs each word at {price} of distance."
+        why = f"Take {_WORDS}: it blurs each word at {price} of distance."
+        return {"kind": _WORDS, "epsilon": asked.epsilon}, why
     best = [each.qualified[0].row for each in recommend(read_measured(None).rows, asked) if each.qualified]
     usable = [row.kind for row in best if row.kind in SPECS.usable()]
     kind, n = Counter(usable).most_common(1)[0] if usable else ("candidates", 0)
