@@ -41,9 +41,7 @@ def recommend(
     table: Annotated[
         Path | None,
         typer.Option(
-            "--table",
-            parser=any_path,
-            help="Folder of `dptext compare`, or a file of --reduce. Default: our own.",
+            "--table", parser=any_path, help="Folder of `dptext compare`, or a file of --reduce. Default: our own."
         ),
     ] = None,
     reduce: Annotated[
@@ -165,12 +163,11 @@ def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendatio
     found: dict[str, Json] = {}
     for answer in answers:
         best = answer.qualified[0].row if answer.qualified else None
+        public = answer.public
         found[answer.corpus] = {
             "answer": "none" if best is None else best.row,
             "metric": answer.metric,
-            "public_only": None
-            if answer.public is None
-            else [answer.public.value, answer.public.low, answer.public.high],
+            "public_only": None if public is None else [public.value, public.low, public.high],
             "qualified": [verdict.row.to_dict() for verdict in answer.qualified],
             "references": [row.to_dict() for row in answer.qualified[0].beaten] if answer.qualified else [],
             "rejected": [{**verdict.row.to_dict(), "reasons": list(verdict.reasons)} for verdict in answer.rejected],

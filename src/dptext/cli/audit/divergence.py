@@ -37,8 +37,7 @@ def divergence(
     public: Annotated[
         Path,
         options.file_option(
-            "--public",
-            help="Other texts, redacted as A and B are, but of other originals. They fix the space.",
+            "--public", help="Other texts, redacted as A and B are, but of other originals. They fix the space."
         ),
     ],
     text_field: options.TextFieldOption = "text",

@@ -10,7 +10,7 @@ import typer
 
 from dptext.audits.membership.attacks import PROXY
 from dptext.audits.membership.members import match_members, split_members
-from dptext.audits.membership.results import Attack, MembershipResult
+from dptext.audits.membership.results import MembershipResult
 from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
 from dptext.cli import answers, options
@@ -46,8 +46,7 @@ def membership(
     others: Annotated[
         Path | None,
         options.file_option(
-            "--others",
-            help="Records that --model was not trained on, for --attack reconstruction of the model itself.",
+            "--others", help="Records that --model was not trained on, for --attack reconstruction of the model itself."
         ),
     ] = None,
     text_field: options.TextFieldOption = "text",
@@ -162,9 +161,8 @@ def _draw(attacked: Mapping[str, MembershipResult], figure: Target) -> None:
     from dptext.report import roc_figure
 
     first = next(iter(attacked.values()))
-    shown: dict[str, Attack] = {" ".join(["attack", name]).strip(): found.main for name, found in attacked.items()}
-    shown["control"] = first.control
-    for attack in first.baselines[: 4 - len(shown)]:
-        shown[attack.name] = attack
-    roc_figure({name: attack.roc for name, attack in shown.items()}, figure)
+    shown = {f"attack {name}".strip(): found.main.roc for name, found in attacked.items()}
+    shown["control"] = first.control.roc
+    shown |= {attack.name: attack.roc for attack in first.baselines[: 4 - len(shown)]}
+    roc_figure(shown, figure)
     say(f"Written: {figure.path}")
