@@ -31,11 +31,7 @@ _NARROW: Final = (
 
 
 def is_utf8(encoding: str | None) -> bool:
-    """Whether an encoding is UTF-8, as it is where none is named.
-
-    Raises:
-        ConfigError: there is no encoding of this name.
-    """
+    """Whether an encoding is UTF-8, as it is where none is named; ConfigError where Python knows none of this name."""
     try:
         "".encode(encoding or "utf-8")
         return codecs.lookup(encoding or "utf-8").name in ("utf-8", "utf-8-sig")
@@ -45,22 +41,14 @@ def is_utf8(encoding: str | None) -> bool:
 
 
 class Transcoded(io.BufferedIOBase):
-    """A stream in another encoding as UTF-8.
-
-    Attributes:
-        stream: of bytes.
-    """
+    """A stream of bytes in another encoding as UTF-8."""
 
     def __init__(self, stream: io.BufferedIOBase, encoding: str) -> None:
         self.stream = stream
         self._decoder = codecs.getincrementaldecoder(encoding)()
 
     def read1(self, size: int = -1, /) -> bytes:
-        """Bytes at hand; none at the end.
-
-        Raises:
-            UnicodeError: the stream is not in its encoding.
-        """
+        """Bytes at hand, none at the end; UnicodeError where the stream is not in its encoding."""
         while block := self.stream.read1(size):
             if text := self._decoder.decode(block):
                 return text.encode()
@@ -85,9 +73,6 @@ def detected(path: Path) -> str | None:
     """The encoding that a file seems to be in: "utf-8" where it is, else a guess of charset-normalizer.
 
     None where it guesses nothing, or where some lines are in UTF-8 and others are not.
-
-    Raises:
-        ConfigError: the file cannot be opened.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
     accents = False

@@ -155,12 +155,8 @@ def survey(
 ) -> Survey:
     """Read a file once, and count what it holds; what is not named is guessed.
 
-    Memory grows with the number of different values of long or unique columns (about 60 bytes each).
-
-    Raises:
-        ConfigError: the file cannot be opened, or a setting is wrong.
-        BrokenFileError: it cannot be read to its end, or holds no record.
-        MissingExtraError: its format needs a package.
+    Memory grows with the number of different values of long or unique columns (about 60 bytes each). BrokenFileError:
+    it cannot be read to its end, or holds no record.
     """
     kind = file_format(path, format)
     require_layout(path, kind, delimiter, encoding)
