@@ -32,11 +32,9 @@ _NARROW: Final = (
 
 def is_utf8(encoding: str | None) -> bool:
     """Whether an encoding is UTF-8, as it is where none is named; ConfigError where Python knows none of this name."""
-    try:
+    with contextlib.suppress(LookupError, ValueError):
         "".encode(encoding or "utf-8")
         return codecs.lookup(encoding or "utf-8").name in ("utf-8", "utf-8-sig")
-    except (LookupError, ValueError):
-        pass
     raise ConfigError(f"Expected --encoding {encoding!r} to be one that Python knows, as utf-8, utf-16, cp1252.")
 
 
@@ -114,8 +112,4 @@ def advice(path: Path) -> str:
 
 
 def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return line.decode(errors="ignore").encode() == line
