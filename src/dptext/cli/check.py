@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 from pathlib import Path
@@ -9,20 +10,13 @@ from typing import Annotated, Final
 
 import typer
 
-from dptext.cli.options import (
-    DelimiterOption,
-    EncodingOption,
-    FormatOption,
-    JsonOption,
-    file_argument,
-    member,
-)
+from dptext.cli.options import DelimiterOption, EncodingOption, FormatOption, JsonOption, file_argument, member
 from dptext.text.formats import PACKED, READ_ONLY, Format
 from dptext.text.survey import Column, Survey, survey
-from dptext.types import Json
 
 NOT_PROTECTED: Final = "These numbers are computed from private text and not protected: do not hand them on."
 _MOST_COLUMNS: Final = 12  # on a screen
+_HEADINGS: Final = ("null", "empty", "distinct", "median", "largest", "unique", "could be")
 _NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
 
@@ -58,14 +52,10 @@ def _name(found: Survey, name: str) -> str:
     return repr(name) if found.named else f"column {list(found.columns).index(name) + 1}"
 
 
-def _text(found: Survey) -> Column:
-    return found.columns.get(found.text or "", Column())
-
-
 def _answer(found: Survey) -> str:
     if found.text is None:
         return f"{found.path} holds {found.rows:,} rows, and no column of texts."
-    column = _text(found)
+    column = found.texts
     wants = [
         f"{column.nulls:,} texts are null (--empty-nulls)" if column.nulls else "",
         f"{_share(column)} hold HTML (--strip-html)" if column.tags else "",
@@ -85,7 +75,7 @@ def _share(column: Column) -> str:
 
 
 def _facts(found: Survey, named: str | None) -> list[str]:
-    column = _text(found)
+    column = found.texts
     parted = "" if found.delimiter is None else f", parted by {_NAMES.get(found.delimiter, repr(found.delimiter))}"
     encoding = "" if found.format in PACKED else f", {found.encoding or 'some lines in UTF-8 and others not'}"
     guessed = " (a guess of charset-normalizer)" * (named is None and found.encoding not in (None, "utf-8"))
@@ -99,30 +89,21 @@ def _facts(found: Survey, named: str | None) -> list[str]:
     ]
 
 
-def _columns(found: Survey) -> list[dict[str, Json]]:
-    return [
-        {
-            "null": column.nulls,
-            "empty": column.empties,
-            "distinct": column.distinct,
-            "median": column.median,
-            "largest": column.largest,
-            "unique": column.unique,
-            "could be": found.could_be(name),
-        }
-        for name, column in found.columns.items()
-    ]
+def _columns(found: Survey) -> dict[str, tuple[str | int | None, ...]]:
+    """What is said of each column, as in `_HEADINGS`."""
+    return {
+        name: (each.nulls, each.empties, each.distinct, each.median, each.largest, each.unique, found.could_be(name))
+        for name, each in found.columns.items()
+    }
 
 
 def _table(found: Survey) -> list[str]:
     """A line for each column."""
-    rows: list[tuple[str, ...]] = [("Column", "null", "empty", "distinct", "median", "largest", "unique", "could be")]
-    for name, column in list(zip(found.columns, _columns(found), strict=True))[:_MOST_COLUMNS]:
-        shown = {True: "yes", False: "", None: "many"}
-        cells = [
-            shown[each] if each is None or isinstance(each, bool) else f"{each:,}" for each in [*column.values()][:-1]
-        ]
-        rows.append((_name(found, name), *cells, str(column["could be"])))
+    shown: dict[object, str] = {True: "yes", False: "", None: "many"}
+    rows: list[tuple[str, ...]] = [("Column", *_HEADINGS)]
+    for name, values in itertools.islice(_columns(found).items(), _MOST_COLUMNS):
+        cells = (f"{each:,}" if type(each) is int else shown.get(each, str(each)) for each in values)
+        rows.append((_name(found, name), *cells))
     widths = [max(map(len, each)) for each in zip(*rows, strict=True)]
     lines = [
         "  ".join([first.ljust(widths[0]), *map(str.rjust, rest[:-1], widths[1:-1]), rest[-1]]).rstrip()
@@ -145,7 +126,7 @@ def form_options(found: Survey) -> list[str]:
 
 def _options(found: Survey, named: Format | None) -> list[str]:
     """The options that read the file."""
-    column = _text(found)
+    column = found.texts
     options = [] if named is None else ["--format", str(named)]
     options += form_options(found)
     if found.format is not Format.TEXT and found.text not in (None, "text"):
@@ -168,8 +149,8 @@ def _commands(found: Survey, options: list[str]) -> list[str]:
 
 def _data(found: Survey, options: list[str]) -> dict[str, object]:
     columns = [
-        {"name": name if found.named else None, **column}
-        for name, column in zip(found.columns, _columns(found), strict=True)
+        {"name": name if found.named else None, **dict(zip(_HEADINGS, values, strict=True))}
+        for name, values in _columns(found).items()
     ]
     return {
         "not_protected": NOT_PROTECTED,
@@ -179,7 +160,7 @@ def _data(found: Survey, options: list[str]) -> dict[str, object]:
         "rows": found.rows,
         "bad": found.bad,
         "repeated": found.duplicates,
-        "with_tags": _text(found).tags,
+        "with_tags": found.texts.tags,
         "columns": columns,
         "options": options,
     }

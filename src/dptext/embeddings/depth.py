@@ -32,11 +32,7 @@ _CANDIDATES_AT_ONCE = 8192
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProjectedCandidates:
-    """Public candidates on public directions, ready to be compared.
-
-    Attributes:
-        projections: `(n_candidates, n_directions)`.
-    """
+    """Public candidates on public directions, `(n_candidates, n_directions)`, ready to be compared."""
 
     projections: Singles
     _order: Singles = field(init=False, repr=False)
@@ -62,13 +58,10 @@ class ProjectedCandidates:
         return len(self.projections)
 
     def depths(self, sentences: Singles, sizes: Sequence[int], statistic: Statistic, *, threads: int = 1) -> Integers:
-        """The depth of every candidate in every document, `(n_documents, n_candidates)`.
+        """The depth of every candidate in every document, `(n_documents, n_candidates)`, whatever the threads.
 
-        Args:
-            sentences: projections of all sentences, document after document, `(n_sentences, n_directions)`.
-            sizes: sentences of each document, 0 or more. In a document with fewer than two every depth is 0.
-            statistic: over the directions.
-            threads: number of threads; the depths are the same with any number.
+        The projections of all `sentences` stand document after document, `(n_sentences, n_directions)`; `sizes` are
+        those of the documents. In a document of fewer than two every depth is 0.
 
         Raises:
             ConfigError: shapes or sizes do not fit, or a number is not finite.

@@ -58,10 +58,10 @@ def depths(
     counts: Counts,
     found: Integers,
 ) -> None:
-    """Write the depths into `found` `(n_documents, m)`.
+    """Write the depths into `found` `(n_documents, m)`, of projections of all `sentences`, document after document.
 
     Args:
-        sentences: projections of all sentences, document after document, `(n_sentences, directions)`.
+        sentences: `(n_sentences, directions)`.
         ends: where each document begins, and the end of the last, `(n_documents + 1,)`.
         order: projections of the candidates, sorted on each direction, `(directions, blocks, block width)`.
         ranks: how many candidates lie below each candidate, `(directions, m)`.

@@ -11,11 +11,7 @@ from dptext.errors import ConfigError
 
 
 def require_device(device: str) -> None:
-    """Refuse a device that torch cannot compute on here, before any work is done.
-
-    Raises:
-        ConfigError: it is not on this machine, torch was built without it, or it is no device.
-    """
+    """Raise ConfigError where torch cannot compute on this device here, before any work is done."""
     try:  # to the device and back: "meta" takes tensors and computes nothing
         found = torch.ones(1, device=device).add(1).cpu().tolist()
     except (AssertionError, ImportError, RuntimeError) as error:  # torch raises another for each way to lack a device

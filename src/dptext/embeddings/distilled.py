@@ -48,10 +48,9 @@ _FILES = "distilled"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DistilledEncoder:
-    """Texts to unit vectors `(n_texts, dim)`; an `Embedder`.
+    """Texts to unit vectors; an `Embedder`. A text without any known word has the direction of `offset`.
 
     Attributes:
-        words: that it knows. A text without any of them has the direction of `offset`.
         rarity: inverse document frequency of each word, `(len(words),)`.
         weights: coefficients of the regression, a row for each word, `(len(words), dim)`, float32.
         offset: the intercept of the regression, `(dim,)`, float32.
@@ -92,12 +91,7 @@ class DistilledEncoder:
         return found.hexdigest()
 
     def embed(self, texts: Sequence[str], *, on_progress: Callable[[int], None] | None = None) -> Floats:
-        """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; zero if no word is known and the offset is zero.
-
-        Args:
-            texts: any texts; of each the first `max_tokens` words are read.
-            on_progress: called once, with the number of texts.
-        """
+        """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; zero if no word is known and the offset is 0."""
         read = _bags(texts, self._index, self.rarity, self.max_tokens) @ self.weights + self.offset
         found = np.asarray(read, np.float64)
         found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
@@ -106,11 +100,7 @@ class DistilledEncoder:
         return np.rint(found / _GRID) * _GRID
 
     def save(self, folder: Path) -> None:
-        """Write words and weights into an existing folder, in files that only their owner can read.
-
-        Raises:
-            ConfigError: a file is there already, or cannot be written.
-        """
+        """Write words and weights into an existing folder without these files, for their owner alone to read."""
         half = self.weights.astype(np.float16)
         described = {
             "words": self.words,
@@ -124,11 +114,7 @@ class DistilledEncoder:
 
 
 def load_distilled(folder: Path) -> DistilledEncoder:
-    """The encoder that `DistilledEncoder.save` wrote; neither teacher nor public text is needed.
-
-    Raises:
-        ConfigError: a file is absent, cut short or edited.
-    """
+    """The encoder that `DistilledEncoder.save` wrote; neither teacher nor public text is needed."""
     with reading_saved(f"the distilled encoder in {folder}"):
         described = parse_json((folder / f"{_FILES}.json").read_bytes())
         with (folder / f"{_FILES}.npy").open("rb") as file:
@@ -144,17 +130,7 @@ def load_distilled(folder: Path) -> DistilledEncoder:
 
 
 def distil(teacher: Embedder, texts: Sequence[str], *, max_tokens: int, min_count: int) -> DistilledEncoder:
-    """The pupil of the teacher on these public texts.
-
-    Args:
-        teacher: embeds each of them.
-        texts: public.
-        max_tokens: words of a text that are read.
-        min_count: a word is known if it stands in at least so many texts.
-
-    Raises:
-        ConfigError: there are no texts.
-    """
+    """The pupil of the teacher on public texts, one at least; it knows the words of at least `min_count` of them."""
     counts = _texts_with(texts, max_tokens)
     words = tuple(word for word in _ranked(counts)[:MAX_WORDS] if counts[word] >= min_count)
     rare = _single(rarity([counts[word] for word in words], len(texts)))
@@ -167,17 +143,10 @@ def distil_with_words(
 ) -> DistilledEncoder:
     """The pupil of the teacher on these public texts, on each word of theirs alone, and on common words.
 
-    What the teacher says of words, weighed by their rarity, is mapped to `wanted` by a regression. The `MAX_WORDS` most
-    frequent words are then corrected by what that leaves. The weights are rounded to float16, as they are saved.
-
-    Args:
-        teacher: embeds texts and words.
-        texts: public.
-        wanted: unit vectors of the texts `(n_texts, dim)`; by default the teacher's.
-        common: words that are known although no text may have them.
-
-    Raises:
-        ConfigError: there are no texts.
+    What the teacher says of words, weighed by their rarity, is mapped to `wanted` by a regression: unit vectors of the
+    texts `(n_texts, dim)`, by default the teacher's. The `MAX_WORDS` most frequent words are then corrected by what
+    that leaves. The weights are rounded to float16, as they are saved. The words of `common` are known although no text
+    may have them. ConfigError where there are no texts.
     """
     counts = _texts_with(texts, _MAX_TOKENS)
     words = tuple(dict.fromkeys([*_ranked(counts), *common]))
@@ -195,11 +164,7 @@ def distil_with_words(
 
 
 def common_words() -> list[str]:
-    """The whole words in the vocabulary of all-MiniLM-L6-v2, in its order: some 20,000, most of them English.
-
-    Raises:
-        MissingExtraError: the package with the encoder is not installed.
-    """
+    """The whole words in the vocabulary of all-MiniLM-L6-v2, in its order: some 20,000, most of them English."""
     with needing("A distilled encoder", "sbert"):
         file = importlib.resources.files(PACKAGE) / "model" / "tokenizer.json"
     pieces: Mapping[str, int] = json.loads(file.read_bytes())["model"]["vocab"]
@@ -246,10 +211,7 @@ def _ridge(rows: Floats | sparse.csr_array, wanted: Floats) -> tuple[Floats, Flo
 def bags(read: Sequence[Sequence[str]], index: Mapping[str, int], weights: Floats | Singles) -> sparse.csr_array:
     """Rows of length 1 `(n_texts, n_words)` of the words of texts; zero where no word is known.
 
-    Args:
-        read: the words of each text.
-        index: the column of each word that is known.
-        weights: of one occurrence of each word, `(n_words,)`.
+    `index` is the column of each word that is known; `weights` are of one occurrence of each, `(n_words,)`.
     """
     columns = np.fromiter(map(index.get, chain.from_iterable(read), repeat(-1)), np.int64)
     rows = np.repeat(np.arange(len(read)), [len(words) for words in read])

@@ -14,12 +14,7 @@ from dptext.types import Floats, Integers, Singles
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EmbeddedTexts:
-    """Texts as vectors. Its `repr` shows nothing.
-
-    Attributes:
-        rows: the row of each text.
-        vectors: `(n_distinct, dim)`, of norm 1, or of norm 0 where the embedder gave zero.
-    """
+    """Distinct vectors of texts `(n_distinct, dim)`, of norm 1 or 0, and the row of each text; no `repr` of them."""
 
     rows: dict[str, int]
     vectors: Floats | Singles
@@ -34,15 +29,9 @@ class EmbeddedTexts:
 
 
 def embed_distinct(texts: Iterable[str], embedder: Embedder, *, single: bool = False) -> EmbeddedTexts:
-    """Each distinct text as a vector of norm 1.
+    """Each distinct text as a vector of norm 1, or of norm 0 where the embedder gave zero; it is asked once for all.
 
-    Args:
-        texts: any number of times each.
-        embedder: asked once, for all distinct texts together.
-        single: whether the vectors are kept as float32, in half of the memory.
-
-    Raises:
-        ConfigError: the embedder gave vectors that are not finite, or not one for each text.
+    With `single`, the vectors are float32. ConfigError: the embedder gave no finite vectors, or not one for each text.
     """
     rows = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     vectors = np.asarray(embedder.embed(list(rows)), np.float64)
@@ -58,20 +47,13 @@ class TextVectors:
     """Vectors of texts as `embed_distinct` gives them, where a text is embedded when it is first asked for.
 
     It holds the texts, so it must not outlive an audit.
-
-    Attributes:
-        embedder: public.
     """
 
     embedder: Embedder
     _rows: dict[str, Floats] = field(default_factory=dict)
 
     def at(self, texts: Sequence[str]) -> Floats:
-        """The vectors of the texts, `(n_texts, dim)`.
-
-        Raises:
-            ConfigError: the embedder gave vectors that are not finite, or not one for each text.
-        """
+        """The vectors of the texts, `(n_texts, dim)`."""
         missing = [text for text in dict.fromkeys(texts) if text not in self._rows]
         if missing:
             found = embed_distinct(missing, self.embedder).at(missing)

@@ -20,9 +20,7 @@ ALONE = f"the sentence encoder reads a sentence as if it were alone in its batch
 def read_alone(encoder: str, device: str) -> tuple[str, ...]:
     """What is assumed of an encoder that reads private text: nothing where each text is computed by itself.
 
-    Args:
-        encoder: its name, as settings say it: a model of words (glove, distilled) reads each text from its own words.
-        device: where it computes.
+    A model of words (glove, distilled) reads each text from its own words, on any device.
     """
     alone = encoder in {"glove", "distilled"} or (device == "cpu" and encoder in {"sentence", *MINILM_NAMES})
     return () if alone else (ALONE,)

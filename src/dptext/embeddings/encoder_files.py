@@ -18,14 +18,7 @@ WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4f
 
 
 def encoder_folder(name: str) -> Path:
-    """The folder of a model: `name` itself, or where sentence-transformers has put the model that it downloaded.
-
-    Args:
-        name: a folder, or the name of a model.
-
-    Raises:
-        ConfigError: no such model is here.
-    """
+    """The folder `name`, or where sentence-transformers has put the model `name`; ConfigError where none is here."""
     if Path(name).is_dir():
         return Path(name)
     # This function only reads the cache. Others of the package ask the network even with local_files_only.
@@ -48,8 +41,7 @@ def encoder_folder(name: str) -> Path:
 def files_digest(folder: Path) -> str:
     """sha256 of the weights: of the one file, or of lines "digest name" over several.
 
-    Raises:
-        ConfigError: the folder is no sentence-transformers model, or a part has no weights in safetensors.
+    ConfigError where the folder is no sentence-transformers model, or a part has no weights in safetensors.
     """
     try:
         parts = [str(module["path"]) for module in json.loads((folder / "modules.json").read_bytes())]

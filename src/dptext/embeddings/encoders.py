@@ -17,15 +17,8 @@ Encoder: TypeAlias = SentenceEncoder | WordMean
 def load_encoder(name: str = MINILM, *, device: str = "cpu", precision: Precision = "auto") -> Encoder:
     """The encoder of this name, loaded anew unless `PublicVectors.learning` is open.
 
-    Args:
-        name: "glove" for the mean of 50,000 GloVe vectors; "sentence" for all-MiniLM-L6-v2; or what
-            `load_sentence_encoder` takes: all-MiniLM-L6-v2, a folder, a model that was downloaded before.
-        device: where a sentence encoder computes.
-        precision: of a sentence encoder.
-
-    Raises:
-        MissingExtraError: the packages of the encoder are not installed.
-        ConfigError: the encoder or the device is not here, or `load_sentence_encoder` refuses the encoder.
+    It is "glove" for the mean of 50,000 GloVe vectors; "sentence" for all-MiniLM-L6-v2; or what `load_sentence_encoder`
+    takes, with its errors. Device and precision are of a sentence encoder.
     """
     if name == "glove":
         return WordMean(load_glove())

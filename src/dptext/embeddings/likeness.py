@@ -28,9 +28,7 @@ _SENTENCES_AT_ONCE = 512
 def in_blocks(rows: Floats, work: Callable[[Floats], Floats]) -> Floats:
     """Apply `work` to blocks of one public shape, filled up with zeros: no row's result depends on how many there are.
 
-    Args:
-        rows: `(n, dim)`.
-        work: turns `(256, dim)` into `(256, other)`, row by row.
+    The rows are `(n, dim)`; `work` turns `(256, dim)` into `(256, other)`, row by row.
     """
     padded = np.zeros((_ROWS, rows.shape[1]))
     parts = []
@@ -77,12 +75,7 @@ def sums_by_document(rows: NDArray[np.generic], sizes: Sequence[int]) -> NDArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CosineSpace:
-    """A public affine map after which cosines compare meanings.
-
-    Attributes:
-        centre: subtracted first, `(dim,)`.
-        root: the matrix that is applied next, `(dim, other)`.
-    """
+    """A public affine map after which cosines compare meanings: less `centre` `(dim,)`, times `root` `(dim, other)`."""
 
     centre: Floats
     root: Floats
@@ -100,14 +93,9 @@ def centred(sentences: Floats) -> CosineSpace:
 def whitened(sentences: Floats, sizes: Sequence[int], *, shrinkage: float = 0.1) -> CosineSpace:
     """The space in which the sentences of a public document differ equally in all directions.
 
-    Its matrix is the inverse root of the covariance within documents, mixed with `shrinkage` of the mean variance (LDA
-    in closed form, each document a class). So what differs between sentences of one document counts less than what
-    differs between documents.
-
-    Args:
-        sentences: public, document after document, `(n, dim)`.
-        sizes: sentences of each document.
-        shrinkage: from 0 to 1.
+    Its matrix is the inverse root of the covariance within documents, mixed with `shrinkage`, from 0 to 1, of the mean
+    variance (LDA in closed form, each document a class). So what differs between sentences of one document counts less
+    than what differs between documents. The sentences, `(n, dim)`, stand document after document.
     """
     if not 0 < shrinkage <= 1:
         raise ConfigError(f"Expected shrinkage={shrinkage!r} above 0 and at most 1.")
@@ -123,15 +111,8 @@ def likeness_sums(
 ) -> Integers:
     """Sums over the sentences of each document of clip((cosine - low) / (high - low), 0, 1), `(n_documents, m)`.
 
-    Args:
-        sentences: unit vectors on the grid, document after document, `(n_sentences, dim)`.
-        sizes: sentences of each document.
-        candidates: unit vectors on the grid, `(m, dim)`.
-        low: the cosine that counts 0.
-        high: the cosine that counts 1.
-
-    Returns:
-        Integers in steps of 2^-12.
+    Sentences `(n_sentences, dim)`, document after document, and candidates `(m, dim)` are unit vectors on the grid. The
+    sums are integers in steps of 2^-12.
     """
     if not low < high:
         raise ConfigError(f"Expected low={low!r} below high={high!r}.")
@@ -157,10 +138,7 @@ def likeness_sums(
 class Evidence:
     """How strongly a sentence indicates each class: clip((log p(class | sentence) + depth) / depth, 0, 1).
 
-    Attributes:
-        weights: of a linear classifier trained on public text, `(dim, n_classes)`.
-        bias: `(n_classes,)`.
-        depth: in nats; a log probability below minus this counts 0.
+    Weights `(dim, n_classes)` and bias are of a linear classifier trained on public text; `depth` is in nats.
     """
 
     weights: Floats

@@ -110,14 +110,12 @@ class NearestWords:
         object.__setattr__(self, "_table", table)
 
     def search(self, queries: ArrayLike) -> Int32s:
-        """Return the position of the word nearest to each query; of the first such word when several are.
+        """Return the position of the word nearest to each query, int32 of shape (n_queries,); the first of several.
+
+        Memory beyond the result does not grow with n_queries.
 
         Args:
-            queries: Finite numbers of shape (n_queries, dim), float32 or float64. Memory beyond the result does not
-                grow with n_queries.
-
-        Returns:
-            int32 of shape (n_queries,).
+            queries: Finite numbers of shape (n_queries, dim), float32 or float64.
 
         Raises:
             ConfigError: Another shape, or a number that is not finite.

@@ -19,11 +19,7 @@ _BROKEN_HEADER = (SyntaxError, TypeError, OverflowError, TokenError, RecursionEr
 
 
 def map_array(path: Path) -> NDArray[np.generic]:
-    """The array of a .npy file, read-only and mapped into memory.
-
-    Raises:
-        ConfigError: the file is absent, cut short, no .npy file, or holds objects (which may hold code).
-    """
+    """The array of a .npy file, read-only and mapped; ConfigError where it is absent, cut short or holds objects."""
     try:
         return np.lib.format.open_memmap(path, mode="r")  # refuses objects
     except (ValueError, EOFError, OSError, *_BROKEN_HEADER) as error:
@@ -33,9 +29,7 @@ def map_array(path: Path) -> NDArray[np.generic]:
 def read_array(file: BufferedReader) -> NDArray[Any]:
     """The array of an open .npy file. Its header is compared with the size of the file before memory is taken.
 
-    Raises:
-        ValueError: the file is no .npy file, holds objects (which may hold code), or has another size than its header
-            says.
+    ValueError: they differ, it is no .npy file, or it holds objects (which may hold code).
     """
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     try:

@@ -27,8 +27,7 @@ MOST_VECTORS: Final = 50_000
 class PublicVectors:
     """The encoder that was loaded last, and vectors of public texts by any encoder. Its `repr` shows nothing.
 
-    Args:
-        most: number of vectors that are kept at most. Where there is no room, all are forgotten.
+    At most `most` vectors are kept: where there is no room, all are forgotten.
     """
 
     def __init__(self, most: int = MOST_VECTORS) -> None:

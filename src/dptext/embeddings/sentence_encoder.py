@@ -59,12 +59,7 @@ class Network(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BertTexts:
-    """Texts to unit vectors by `Bert`.
-
-    Attributes:
-        bert: the network.
-        pieces: what cuts texts into word pieces.
-    """
+    """Texts to unit vectors by `Bert`; `pieces` cuts them into word pieces."""
 
     bert: Bert
     pieces: Callable[[Sequence[str]], list[list[int]]]
@@ -80,10 +75,8 @@ class SentenceEncoder:
 
     Attributes:
         name: of the model, as in reports.
-        dim: number of coordinates.
         digest: sha256 of the weights; of several files, sha256 over their names and digests.
         precision: of the matrix products, as they are computed on this machine.
-        network: what computes the vectors.
     """
 
     name: str
@@ -99,8 +92,8 @@ class SentenceEncoder:
         """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; each distinct text is encoded once.
 
         Args:
-            texts: any texts, the empty one too; beyond the model's own maximum (256 word pieces for all-MiniLM-L6-v2)
-                they are cut. Half of a surrogate pair, which UTF-8 cannot hold, is read as "?".
+            texts: beyond the model's own maximum (256 word pieces for all-MiniLM-L6-v2) they are cut. Half of a
+                surrogate pair, which UTF-8 cannot hold, is read as "?".
             on_progress: called with the number of distinct texts done.
         """
         distinct = sorted(set(texts), key=lambda text: (len(text), text))  # one order, whatever the hash seed
@@ -145,12 +138,7 @@ def load_sentence_encoder(name: str = MINILM, *, device: str = "cpu", precision:
 
 @contextmanager
 def model_folder(name: str) -> Iterator[tuple[str, str, Path]]:
-    """The name of a model as in reports, the digest of its weights, and its folder.
-
-    Raises:
-        MissingExtraError: sentence-transformers, or the package with the weights, is not installed.
-        ConfigError: the model is not here, or has other weights than it should or none in safetensors.
-    """
+    """The name of a model in reports, the digest of its weights, and its folder; errors as `load_sentence_encoder`."""
     packaged = name in MINILM_NAMES
     with needing("The sentence encoder", "sbert"):
         source = importlib.resources.files(PACKAGE) / "model" if packaged else encoder_folder(name)

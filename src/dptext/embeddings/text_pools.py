@@ -17,12 +17,7 @@ from dptext.text.files import create_private
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TextPool:
-    """Public texts.
-
-    Attributes:
-        texts: at least two.
-        labels: of each; None without labels.
-    """
+    """At least two public texts, and the label of each, None without labels."""
 
     texts: tuple[str, ...]
     labels: tuple[str | None, ...]
@@ -32,11 +27,7 @@ class TextPool:
 
 
 def save_pool(folder: Path, name: str, described: Mapping[str, Any], vectors: NDArray[Any] | None) -> None:
-    """Write `name.json`, and `name.npy` where there are vectors, into an existing folder.
-
-    Raises:
-        ConfigError: a file is there already, or cannot be written.
-    """
+    """Write `name.json`, and `name.npy` where there are vectors, into an existing folder that has no such files."""
     with create_private(folder / f"{name}.json") as file:
         file.write(json.dumps(described).encode())
     if vectors is not None:
@@ -49,17 +40,8 @@ def read_pool(
 ) -> tuple[TextPool, dict[str, Any], NDArray[Any]]:
     """The texts that `save_pool` wrote, all of its JSON, and the vectors, one a text; `(n, 0)` without vectors.
 
-    Args:
-        folder: where both files are.
-        name: of the files.
-        labels: the public set; empty where texts have none.
-        dtype: of the vectors.
-        with_vectors: whether there are any.
-
-    Raises:
-        OSError: a file cannot be read.
-        ValueError: texts, labels, the number k of the nearest or the vectors do not belong together; so do TypeError
-            and LookupError.
+    The `labels` are the public set, empty where texts have none. OSError: a file cannot be read. ValueError, TypeError,
+    LookupError: texts, labels, the number k of the nearest or the vectors do not belong together.
     """
     described = json.loads((folder / f"{name}.json").read_bytes())
     found = TextPool(tuple(described["texts"]), tuple(described["labels"]))

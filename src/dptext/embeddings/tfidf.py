@@ -19,11 +19,7 @@ Model = TypeVar("Model", bound=Any)
 
 
 def load_sklearn() -> ModuleType:
-    """The module sklearn, with its features of text and its linear models.
-
-    Raises:
-        MissingExtraError: scikit-learn is not installed.
-    """
+    """The module sklearn, with its features of text and its linear models; MissingExtraError without scikit-learn."""
     with needing("Learning from texts", "audit"):
         import sklearn.feature_extraction.text  # noqa: PLC0415
         import sklearn.linear_model  # noqa: PLC0415
@@ -39,13 +35,8 @@ def has_word(texts: Iterable[str]) -> bool:
 def words_tfidf(**settings: Any) -> TfidfVectorizer:
     """TF-IDF of words without regard to case, where a term counts with 1 + ln of how often it occurs.
 
-    A word is any run of letters, digits and underscores, of one character too.
-
-    Args:
-        settings: others of scikit-learn's `TfidfVectorizer`, such as `ngram_range`.
-
-    Raises:
-        MissingExtraError: scikit-learn is not installed.
+    A word is any run of letters, digits and underscores, of one character too. Other settings, such as `ngram_range`,
+    are those of scikit-learn's `TfidfVectorizer`.
     """
     vectorizer = load_sklearn().feature_extraction.text.TfidfVectorizer
     return vectorizer(token_pattern=_WORD.pattern, sublinear_tf=True, **settings)

@@ -40,7 +40,6 @@ class Block:
 
     Attributes:
         texts: positions of at most `n_rows` texts; the rows after theirs are filled up.
-        n_rows: rows of the block.
         length: word pieces of a row.
         full: whether no row has padding; else each row has some. The libraries drop the attention mask of a block
             without padding, and then compute in another way.
@@ -53,12 +52,10 @@ class Block:
 
 
 def padded_blocks(lengths: Positions, *, limit: int, factor: int) -> Iterator[Block]:
-    """Put every text into one block. Its own length decides the shape, up to the choice among five sizes.
+    """Put every text, of so many word pieces, into one block.
 
-    Args:
-        lengths: word pieces of each text.
-        limit: word pieces that the model reads at most.
-        factor: multiplies the rows of a block; 1 on a processor.
+    Its own length decides the shape, up to the choice among five sizes. The rows of a block are multiplied by `factor`,
+    1 on a processor.
     """
     groups: dict[tuple[int, bool], list[int]] = {}
     for i, length in enumerate(lengths.tolist()):
@@ -73,10 +70,9 @@ def padded_blocks(lengths: Positions, *, limit: int, factor: int) -> Iterator[Bl
 
 
 def _place(length: int, limit: int) -> tuple[int, bool]:
-    """Length of the block for a text of so many pieces, and whether its rows are full.
+    """Length of the block for a text of so many pieces, and whether its rows are full; else one place is left at least.
 
-    At least one place is left where they are not. Steps of 4 up to 64 pieces, of 8 up to 128, of 16 up to 256: at most
-    an eighth of a long row is padding.
+    Steps of 4 up to 64 pieces, of 8 up to 128, of 16 up to 256: at most an eighth of a long row is padding.
     """
     if length >= limit:
         return limit, True
@@ -101,23 +97,13 @@ def padded(pieces: Mapping[str, Sequence[Sequence[int]]], block: Block, *, pad: 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TorchNetwork:
-    """Texts to unit vectors by torch.
-
-    Attributes:
-        model: the network with its tokenizer.
-        precision: of the matrix products.
-    """
+    """Texts to unit vectors by torch: the network with its tokenizer, and the precision of its products."""
 
     model: SentenceTransformer
     precision: TorchPrecision = "float32"
 
     def vectors(self, texts: Sequence[str], *, on_done: Callable[[int], None] | None = None) -> Singles:
-        """Unit vectors `(n_texts, dim)`.
-
-        Args:
-            texts: at least one.
-            on_done: called with the number of texts done.
-        """
+        """Unit vectors `(n_texts, dim)` of one text at least; `on_done` is told how many are done."""
         import torch  # noqa: PLC0415 (an extra, slow to load)
 
         tokenizer, device, limit = self.model.tokenizer, self.model.device, piece_limit(self.model)
@@ -143,9 +129,7 @@ class TorchNetwork:
 def load_torch_model(path: Path, *, device: str) -> SentenceTransformer:
     """The model in a folder, for inference.
 
-    Raises:
-        ConfigError: the device is not here, or the model cannot be loaded, or needs code of its own.
-        MissingExtraError: sentence-transformers is not installed.
+    ConfigError: the device is not here, or the model cannot be loaded, or needs code of its own.
     """
     with needing("The sentence encoder", "sbert"):
         from safetensors import SafetensorError  # noqa: PLC0415 (comes with the next)
@@ -168,12 +152,10 @@ def piece_limit(model: SentenceTransformer) -> int:
 
 
 def word_pieces(model: SentenceTransformer, texts: Sequence[str], *, limit: int) -> dict[str, list[list[int]]]:
-    """Word pieces and, where the model has them, their types, as `SentenceTransformer.encode` cuts texts into them.
+    """Word pieces and, where the model has them, their types, as `SentenceTransformer.encode` cuts texts, one at least.
 
-    Args:
-        model: whose own prompt, if it has one, stands before each text.
-        texts: at least one. Half of a surrogate pair, which UTF-8 cannot hold, is read as "?".
-        limit: word pieces of a text at most.
+    The model's own prompt, if it has one, stands before each text. Half of a surrogate pair, which UTF-8 cannot hold,
+    is read as "?". At most `limit` pieces of a text are kept.
     """
     prompt = model.prompts.get(model.default_prompt_name or "") or ""
     readable = [(prompt + text).encode("utf-8", "replace").decode("utf-8") for text in texts]

@@ -30,14 +30,9 @@ _WORDS_FILE, _VECTORS_FILE = "words.json", "vectors.npy"
 
 
 def load_glove(n_words: int = 50_000) -> WordVectors:
-    """Load the first ``n_words`` of GloVe 6B 50d (Pennington et al. 2014), most frequent first.
+    """The first `n_words` (2 to 400,000) of GloVe 6B 50d (Pennington et al. 2014), most frequent first.
 
-    Args:
-        n_words: Between 2 and 400,000.
-
-    Raises:
-        ConfigError: ``n_words`` is out of range.
-        MissingExtraError: The package that carries the vectors, or pyarrow, is not installed.
+    MissingExtraError: the package that carries the vectors, or pyarrow, is not installed.
     """
     _validate.count(n_words=n_words)
     with needing("GloVe", "glove"):
@@ -54,16 +49,11 @@ def load_glove(n_words: int = 50_000) -> WordVectors:
 
 
 def load_vectors(path: str | os.PathLike[str], n_words: int | None = None) -> WordVectors:
-    """Load word vectors from a file of your own.
+    """The first `n_words` vectors, by default all, of a file of your own, in UTF-8; ConfigError names file and line.
 
-    Args:
-        path: A text file (``word 0.1 0.2 ...`` a line, separated by spaces or tabs; a first line of two whole numbers,
-            ``n_words dim``, is a header; ``.gz`` is decompressed), or ``X.npy`` of shape (n_words, dim) with the words
-            in ``X.words.txt`` beside it, one a line. UTF-8.
-        n_words: Read the first ``n_words`` only; all by default.
-
-    Raises:
-        ConfigError: The file cannot be used; names file and line.
+    It is text (``word 0.1 0.2 ...`` a line, separated by spaces or tabs; a first line of two whole numbers, ``n_words
+    dim``, is a header; ``.gz`` is decompressed), or ``X.npy`` of shape (n_words, dim) with the words in ``X.words.txt``
+    beside it, one a line.
     """
     path = Path(path)
     if n_words is not None:
@@ -178,11 +168,7 @@ def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
 
 
 def save_word_vectors(vectors: WordVectors, folder: Path) -> None:
-    """Write word vectors into an existing folder, as ``words.json`` and ``vectors.npy``, both of mode 0600.
-
-    Raises:
-        ConfigError: One of the files exists or cannot be written.
-    """
+    """Write word vectors as new ``words.json`` and ``vectors.npy``, of mode 0600, into an existing folder."""
     head = {"name": vectors.name, "digest": vectors.digest, "words": list(vectors.words)}
     with create_private(folder / _WORDS_FILE) as file:
         file.write(json.dumps(head).encode())  # escaped: a word may hold what UTF-8 cannot
@@ -193,12 +179,7 @@ def save_word_vectors(vectors: WordVectors, folder: Path) -> None:
 def load_saved_word_vectors(folder: Path, n_words: int) -> WordVectors:
     """Read what ``save_word_vectors`` wrote; nothing else is needed.
 
-    Args:
-        folder: Where the two files lie.
-        n_words: How many words there must be.
-
-    Raises:
-        ConfigError: A file is absent, truncated or edited, or the number of words is another.
+    ConfigError: a file is absent, truncated or edited, or the number of words is another.
     """
     path = folder / _WORDS_FILE
     with reading_saved(f"the words {path}"):

@@ -114,14 +114,9 @@ class WordVectors:
 
 
 def as_vectors(vectors: ArrayLike, name: str) -> Singles:
-    """A read-only float32 copy of a matrix.
+    """A read-only float32 copy of a matrix of shape (n_words, dim); `name` is for errors.
 
-    Args:
-        vectors: Numbers of shape (n_words, dim).
-        name: Of the vectors, for the error.
-
-    Raises:
-        ConfigError: It has another shape or kind, or a number is not finite in float32.
+    ConfigError: it has another shape or kind, or a number is not finite in float32.
     """
     given = np.asarray(vectors)
     if given.dtype.kind not in "fiu" or given.ndim != 2 or given.shape[1] < 1:
@@ -139,10 +134,7 @@ def as_vectors(vectors: ArrayLike, name: str) -> Singles:
 
 
 def word_problem(word: object, known: dict[str, int]) -> str:
-    """Return what a word should be and is not, such as "unique"; "" where nothing is wrong.
-
-    ``known`` holds the words before it.
-    """
+    """What a word should be and is not after the `known` ones, such as "unique"; "" where nothing is wrong."""
     if not isinstance(word, str):
         return "a string"
     if word.split() != [word]:

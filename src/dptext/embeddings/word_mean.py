@@ -18,9 +18,6 @@ _GRID = 2.0**-10
 class WordMean:
     """The mean of a text's word vectors, at length 1: an `Embedder` that is fast and blind to the order of words.
 
-    Attributes:
-        vectors: of the words.
-
     >>> toy = WordVectors(("cat", "dog"), np.array([[0.0, 1.0], [1.0, 0.0]], np.float32), name="toy")
     >>> WordMean(toy).embed(["Dog!", "a fish", "cat, cat"]).tolist()
     [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
@@ -49,11 +46,7 @@ class WordMean:
     def embed(self, texts: Sequence[str], *, on_progress: Callable[[int], None] | None = None) -> Floats:
         """Unit vectors `(n_texts, dim)`, float64 on a grid of 2^-10; zero where no word is known.
 
-        Each row is computed from its own text alone.
-
-        Args:
-            texts: any texts; their tokens are those of `dptext.text.tokens.tokenize`.
-            on_progress: called with the number of texts done.
+        Each row is computed from its own text alone, whose tokens are those of `dptext.text.tokens.tokenize`.
         """
         found = np.zeros((len(texts), self.dim))
         for i, text in enumerate(texts):

@@ -104,11 +104,7 @@ class OneUnit(OneUnitSpec):
         return ()
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """The events of one release of one record: `released`.
-
-        Raises:
-            IncomparableError: the unit is another one.
-        """
+        """The events of one release of one record, `released`; IncomparableError where the unit is another one."""
         if unit is not self.unit:
             raise IncomparableError(f"Expected unit {self.unit.value}, found {unit.value}: {self.only}.")
         return self.released
@@ -117,10 +113,7 @@ class OneUnit(OneUnitSpec):
         """What one release of one record guarantees, at the larger of `delta` and the spec's.
 
         Samplers that compute in floats need a small delta of their own: the guarantee is stated at it where it is the
-        larger one.
-
-        Raises:
-            IncomparableError: the unit is another one.
+        larger one. IncomparableError: the unit is another one.
         """
         return self._stated(self.events(unit or self.unit), max(delta, self.delta))
 
@@ -143,11 +136,7 @@ class OneEpsilon(OneUnit):
     __slots__ = ()
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
-        """The same spec with its setting chosen so that `guarantee(unit, delta)` costs at most epsilon.
-
-        Raises:
-            IncomparableError: the unit is another one.
-        """
+        """The same spec with its setting chosen so that `guarantee(unit, delta)` costs at most epsilon."""
         self.events(unit or self.unit)
         if delta == 0:
             return self._at(epsilon)
@@ -176,17 +165,14 @@ class FromWords(Generic[Mechanism_co]):
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> Mechanism_co:
         """Load the public vectors; public records and a seed are not needed.
 
-        Raises:
-            ConfigError: the vectors cannot be used with these settings, or are fewer than `n_words`.
-            MissingExtraError: the package of the vectors is absent.
+        ConfigError: the vectors cannot be used with these settings. MissingExtraError: their package is absent.
         """
         return self._fitted(load_word_vectors(self.vectors, self.n_words))
 
     def load(self, folder: Path) -> Mechanism_co:
         """The mechanism that was saved into the folder under this spec; the vectors are read from there alone.
 
-        Raises:
-            ConfigError: a file is absent, truncated or edited, or does not belong to this spec.
+        ConfigError: a file is absent, truncated or edited, or does not belong to this spec.
         """
         return self._fitted(load_saved_word_vectors(folder, self.n_words))
 
@@ -220,11 +206,7 @@ class NoGuarantee(OneUnitSpec):
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> NoReturn:
-        """Refused.
-
-        Raises:
-            ConfigError: always, because no setting gives a guarantee.
-        """
+        """Refused (ConfigError): no setting gives a guarantee."""
         raise ConfigError(f"Expected a mechanism with a guarantee to calibrate to epsilon={epsilon!r}: {self.reason}.")
 
 
@@ -236,11 +218,7 @@ def _choices(kind: type) -> dict[str, tuple[str, ...]]:
 
 
 def check_choices(spec: object) -> None:
-    """Refuse a setting that is none of the values of its `Literal`.
-
-    Raises:
-        ConfigError: there is such a setting.
-    """
+    """Raise ConfigError for a setting that is none of the values of its `Literal`."""
     for name, known in _choices(type(spec)).items():  # type: ignore[arg-type]  # any class can be hashed
         _validate.one_of(known, **{name: getattr(spec, name)})
 
@@ -281,13 +259,10 @@ class FittedMechanism(Frozen, Generic[Spec_co]):
         return {}
 
     def save(self, folder: Path) -> None:
-        """Write what was fitted into an existing folder, for `load` of the spec.
+        """Write what was fitted into an existing folder without such files, for `load` of the spec.
 
         `load` refuses (ConfigError) a file that is absent, truncated, edited, of another version or of another spec,
         and names what it needs where that is not installed (MissingExtraError).
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
         """
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
@@ -314,8 +289,7 @@ class Model(Protocol):
 class OnModel(FittedMechanism[Spec_co]):
     """A fitted mechanism that holds its spec and a model, which knows its digests and how it is saved.
 
-    Attributes:
-        model: as private as the text that it was trained on.
+    The model is as private as the text that it was trained on.
     """
 
     __slots__ = ("model",)
@@ -332,11 +306,7 @@ class OnModel(FittedMechanism[Spec_co]):
         return self.model.digests
 
     def save(self, folder: Path) -> None:
-        """Write the model into an existing folder.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
+        """Write the model into an existing folder without such files."""
         self.model.save(folder)
 
 
@@ -355,9 +325,5 @@ class OnWords(FittedMechanism[Spec_co]):
         return {"vectors": self._vectors.digest}
 
     def save(self, folder: Path) -> None:
-        """Write the public vectors into an existing folder.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
+        """Write the public vectors into an existing folder without such files."""
         save_word_vectors(self._vectors, folder)

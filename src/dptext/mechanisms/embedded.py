@@ -100,11 +100,7 @@ class Embedded:
         return replace(self, mechanism=self.mechanism.calibrate(epsilon, unit=unit, delta=delta))
 
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> EmbeddedMechanism:
-        """Fit the other mechanism.
-
-        Raises:
-            MissingExtraError: the encoder, or what the other mechanism needs, is not installed.
-        """
+        """Fit the other mechanism; MissingExtraError where the encoder, or what the other needs, is not installed."""
         return EmbeddedMechanism(self, self.mechanism.fit(public=public, seed=seed), _load_encoder(self))
 
     def load(self, folder: Path) -> EmbeddedMechanism:
@@ -137,11 +133,7 @@ class EmbeddedMechanism(FittedMechanism[Embedded]):
         return {**self.inner.digests, "output encoder": self._encoder.digest}
 
     def distance(self, first: Record, second: Record) -> float:
-        """That of the other mechanism.
-
-        Raises:
-            ConfigError: its guarantee has no metric.
-        """
+        """That of the other mechanism; ConfigError where its guarantee has no metric."""
         if not isinstance(self.inner, HasMetric):
             raise ConfigError(f"Expected mechanism of kind {self.inner.spec.kind} to have a metric.")
         return self.inner.distance(first, second)

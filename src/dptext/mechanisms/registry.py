@@ -45,21 +45,15 @@ OURS = {
 
 
 class Registry(Mapping[str, type[Spec]]):
-    """Specs by kind: ours first, then those of packages in the order of their kinds.
-
-    Attributes:
-        loaded: the specs that were asked for already, by kind.
-    """
+    """Specs by kind: ours first, then those of packages in the order of their kinds."""
 
     def __init__(self) -> None:
         self.loaded: dict[str, type[Spec]] = {}
 
     def __getitem__(self, kind: str) -> type[Spec]:
-        """The class of the spec.
+        """The class of the spec; KeyError where no mechanism of this kind is installed.
 
-        Raises:
-            KeyError: no mechanism of this kind is installed.
-            ConfigError: two packages bring this kind, or the one that does cannot be used; the message names them.
+        ConfigError names the packages where two bring this kind, or the one that does cannot be used.
         """
         if kind not in self.loaded:
             if kind in OURS:
@@ -83,8 +77,7 @@ class Registry(Mapping[str, type[Spec]]):
     def usable(self, say: Callable[[str], None] = lambda _: None) -> dict[str, type[Spec]]:
         """All specs that can be used. One broken package is left out, and does not hide the mechanisms of others.
 
-        Args:
-            say: is told, for each kind that is left out, what is wrong with its package.
+        For each kind that is left out, `say` is told what is wrong with its package.
         """
         found = {}
         for kind in self:

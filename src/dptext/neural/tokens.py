@@ -24,10 +24,7 @@ _SPECIAL = 4
 class Tokens:
     """A public vocabulary: four special tokens, one token for each label (the `@Label` of the paper), then words.
 
-    Attributes:
-        words: most frequent first.
-        labels: in the order of the settings.
-        max_tokens: the most words of a text, written or read.
+    The words stand most frequent first, `max_tokens` of a text are written or read at most.
     """
 
     words: tuple[str, ...]

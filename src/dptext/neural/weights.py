@@ -24,11 +24,7 @@ def network_digest(network: nn.Module, described: str) -> str:
 
 
 def read_weights(data: bytes) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, which holds no code.
-
-    Raises:
-        ValueError: it is no such file, or a number in it is not finite.
-    """
+    """The tensors of a safetensors file, which holds no code; ValueError for another, or one with NaN or infinity."""
     try:
         found = load(data)
     except SafetensorError as error:

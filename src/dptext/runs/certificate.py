@@ -48,9 +48,8 @@ class Charged:
     """The charge that paid for a release: where the books say so.
 
     Attributes:
-        account: name of the account.
+        account, unit: the account's name, and its unit.
         dataset: whose texts it speaks of.
-        unit: of the account.
         number: of the charge in the ledger.
         by_subject: whether it fell on each subject of the run alone, or on everyone in the account.
         stream: the mark of the stream that it paid for, where releases were not written by the run itself.
@@ -85,8 +84,7 @@ class Certificate:
         events: what happened to the spec's smallest unit, in each record.
         guarantees: one for each unit that can be stated, smallest first.
         records: how many records were released.
-        output: name of the released file, without its folder.
-        sha256: of the released file.
+        output, sha256: of the released file, its name without its folder.
         digests: of the fitted model and the public data in it.
         version: of dptext.
         randomness: "secure" or "seeded".
@@ -152,11 +150,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """The certificate that `to_json` wrote.
-
-        Raises:
-            ConfigError: this is no certificate, or one of a newer schema.
-        """
+        """The certificate that `to_json` wrote; ConfigError where this is none, or one of a newer schema."""
         try:
             data = json.loads(text)
             found = _read(_typed(data, dict))
@@ -169,12 +163,9 @@ class Certificate:
         return found
 
     def check_file(self, folder: Path) -> None:
-        """Check that the file of this certificate, beside it in `folder`, has the bytes that it speaks of.
+        """Check that the file of this certificate, beside it in `folder`, has the bytes that it states, else DataError.
 
         `dptext.verify` checks this and whether the certificate itself holds.
-
-        Raises:
-            DataError: the file is absent or another one.
         """
         path = folder / Path(self.output).name
         if not path.is_file():

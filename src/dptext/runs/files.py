@@ -104,8 +104,7 @@ def rehearse(
 ) -> tuple[int, tuple[Guarantee, ...], Due | None]:
     """Check and read what `privatize_file` would, with the same errors; nothing is drawn, charged or written.
 
-    Returns:
-        How many records it would release, with which guarantees, and what it would pay.
+    It says how many records would be released, with which guarantees, and what would be paid.
     """
     run = _run(source, target, mechanism, plan, randomness, payment)
     return run.count(on_skip), run.promised, run.due

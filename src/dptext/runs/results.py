@@ -101,10 +101,8 @@ class Privatized(Iterable[Release[str]]):
     def certificate(self) -> Certificate:
         """What is guaranteed, complete as all releases are drawn; those of data in memory are drawn now.
 
-        It speaks of the releases as JSON Lines. `write` gives the one of a file.
-
-        Raises:
-            ConfigError: releases of a stream are still to be drawn.
+        It speaks of the releases as JSON Lines; `write` gives the one of a file. ConfigError: releases of a stream are
+        still to be drawn.
         """
         if self._kept is not None:
             self._finish()
@@ -116,11 +114,7 @@ class Privatized(Iterable[Release[str]]):
         return self._certificate(IN_MEMORY, self._sha256.hexdigest())
 
     def to_records(self) -> list[Release[str]]:
-        """All releases; from now on they are kept.
-
-        Raises:
-            ConfigError: they were drawn already and not kept.
-        """
+        """All releases; from now on they are kept. ConfigError: they were drawn already and not kept."""
         if self._kept is None:
             self._require_new()
             self._kept = []
@@ -130,9 +124,7 @@ class Privatized(Iterable[Release[str]]):
     def to_pandas(self) -> Any:
         """A pandas data frame under the user's names of the columns, with the index of the frame that was privatized.
 
-        Raises:
-            ConfigError: as `to_records`.
-            MissingExtraError: pandas is not installed.
+        Errors as `to_records`; MissingExtraError: pandas is not installed.
         """
         with needing("A data frame", "frames"):
             import pandas as pd  # noqa: PLC0415 (an extra)
@@ -141,9 +133,7 @@ class Privatized(Iterable[Release[str]]):
     def to_dataset(self) -> Any:
         """A `datasets.Dataset` of Hugging Face under the user's names of the columns.
 
-        Raises:
-            ConfigError: as `to_records`.
-            MissingExtraError: datasets is not installed.
+        Errors as `to_records`; MissingExtraError: datasets is not installed.
         """
         with needing("A Dataset", "frames"):
             import datasets  # noqa: PLC0415 (an extra)

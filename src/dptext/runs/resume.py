@@ -35,8 +35,7 @@ class State:
         key: of the HMAC of the input; deleted with this file at the end.
         input: that HMAC.
         settings: digest of the run's settings.
-        records: how many are done.
-        bytes: how many of the output are theirs.
+        records, bytes: how many are done, and how many bytes of the output are theirs.
         force: whether an output that is there may be overwritten.
         certificate: the certificate as text, once the output is whole.
         charge_key: idempotency key of the charge, where a ledger pays for the run.
@@ -66,9 +65,7 @@ class State:
     def save(self, path: Path) -> None:
         """Write the state; a kill leaves the old one or the new one.
 
-        Raises:
-            ConfigError: somebody else puts files where the draft belongs.
-            OSError: the disk refuses.
+        ConfigError: somebody else puts files where the draft belongs. OSError: the disk refuses.
         """
         draft = draft_path(path)
         draft.unlink(missing_ok=True)  # of a run that was killed; a link that lies there is not followed
@@ -78,11 +75,7 @@ class State:
 
     @staticmethod
     def load(path: Path) -> State:
-        """The state that `save` wrote.
-
-        Raises:
-            ConfigError: there is none, or the file holds something else.
-        """
+        """The state that `save` wrote; ConfigError where there is none, or the file holds something else."""
         try:
             return State(**json.loads(path.read_text("utf-8")))  # which checks each field
         except FileNotFoundError:

@@ -115,11 +115,7 @@ def split(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
 
 
 def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: Randomness) -> Sequence[Release[Output]]:
-    """The releases of one batch, one a record, in order, with text and vector as the spec says.
-
-    Raises:
-        PrivacyError: the mechanism answered otherwise.
-    """
+    """The releases of one batch, one a record, in order, with text and vector as the spec says; else PrivacyError."""
     batch = Batch.of(batch)
     released = mechanism.privatize(batch, randomness)
     if not isinstance(released, Sequence) or _ids(released) != list(batch.ids):
@@ -144,8 +140,7 @@ def released(
 ) -> Iterator[Sequence[Release[Output]]]:
     """The releases of all records, as the mechanism gave them; `position` is that of the first record in the run.
 
-    Raises:
-        PrivacyError: the mechanism did not answer each record as its spec says.
+    PrivacyError: the mechanism did not answer each record as its spec says.
     """
     for batch in split(batches, batch_size):
         yield release(batch, mechanism, randomness.at(position))

@@ -27,12 +27,9 @@ Item = TypeVar("Item")
 
 
 class Batch(Frozen, Sequence[Record]):
-    """Private records as columns of one length. Its `repr` shows nothing of them.
+    """Private records as columns of one length; a label, author or subject may be None; `kept` is public.
 
-    Attributes:
-        ids, texts: of each record.
-        labels, authors, subjects: of each record; None where it has none.
-        kept: fields of each record that the caller declared public.
+    Its `repr` shows nothing of them.
     """
 
     __slots__ = ("authors", "ids", "kept", "labels", "subjects", "texts")
@@ -124,13 +121,8 @@ class Batch(Frozen, Sequence[Record]):
     ) -> Releases:
         """The releases of these records, in their order.
 
-        Args:
-            texts: one a record; the empty text where None.
-            labels: one a record, or None where labels are not privatized.
-            vectors: `(n_records, dim)`, or None where no vector leaves.
-
-        Raises:
-            ConfigError: a column has another length.
+        Their texts are empty where none are given; without labels or vectors, `(n_records, dim)`, none leaves.
+        ConfigError: a column has another length.
         """
         outputs = [""] * len(self) if texts is None else texts
         sizes = {len(self), len(outputs), *(len(each) for each in (labels, vectors) if each is not None)}
@@ -140,12 +132,7 @@ class Batch(Frozen, Sequence[Record]):
 
 
 class Kept(Frozen, Sequence[Mapping[str, Scalar]]):
-    """Kept fields as columns: a mapping is made for a record when it is asked for.
-
-    Attributes:
-        columns: by the names of the fields.
-        n: number of records.
-    """
+    """Kept fields of `n` records as columns by name: a mapping is made for a record when it is asked for."""
 
     __slots__ = ("columns", "n")
 

@@ -31,36 +31,22 @@ _NARROW: Final = (
 
 
 def is_utf8(encoding: str | None) -> bool:
-    """Whether an encoding is UTF-8, as it is where none is named.
-
-    Raises:
-        ConfigError: there is no encoding of this name.
-    """
-    try:
+    """Whether an encoding is UTF-8, as it is where none is named; ConfigError where Python knows none of this name."""
+    with contextlib.suppress(LookupError, ValueError):
         "".encode(encoding or "utf-8")
         return codecs.lookup(encoding or "utf-8").name in ("utf-8", "utf-8-sig")
-    except (LookupError, ValueError):
-        pass
     raise ConfigError(f"Expected --encoding {encoding!r} to be one that Python knows, as utf-8, utf-16, cp1252.")
 
 
 class Transcoded(io.BufferedIOBase):
-    """A stream in another encoding as UTF-8.
-
-    Attributes:
-        stream: of bytes.
-    """
+    """A stream of bytes in another encoding as UTF-8."""
 
     def __init__(self, stream: io.BufferedIOBase, encoding: str) -> None:
         self.stream = stream
         self._decoder = codecs.getincrementaldecoder(encoding)()
 
     def read1(self, size: int = -1, /) -> bytes:
-        """Bytes at hand; none at the end.
-
-        Raises:
-            UnicodeError: the stream is not in its encoding.
-        """
+        """Bytes at hand, none at the end; UnicodeError where the stream is not in its encoding."""
         while block := self.stream.read1(size):
             if text := self._decoder.decode(block):
                 return text.encode()
@@ -85,9 +71,6 @@ def detected(path: Path) -> str | None:
     """The encoding that a file seems to be in: "utf-8" where it is, else a guess of charset-normalizer.
 
     None where it guesses nothing, or where some lines are in UTF-8 and others are not.
-
-    Raises:
-        ConfigError: the file cannot be opened.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
     accents = False
@@ -129,8 +112,4 @@ def advice(path: Path) -> str:
 
 
 def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return line.decode(errors="ignore").encode() == line

@@ -17,14 +17,7 @@ from dptext.text.row_checks import needed
 
 
 def batch_of(chunk: Chunk, fields: Fields, *, first: int, max_characters: int) -> Batch | None:
-    """The records of a chunk, or None where it is doubtful.
-
-    Args:
-        chunk: rows, or their columns.
-        fields: names of the fields.
-        first: number of the first record, where records are numbered.
-        max_characters: of the longest text.
-    """
+    """The records of a chunk, or None where it is doubtful; `first` is the number of the first, if they have any."""
     table = chunk if isinstance(chunk, dict) else _table(chunk, needed(fields))
     if table is None:
         return None

@@ -36,13 +36,7 @@ def listed(names: Sequence[str], most: int = 20) -> str:
 
 
 def no_column(name: str, names: Sequence[str], found: Sequence[str]) -> str:
-    """That a file has not the column, what it has, and the option that names another.
-
-    Args:
-        name: of the column.
-        names: of all that are needed, the text first.
-        found: in the file.
-    """
+    """That a file has not the column, what it has, and the option that names another; the text is first in `names`."""
     return f"no column {name!r} or several, found {listed(found)}: {_remedy(name, names)}, or add a header"
 
 

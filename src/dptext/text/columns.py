@@ -34,11 +34,8 @@ def release_columns(
 ) -> tuple[str, ...]:
     """Names of the columns of a file: the id, then what is released, then the kept fields. Plain text has texts alone.
 
-    They are those of `fields`, else `id` and `label`.
-
-    Raises:
-        ConfigError: two columns would have one name; neither text nor vectors are released; or the format cannot hold
-            vectors, labels or kept fields.
+    They are those of `fields`, else `id` and `label`. ConfigError: two columns would have one name; neither text nor
+    vectors are released; or the format cannot hold vectors, labels or kept fields.
     """
     if format in READ_ONLY:
         raise ConfigError(f"Expected a format that is written, found {str(format)!r}. Write CSV or JSON Lines.")
@@ -146,10 +143,9 @@ class Columns:
         return rows
 
     def _row(self, release: Release[str], where: str, dim: int) -> list[Scalar | Singles]:
-        """The values of one release.
+        """The values of one release; one that does not fit the columns stops the writing.
 
-        A release that does not fit the columns stops the writing. To leave a value or a column out would silently
-        change what was released.
+        To leave a value or a column out would silently change what was released.
         """
         if set(release.kept) != set(self.keep):
             raise ConfigError(

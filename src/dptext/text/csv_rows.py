@@ -43,10 +43,7 @@ class _CsvLines:
         return self._lines.tell() == len(self._block)
 
     def rest(self) -> bytes | None:
-        """The lines of the block that are not read yet, or all of the next block.
-
-        None where there are no lines, or more than a row may have.
-        """
+        """The lines of the block that are not read yet, or of the next block; None for none, or more than a row has."""
         self._advance()
         rest = self._block[self._lines.tell() :]
         return rest if 0 < len(rest) <= self._limit else None
@@ -88,10 +85,9 @@ _limits_lock = threading.RLock()
 
 @contextlib.contextmanager
 def _field_limit(limit: int) -> Iterator[None]:
-    """Raise the csv module's limit on the length of fields while a file is read.
+    """Raise the csv module's limit on the length of fields, one number per process, while a file is read.
 
-    The limit is one number per process. It is only ever raised, so that nobody else's reading fails, and the last of
-    our readers puts it back.
+    It is only ever raised, so that nobody else's reading fails, and the last of our readers puts it back.
     """
     with _limits_lock:
         if not _limits:

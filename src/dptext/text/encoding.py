@@ -30,10 +30,11 @@ def encode_batch(
     compressed: bool = False,
     header: bool = False,
 ) -> bytes:
-    r"""A batch as bytes that may stand alone or follow those of another batch.
+    r"""A batch as bytes that may stand alone or follow those of another batch; with `header` it begins a file.
 
     A compressed batch is a complete gzip member without a time stamp. So a file of such batches, cut after any of them,
-    is valid gzip, and the same batches give the same bytes.
+    is valid gzip, and the same batches give the same bytes. Without a release there are no bytes but those of the
+    header and the gzip frame.
 
     - JSON Lines: one object a line. A vector is a list of the shortest decimals that tell its numbers in float32.
     - CSV: RFC 4180 (``\r\n``); TSV has tabs for commas. Kept values that are not strings are as JSON writes them, and
@@ -42,19 +43,8 @@ def encode_batch(
     - Plain text: the texts alone, in order. One line is one document, so line ends within a text (``\n``, ``\r``)
       become spaces. Ids are not written.
 
-    Args:
-        releases: The batch.
-        format: JSON Lines, CSV or plain text.
-        columns: What of each release is written; ids and texts by default.
-        compressed: Whether to gzip.
-        header: Whether the batch begins a file; a CSV file then begins with its header.
-
-    Returns:
-        The bytes. Without a release there are none but the header and the gzip frame.
-
-    Raises:
-        ConfigError: If the format is Parquet, or the columns are impossible or not those of the releases.
-        DataError: If a value cannot be written as UTF-8, or a vector is not finite or not as long as the first.
+    ConfigError: the format is Parquet, or the columns are impossible or not those of the releases. DataError: a value
+    cannot be written as UTF-8, or a vector is not finite or not as long as the first.
     """
     names = columns.names(format)
     values = columns.values(releases)

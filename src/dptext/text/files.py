@@ -31,7 +31,6 @@ class Target:
     """Where a file is to appear, and what it must not replace.
 
     Attributes:
-        path: of the file.
         force: whether a file that is there may be replaced.
         inputs: what it is made from: files, and folders with every file in them. They are never replaced, whatever
             `force` says, not even where `path` is another name of one of them (a symbolic or a hard link).
@@ -49,10 +48,9 @@ class Target:
         return path if isinstance(path, Target) else Target(Path(path))
 
     def check(self) -> None:
-        """Refuse now what `write` would refuse after the work of an hour.
+        """Refuse now (ConfigError) what `write` would refuse after the work of an hour.
 
-        Raises:
-            ConfigError: the path is an input, something is there and `force` is not set, or there is no folder for it.
+        The path is an input, something is there and `force` is not set, or there is no folder for it.
         """
         refuse_inputs(self.path, self.inputs)
         refuse_existing(self.path, force=self.force)
@@ -60,11 +58,7 @@ class Target:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """A new file under a name of its own, put in its place when the block ends without an error.
-
-        Raises:
-            ConfigError: as `check`, or the disk refuses.
-        """
+        """A new file under a name of its own, put in its place when the block ends without an error."""
         self.check()
         partial = _partial(self.path)
         file = create_private(partial)
@@ -80,21 +74,13 @@ class Target:
             partial.unlink(missing_ok=True)
 
     def write(self, data: bytes) -> None:
-        """Write a whole file.
-
-        Raises:
-            ConfigError: as `check`, or the disk refuses.
-        """
+        """Write a whole file; ConfigError as `check`, or where the disk refuses."""
         with writing(self.path), self.opened() as file:
             file.write(data)
 
 
 def write_first(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, unless one is there: of several processes at once, one writes.
-
-    Raises:
-        ConfigError: the disk refuses.
-    """
+    """Write a file that only its owner may read, unless one is there: of several processes at once, one writes."""
     partial = _partial(path)
     with writing(path), create_private(partial) as file:
         try:
@@ -111,10 +97,8 @@ def write_first(path: Path, data: bytes) -> None:
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder under a name of its own, put in its place when the block ends without an error.
 
-    Only its owner can read it (mode 0700, its files 0600). After the block, it survives a loss of power.
-
-    Raises:
-        ConfigError: as `require_free`, or an OSError came out of the block.
+    Only its owner can read it (mode 0700, its files 0600). After the block, it survives a loss of power. ConfigError:
+    as `require_free`, or an OSError came out of the block.
     """
     require_free(path)
     partial = _partial(path)
@@ -142,11 +126,7 @@ def _partial(path: Path) -> Path:
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn an OSError of the block into an error that names the file at `path`.
-
-    Raises:
-        ConfigError: an OSError came out of the block.
-    """
+    """Turn an OSError of the block into a ConfigError that names the file at `path`."""
     try:
         yield
     except OSError as error:
@@ -218,20 +198,12 @@ def require_free(folder: Path) -> None:
 
 
 def create_private(path: str | os.PathLike[str]) -> BinaryIO:
-    """Create a file that only its owner may read (mode 0600) and open it for writing.
-
-    Raises:
-        ConfigError: If the file exists already or cannot be made.
-    """
+    """Create a file that only its owner may read (mode 0600) and open it for writing; ConfigError if one is there."""
     return _create(path, _PRIVATE)
 
 
 def share(path: Path) -> None:
-    """Give a file that `create_private` made the mode that a new one would have.
-
-    Raises:
-        OSError: the disk refuses.
-    """
+    """Give a file that `create_private` made the mode that a new one would have."""
     probe = _partial(path)  # to ask the process for its umask is to change it
     with _create(probe, _SHARED) as file:
         probe.unlink()
@@ -244,11 +216,7 @@ def _create(path: str | os.PathLike[str], mode: int) -> BinaryIO:
 
 
 def open_private(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file that `create_private` made, to go on with it.
-
-    Raises:
-        ConfigError: If it cannot be opened, or a link to another file has taken its place.
-    """
+    """Open a file that `create_private` made, to go on with it; ConfigError where a link to another took its place."""
     with writing(path):
         file = os.fdopen(os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)), "r+b")
     if os.fstat(file.fileno()).st_nlink == 1:
@@ -262,18 +230,10 @@ def open_private(path: str | os.PathLike[str]) -> BinaryIO:
 def publish(
     file: BinaryIO, partial: str | os.PathLike[str], path: str | os.PathLike[str], *, force: bool = False
 ) -> None:
-    """Put a complete file in its place: write it to the disk, close it, rename it.
+    """Put a complete file, open at `partial`, in its place: write it to the disk, close it, rename it.
 
-    After this returns, the file survives a loss of power. It keeps its mode.
-
-    Args:
-        file: The open file.
-        partial: Where it lies, in the folder of ``path``.
-        path: Where it shall lie.
-        force: Whether a file that is there may be overwritten.
-
-    Raises:
-        ConfigError: If the disk refuses, or ``path`` exists.
+    Both lie in one folder. After this returns, the file survives a loss of power. It keeps its mode. ConfigError: the
+    disk refuses, or ``path`` exists.
     """
     refuse_existing(path, force=force)
     with writing(path):

@@ -59,11 +59,7 @@ def is_compressed(path: str | os.PathLike[str]) -> bool:
 
 
 def detect_format(path: str | os.PathLike[str]) -> Format:
-    """The format by the file extension, in capitals or not.
-
-    Raises:
-        ConfigError: If the extension is unknown.
-    """
+    """The format by the file extension, in capitals or not; ConfigError where it is unknown."""
     path = Path(path)
     name = path.with_suffix("") if is_compressed(path) else path
     found = _EXTENSIONS.get(name.suffix.lower())
@@ -76,11 +72,7 @@ def detect_format(path: str | os.PathLike[str]) -> Format:
 
 
 def file_format(path: Path, named: Format | None) -> Format:
-    """The named format, or the one that the extension tells.
-
-    Raises:
-        ConfigError: If the extension is unknown and nothing is named, or Parquet or XLSX is to be gzipped.
-    """
+    """The named format, or the one that the extension tells; ConfigError where Parquet or XLSX is to be gzipped."""
     if named is None:
         return detect_format(path)
     if named in PACKED and is_compressed(path):
@@ -114,10 +106,7 @@ def as_string(value: object) -> str:
 
 
 def safe_cell(value: object) -> str:
-    """A cell of CSV that no spreadsheet computes: a text that begins like a formula gets an apostrophe.
-
-    Numbers stay as JSON writes them: none is a formula.
-    """
+    """A cell of CSV that no spreadsheet computes: a text that begins like a formula gets an apostrophe, no number."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else as_string(value)
 
 

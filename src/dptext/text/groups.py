@@ -19,14 +19,8 @@ def groups(
 ) -> Iterator[Part]:
     """Groups of at most `size` items, each ended by the item that brings it to so many characters.
 
-    Where a group ends follows from the items alone, and not from the parts in which they come.
-
-    Args:
-        parts: what is cut, at least one item each.
-        lengths: the characters of each item of a part.
-        joined: several parts as one.
-        size: items of a group, at most.
-        characters: that end a group.
+    Where a group ends follows from the items and their lengths alone, and not from the parts in which they come, each
+    of one item at least.
     """
     open_group: list[Part] = []
     items = total = 0

@@ -7,15 +7,13 @@ import re
 from html.parser import HTMLParser
 from typing import Final
 
-_TAG: Final = re.compile(r"<(?:/?[a-zA-Z][^<>]*|!--[^<>]*--)>")
+_TAG: Final = re.compile(r"(<(?:/?[a-zA-Z][^<>]*|!--[^<>]*--)>)")
 _UNSEEN: Final = frozenset({"script", "style", "template", "title"})
-_BLOCKS: Final = frozenset(
-    (
-        *("address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "figure", "footer", "form"),
-        *("h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section"),
-        *("table", "td", "th", "tr", "ul"),
-    )
-)
+_BLOCKS: Final = frozenset({
+    "address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "figure", "footer", "form", "h1", "h2",
+    "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "th", "tr",
+    "ul",
+})  # fmt: skip
 
 
 def has_tags(text: str) -> bool:
@@ -32,18 +30,11 @@ def without_tags(text: str) -> str:
         return html.unescape(text)
     page = _Page()
     # What opens no whole tag is text ("a < b", "<3"): the parser would swallow what follows.
-    page.feed("".join(_escaped(text)))
+    parts = enumerate(_TAG.split(text))  # every second one is a tag
+    page.feed("".join(part if place % 2 else part.replace("<", "&lt;") for place, part in parts))
     page.close()
     lines = (" ".join(line.split()) for line in "".join(page.seen).split("\n"))
     return "\n".join(filter(None, lines))
-
-
-def _escaped(text: str) -> list[str]:
-    parts, end = [], 0
-    for tag in _TAG.finditer(text):
-        parts += [text[end : tag.start()].replace("<", "&lt;"), tag.group()]
-        end = tag.end()
-    return [*parts, text[end:].replace("<", "&lt;")]
 
 
 class _Page(HTMLParser):
@@ -56,9 +47,6 @@ class _Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
         self._unseen += tag in _UNSEEN
-        self.seen.append("\n" if tag in _BLOCKS else "")
-
-    def handle_startendtag(self, tag: str, attrs: object) -> None:
         self.seen.append("\n" if tag in _BLOCKS else "")
 
     def handle_endtag(self, tag: str) -> None:

@@ -18,12 +18,9 @@ _MAX_WHOLE: Final = 2**28
 
 
 def file_error(path: str | os.PathLike[str], verb: str, error: OSError | ValueError) -> ConfigError:
-    """The error to raise where the system refuses to open, read or write a file.
+    """The error to raise where the system refuses to open, "read" or "write" a file.
 
-    Args:
-        path: The file.
-        verb: What was tried: "read" or "write".
-        error: What the system answered; of an OSError only the wording is used, and a ValueError means a bad path.
+    Of an OSError only the wording is used, and a ValueError means a bad path.
     """
     reason = "no path can hold a NUL character, or one that the file system cannot encode"
     if isinstance(error, OSError):
@@ -37,11 +34,7 @@ def file_error(path: str | os.PathLike[str], verb: str, error: OSError | ValueEr
 
 
 def open_input(path: Path) -> io.BufferedReader:
-    """Open a file for reading.
-
-    Raises:
-        ConfigError: If the system refuses.
-    """
+    """Open a file for reading, else ConfigError."""
     try:
         return path.open("rb")
     except (OSError, ValueError) as error:
@@ -52,8 +45,7 @@ def open_input(path: Path) -> io.BufferedReader:
 def read_whole(path: Path, *, limit: int = _MAX_WHOLE) -> bytes:
     """The bytes of a whole file, such as a certificate, settings or the description of a model.
 
-    Raises:
-        ConfigError: If it cannot be read, or is longer than ``limit`` bytes (a device may never end).
+    ConfigError: it cannot be read, or is longer than ``limit`` bytes (a device may never end).
     """
     with open_input(path) as file:
         try:
@@ -68,11 +60,7 @@ def read_whole(path: Path, *, limit: int = _MAX_WHOLE) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON document. Nesting that is too deep is a `ValueError`, too, and not a `RecursionError`.
-
-    Raises:
-        ValueError: If this is not JSON. Its message may quote the document.
-    """
+    """The value of a JSON document, else `ValueError`, also where it nests too deep; its message may quote the text."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -22,12 +22,7 @@ _HARMLESS: Final = ("string", "bool", "int64", "null", "timestamp[s]", "timestam
 
 
 def json_columns(block: bytes, names: Sequence[str]) -> Table | None:
-    """The columns of these names, all of them text; None where pyarrow is absent, or our own reader has to look.
-
-    Args:
-        block: whole lines.
-        names: of the fields that are needed.
-    """
+    """The columns of these names in whole lines, all of text; None without pyarrow, or where our reader has to look."""
     n_lines = _objects(block) if len(block) >= _WORTH else 0
     if not n_lines:
         return None

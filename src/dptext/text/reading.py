@@ -164,29 +164,7 @@ def read_batches(
     """Stream the records of a file as columns, in batches of at least one: `read_records` without an object a record.
 
     Where a batch ends follows from how the file was read. What comes before a fault is yielded before the fault is
-    raised, or told to `on_skip`.
-
-    Args:
-        source: path of the file.
-        fields: as in `read_records`, like the rest.
-        format: where the extension does not tell.
-        on_error: whether to go on.
-        on_skip: called where a record is skipped.
-        max_characters: of a text.
-        empty_nulls: whether null texts are empty ones.
-        delimiter: of columns.
-        encoding: of the file.
-        strip_html: whether tags are taken out.
-        advice: ends the message.
-
-    Yields:
-        The batches. Closing the generator closes the file, as its end does.
-
-    Raises:
-        ConfigError: as `read_records`, like the rest.
-        DataError: a record cannot be read.
-        BrokenFileError: nothing more can be read.
-        MissingExtraError: pyarrow is needed and not installed.
+    raised, or told to `on_skip`. Closing the generator closes the file, as its end does.
     """
     count(max_characters=max_characters)
     path = _path(source)
@@ -209,11 +187,7 @@ def read_batches(
 
 
 def require_layout(path: Path, kind: Format, delimiter: str | None, encoding: str | None) -> None:
-    """Refuse a delimiter or an encoding that a file cannot have.
-
-    Raises:
-        ConfigError: it cannot.
-    """
+    """Raise ConfigError for a delimiter or an encoding that a file cannot have."""
     if delimiter is not None and kind not in DELIMITED:
         raise ConfigError(f"Expected no --delimiter for {str(path)!r}: it is read as {kind}, not csv (see --format).")
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
@@ -251,16 +225,10 @@ def _file_batches(
 
 @dataclass(slots=True)
 class _Reading:
-    """Turns rows into records, and faults into errors or skips.
+    """Turns rows into records, and faults into errors or skips, by what `read_records` was told.
 
-    Attributes:
-        name: of what is read, for messages.
-        check: what rows must be like.
-        on_error, on_skip, advice: as in `read_records`.
-        read: how many rows were looked at.
-        good: how many of them are records.
-        ids: their ids.
-        unnamed: the file, where its encoding was not named.
+    It has `read` so many rows, of which the `good` ones are records. The file is `unnamed` where its encoding is not
+    named.
     """
 
     name: str

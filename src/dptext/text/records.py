@@ -100,15 +100,9 @@ class Fields:
 
 
 def require_labels(records: Sequence[Record], labels: Sequence[str], name: str) -> None:
-    """Refuse records without one of the labels, where there are any.
+    """Refuse `name` records, such as "public", without one of the public labels, where there are any.
 
-    Args:
-        records: public ones.
-        labels: the public set; empty refuses nothing.
-        name: what the records are, such as "public".
-
-    Raises:
-        ConfigError: a record has none or another; it says how many do.
+    ConfigError says how many have none or another.
     """
     unknown = sum(record.label not in labels for record in records) if labels else 0
     if unknown:

@@ -27,12 +27,11 @@ _CHARACTERS_PER_NUMBER: Final = 32  # a float of a tuple takes as many bytes
 
 
 def blocks(parts: Iterable[Sequence[Release[str]]], size: int) -> Iterator[Sequence[Release[str]]]:
-    """The releases in the blocks in which a file is written.
+    """The releases in the blocks of a file: row groups of Parquet, members of gzip, marks of a run's state.
 
-    Each block is a row group of Parquet or a member of gzip, and gets a mark in the state of the run. A block ends with
-    its `size`-th release, or with the release that brings the block to a public length. So the shape of a file follows
-    from its releases, and not from how long the private texts were. A run that goes on after a block cuts the same
-    blocks as one that was never interrupted.
+    A block ends with its `size`-th release, or with the release that brings the block to a public length. So the shape
+    of a file follows from its releases, and not from how long the private texts were. A run that goes on after a block
+    cuts the same blocks as one that was never interrupted.
     """
     lists = (part if isinstance(part, Releases) else list(part) for part in parts)
     return groups(lists, _lengths, _joined, size=size, characters=_BLOCK_CHARACTERS)
@@ -71,15 +70,10 @@ def write_releases(
 ) -> None:
     """Write releases to a file, which appears at ``path`` only when it is complete.
 
-    The mode of the file follows the umask. Columns are ``id``, ``text``, ``embedding`` if the first release has a
-    vector, ``label`` if it has a label, and its kept fields; later releases must have the same. There is no ``text``
-    where the releases have vectors and empty texts only. See ``encode_batch`` for the formats.
-
-    Args:
-        path: Where to write; gzipped if it ends in ``.gz``.
-        releases: The releases, written in their order, in batches.
-        format: The format, where the extension does not tell.
-        force: Whether an existing file may be overwritten.
+    The mode of the file follows the umask; it is gzipped if ``path`` ends in ``.gz``. Columns are ``id``, ``text``,
+    ``embedding`` if the first release has a vector, ``label`` if it has a label, and its kept fields; later releases
+    must have the same. There is no ``text`` where the releases have vectors and empty texts only. See ``encode_batch``
+    for the formats.
 
     Raises:
         ConfigError: If a setting is wrong, the file exists, or it cannot be written.

@@ -33,13 +33,8 @@ def file_chunks(
 ) -> Generator[Chunk, None, None]:
     """The rows of a file, or their faults, in chunks of at least one; nothing follows a `Broken`.
 
-    Args:
-        path: the file.
-        kind: its format.
-        names: the fields that are needed, the text first; none for all.
-        max_line: bytes of the longest line, or row of CSV, that is read whole.
-        delimiter: between columns; by default a comma in CSV, a tab in TSV.
-        encoding: of the file; UTF-8 by default.
+    The fields that are needed are `names`, the text first; none for all. A line, or row of CSV, above `max_line` bytes
+    is not read whole. Columns are parted by a comma in CSV, a tab in TSV, unless a delimiter is named.
     """
     with open_input(path) as raw:
         if kind is Format.PARQUET:

@@ -16,13 +16,9 @@ _DAMAGED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
 
 @contextmanager
 def reading_saved(what: str) -> Iterator[None]:
-    """Around reading a part of a saved model. The block raises ValueError where it finds a fault of its own.
+    """Around reading `what` was saved, such as "the weights in model/". Any fault becomes a ConfigError.
 
-    Args:
-        what: is read, with its place, such as "the weights in model/".
-
-    Raises:
-        ConfigError: a file cannot be read, or does not hold what was saved.
+    The block raises ValueError where it finds a fault of its own.
     """
     try:
         yield

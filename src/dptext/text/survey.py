@@ -18,7 +18,7 @@ from dptext.errors import BrokenFileError
 from dptext.text.charsets import beginning, detected
 from dptext.text.column_names import are_names
 from dptext.text.csv_rows import DELIMITERS
-from dptext.text.formats import DELIMITED, PACKED, Format, as_scalar, as_string, file_format, is_scalar
+from dptext.text.formats import PACKED, Format, as_scalar, as_string, file_format, is_scalar
 from dptext.text.html import has_tags
 from dptext.text.lines import Bad, Broken, rows_of
 from dptext.text.reading import MAX_CHARACTERS, require_layout
@@ -34,10 +34,9 @@ _SHORT: Final = 40  # characters, on average
 
 @dataclass(slots=True)
 class Column:
-    """What is in a column: how many values, nulls, empty texts, texts at all, texts with HTML tags, of which lengths.
+    """How many values of a column there are, null, empty, strings, with HTML tags, and of each length.
 
-    `hashes` are of the different values, None where they are too many to count; `named` says whether a value is the
-    name of the column, which is then none.
+    `hashes` are of the different values, None where they are too many; it is `named` where one is the column's name.
     """
 
     rows: int = 0
@@ -83,9 +82,9 @@ class Column:
     @property
     def median(self) -> int:
         """Characters of the middle value."""
-        ends = itertools.accumulate((n for _, n in sorted(self.lengths.items())), initial=0)
-        places = zip(sorted(self.lengths), itertools.islice(ends, 1, None), strict=True)
-        return next((size for size, end in places if end > self.lengths.total() // 2), 0)
+        sizes = sorted(self.lengths)
+        ends = itertools.accumulate(self.lengths[size] for size in sizes)
+        return next((size for size, end in zip(sizes, ends, strict=True) if end > self.lengths.total() // 2), 0)
 
     @property
     def distinct(self) -> int | None:
@@ -126,10 +125,15 @@ class Survey:
         return are_names(list(self.columns)) and not any(column.named for column in self.columns.values())
 
     @property
+    def texts(self) -> Column:
+        """The column of the texts; an empty one where there is none."""
+        return self.columns.get(self.text or "", Column())
+
+    @property
     def duplicates(self) -> int:
         """How many texts that are not empty were there before."""
-        column = self.columns.get(self.text or "")
-        if column is None or column.distinct is None:
+        column = self.texts
+        if column.distinct is None:
             return 0
         return column.rows - column.nulls - column.empties - (column.distinct - bool(column.empties))
 
@@ -155,52 +159,40 @@ def survey(
 ) -> Survey:
     """Read a file once, and count what it holds; what is not named is guessed.
 
-    Memory grows with the number of different values of long or unique columns (about 60 bytes each).
-
-    Raises:
-        ConfigError: the file cannot be opened, or a setting is wrong.
-        BrokenFileError: it cannot be read to its end, or holds no record.
-        MissingExtraError: its format needs a package.
+    Memory grows with the number of different values of long or unique columns (about 60 bytes each). BrokenFileError:
+    it cannot be read to its end, or holds no record.
     """
     kind = file_format(path, format)
     require_layout(path, kind, delimiter, encoding)
     if kind not in PACKED:
         encoding = encoding or detected(path)
-    if kind in DELIMITED and delimiter is None:
-        delimiter = "\t" if kind is Format.TSV else _sniffed(beginning(path, encoding, _BEGINNING))
+    if kind is Format.TSV:
+        delimiter = delimiter or "\t"
+    if kind is Format.CSV and delimiter is None:
+        first = beginning(path, encoding, _BEGINNING)
+        delimiter = max(DELIMITERS, key=lambda each: _columns(first, each))  # a comma, where none gives columns
     found = Survey(path, kind, delimiter, encoding)
     limit = Checks(Fields(), MAX_CHARACTERS).max_line
-    chunks = file_chunks(path, kind, [], max_line=limit, delimiter=delimiter, encoding=encoding)
-    with closing(chunks):
-        for chunk in chunks:
-            for row in rows_of(chunk):
-                if isinstance(row, Broken):
-                    raise BrokenFileError(f"{path}, record {found.rows + found.bad + 1}: {row.reason}.")
-                if isinstance(row, Bad):
-                    found.bad += 1
-                    found.fault = found.fault or f"record {found.rows + found.bad}: {row.reason}"
-                    continue
-                found.rows += 1
-                for name, value in row.items():
-                    found.columns.setdefault(str(name), Column()).add(str(name), value)
+    with closing(file_chunks(path, kind, [], max_line=limit, delimiter=delimiter, encoding=encoding)) as chunks:
+        for row in itertools.chain.from_iterable(map(rows_of, chunks)):
+            if isinstance(row, Broken):
+                raise BrokenFileError(f"{path}, record {found.rows + found.bad + 1}: {row.reason}.")
+            if isinstance(row, Bad):
+                found.bad += 1
+                found.fault = found.fault or f"record {found.rows + found.bad}: {row.reason}"
+                continue
+            found.rows += 1
+            for name, value in row.items():
+                found.columns.setdefault(str(name), Column()).add(str(name), value)
     if not found.rows:
         raise BrokenFileError(f"{path}: the file holds no records{found.fault and f' ({found.fault})'}.")
-    found.text = text if text in found.columns else _text_of(found.columns)
+    longest = {name: column.mean for name, column in found.columns.items() if column.strings}
+    found.text = text if text in found.columns else max(longest, key=longest.__getitem__, default=None)
     return found
 
 
-def _text_of(columns: dict[str, Column]) -> str | None:
-    """The column of the longest texts."""
-    texts = {name: column.mean for name, column in columns.items() if column.strings}
-    return max(texts, key=lambda name: texts[name], default=None)
-
-
-def _sniffed(text: str) -> str:
-    """The delimiter that gives all rows as many columns as the header, and most of them; a comma without any."""
-    return max(DELIMITERS, key=lambda delimiter: _columns(text, delimiter))
-
-
 def _columns(text: str, delimiter: str) -> int:
+    """How many columns nearly all rows have, if the delimiter parts them; 0 where they differ."""
     try:
         sizes = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
     except csv.Error:  # NULs

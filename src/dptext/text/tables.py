@@ -21,14 +21,9 @@ EXPECTED: Final = "texts, rows, records, a data frame, a Dataset or the path of 
 
 
 def table_rows(data: Texts, names: Sequence[str]) -> Iterable[object]:
-    """The rows of data in memory: mappings of the named columns, strings, or what its iterator gives.
+    """The rows of data in memory, which is no path: mappings of the named columns, strings, or what its iterator gives.
 
-    Args:
-        data: no path.
-        names: the columns that are needed; others are not read.
-
-    Raises:
-        ConfigError: it is nothing of which rows can be told, or a frame lacks a column.
+    ConfigError: it is nothing of which rows can be told, or a frame lacks a column.
     """
     if isinstance(data, Mapping):
         raise ConfigError(

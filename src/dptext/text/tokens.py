@@ -136,13 +136,7 @@ def tokenize(text: str) -> list[list[str]]:
       dots (``U.S.``).
     - Every other character that is not whitespace is a token of its own.
 
-    Case is kept. The time is linear in the length of any text.
-
-    Args:
-        text: The text.
-
-    Returns:
-        The tokens of each line. Tokenizing ``detokenize(tokenize(text))`` gives the same lines again.
+    Case is kept. The time is linear in the length of any text. ``detokenize`` gives a text of the same tokens.
 
     >>> tokenize("It's well-made.\nI'd see it again!")
     [['It', "'s", 'well', '-', 'made', '.'], ['I', "'d", 'see', 'it', 'again', '!']]
@@ -152,15 +146,9 @@ def tokenize(text: str) -> list[list[str]]:
 
 
 def detokenize(lines: Sequence[Sequence[str]]) -> str:
-    r"""Write tokens as a text: one space between tokens, ``\n`` between lines.
+    r"""Write tokens of lines as a text: one space between tokens, ``\n`` between lines.
 
     The spacing of the private text is gone on purpose: what is written is a function of the tokens alone.
-
-    Args:
-        lines: Tokens of each line.
-
-    Returns:
-        The text.
 
     >>> detokenize([["It", "'s", "fine", "."], [], ["Bye"]])
     "It 's fine .\n\nBye"
@@ -169,20 +157,10 @@ def detokenize(lines: Sequence[Sequence[str]]) -> str:
 
 
 def cut(lines: Sequence[Sequence[str]], max_tokens: int) -> list[list[str]]:
-    """Keep the first ``max_tokens`` tokens over all lines.
+    """Keep the first ``max_tokens`` tokens, a public bound of at least 1, over all lines, in new lists.
 
     Lines that begin after the last kept token are dropped. Empty lines before it count as no token, so the number of
     lines is not bounded by ``max_tokens``.
-
-    Args:
-        lines: Tokens of each line.
-        max_tokens: Public bound on the number of tokens, at least 1.
-
-    Returns:
-        New lists; ``lines`` is left as it is.
-
-    Raises:
-        ConfigError: If ``max_tokens`` is not an integer of at least 1.
 
     >>> cut([["a", "b"], ["c", "d"], ["e"]], 3)
     [['a', 'b'], ['c']]
@@ -200,16 +178,9 @@ def cut(lines: Sequence[Sequence[str]], max_tokens: int) -> list[list[str]]:
 
 
 def words_of(text: str, max_tokens: int) -> list[str]:
-    r"""The first `max_tokens` tokens over all lines, in lower case.
+    r"""The first `max_tokens` tokens of `tokenize`, at least 1, over all lines, in lower case.
 
-    The words are those of `tokenize`. No token goes past a line end, so that one search finds those of all lines.
-
-    Args:
-        text: The text.
-        max_tokens: Public bound on the number of tokens, at least 1.
-
-    Raises:
-        ConfigError: If ``max_tokens`` is not an integer of at least 1.
+    No token goes past a line end, so that one search finds those of all lines.
 
     >>> words_of("It DIDN'T go\nto Rome", 5)
     ['it', 'did', "n't", 'go', 'to']

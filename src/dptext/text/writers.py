@@ -117,28 +117,12 @@ def open_writer(
     safe_csv: bool = False,
     fields: Fields = _DEFAULT,
 ) -> ReleaseWriter:
-    """A writer of releases on an open binary file.
+    """A writer of releases on an open binary file, which the caller flushes to the disk and closes.
 
     A file of a format in ``APPENDABLE`` may be cut later at the size that it has after any ``write``. To go on there,
-    open the file for appending and give ``header=False`` unless the size is 0.
-
-    Args:
-        file: Where to write. The caller flushes it to the disk and closes it.
-        format: The format.
-        compressed: Whether each batch is gzipped (not for Parquet, which compresses by itself).
-        header: Whether the file is new. A new CSV file gets its header with the first batch.
-        text: As in `Columns`, like the rest.
-        vector: Not for CSV and plain text.
-        dim: 0 for a new file.
-        label: As in `Columns`.
-        keep: As in `Columns`.
-        safe_csv: For CSV only.
-        fields: As in `Columns`.
-
-    Raises:
-        ConfigError: If the columns are impossible, Parquet is to be gzipped or continued, or `safe_csv` is set for
-            another format than CSV.
-        MissingExtraError: If Parquet is to be written and pyarrow is not installed.
+    open the file for appending and give ``header=False`` unless the size is 0. The columns are as in `Columns`; a new
+    CSV file gets its header with the first batch. ConfigError: the columns are impossible, Parquet is to be gzipped or
+    continued, or `safe_csv` is set for another format than CSV.
     """
     require_csv(format, safe_csv=safe_csv)
     columns = Columns(text=text, vector=vector, dim=dim, label=label, keep=keep, safe_csv=safe_csv, fields=fields)

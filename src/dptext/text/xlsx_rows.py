@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -46,7 +47,8 @@ def xlsx_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]
         if header.count(name) != 1:
             yield [Broken(f"the first sheet has {no_column(name, names, header)}")]
             return
-    yield from _chunks(rows, header, names[0] if names else None)
+    found = _rows(rows, header, names[0] if names else None)
+    yield from iter(lambda: list(itertools.islice(found, _CHUNK)), [])
 
 
 def _quiet(call: Callable[[], Any]) -> Any:
@@ -59,24 +61,18 @@ def _quiet(call: Callable[[], Any]) -> Any:
             return _FAILED
 
 
-def _chunks(rows: Iterator[Sequence[object]], header: list[str], text: str | None) -> Iterator[Chunk]:
-    found: list[Row] = []
+def _rows(rows: Iterator[Sequence[object]], header: list[str], text: str | None) -> Iterator[Row]:
     blanks = 0
     while (row := _quiet(lambda: next(rows, None))) is not None:
         if row is _FAILED:
-            found.append(Broken("the XLSX data is truncated or damaged"))
-            break
-        if not any(cell not in (None, "") for cell in row):
+            yield Broken("the XLSX data is truncated or damaged")
+            return
+        if not _trimmed(row):
             blanks += 1
             continue
-        found += [Bad("the row is empty")] * blanks
+        yield from [Bad("the row is empty")] * blanks
         blanks = 0
-        found.append(_named(row, header, text))
-        if len(found) >= _CHUNK:
-            yield found
-            found = []
-    if found:
-        yield found
+        yield _named(row, header, text)
 
 
 def _named(row: Sequence[object], header: list[str], text: str | None) -> Row:

@@ -169,17 +169,12 @@ def _softmax(shares: Array, r: int, n: int, padded: int) -> None:
 def attend(
     projected: Array, ends: Array, heads: int, keys: Array, values: Array, shares: Array, tile: Array, out: Array
 ) -> None:
-    """Attention of each text to itself.
+    """Attention of each text to itself, into `out`: what each piece takes from the values.
 
-    Args:
-        projected: queries (already over the root of their dimension), keys and values side by side.
-        ends: where each text ends.
-        heads: with a multiple of 32 coordinates each.
-        keys: room for the keys of a head, `(n_pieces / 32, dim, 32)`.
-        values: room for its values, `(dim / 32, n_pieces, 32)`.
-        shares: room for the shares of a tile's rows, `(ROWS, n_pieces)`.
-        tile: room for a tile.
-        out: what each piece takes from the values.
+    `projected` holds queries (already over the root of their dimension), keys and values side by side, `ends` where
+    each text ends; each of the `heads` has a multiple of 32 coordinates. The rest is room: for the `keys` of a head
+    `(n_pieces / 32, dim, 32)`, its `values` `(dim / 32, n_pieces, 32)`, and the `shares` of a tile's rows
+    `(ROWS, n_pieces)`.
     """
     width = out.shape[1]
     dim, start = width // heads, 0

@@ -48,14 +48,10 @@ def _room(*shape: int, dtype: type[np.generic] = np.float32) -> np.ndarray[Any, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linear:
-    """A linear layer as its kernel reads it.
+    """A linear layer of weights `(n_out, n_in)`, as trained, and bias `(n_out,)`, as its kernel reads it.
 
-    Attributes:
-        weights: `(n_out, n_in)`, float32, as they were trained.
-        bias: `(n_out,)`.
-        panels: the weights in panels of columns.
-        units: of int8 weights, a scale for each output.
-        smoothing: what an input is multiplied by before it is quantized, `(n_in,)`.
+    The weights stand in `panels` of columns. Those of int8 have `units`, a scale for each output. An input is
+    multiplied by `smoothing`, `(n_in,)`, before it is quantized.
     """
 
     weights: Singles
@@ -136,13 +132,8 @@ class _Workspace:
 class Bert:
     """A BERT whose vectors are means over word pieces, at norm 1.
 
-    Attributes:
-        tables: vectors of the word pieces, and of their places in a text.
-        table_norm: gain and shift of the norm after them.
-        layers: all layers.
-        heads: of attention.
-        epsilon: of the norms.
-        exactness: of the matrix products.
+    `tables` are the vectors of the word pieces and of their places; `table_norm` is gain and shift of the norm after
+    them.
     """
 
     tables: tuple[Singles, Singles]
@@ -158,15 +149,10 @@ class Bert:
         return int(self.tables[0].shape[1])
 
     def vectors(self, pieces: Pieces, *, threads: int = 1, on_done: Callable[[int], None] | None = None) -> Singles:
-        """Unit vectors `(n_texts, dim)`.
+        """Unit vectors `(n_texts, dim)` of texts of one piece at least; none depends on `threads`.
 
-        Args:
-            pieces: the word pieces of each text, at least one each.
-            threads: that share the texts; no vector depends on it.
-            on_done: called with the number of texts done.
-
-        Raises:
-            ConfigError: the network has no vector for a piece, or for a place of a text.
+        `on_done` is told how many texts are done. ConfigError: there is no vector for a piece, or for a place of a
+        text.
         """
         found = np.empty((len(pieces), self.dim), np.float32)
         lengths = np.array([len(own) for own in pieces], np.intp)
@@ -256,13 +242,9 @@ class Bert:
         return replace(self, layers=tuple(layers), exactness=exactness)
 
     def require_alone(self, public: Pieces) -> None:
-        """Check that vectors are bit for bit the same at every place of a tile and beside any other text.
+        """Raise ConfigError unless vectors are bit for bit the same at every place of a tile and beside any other text.
 
-        Args:
-            public: texts of several lengths.
-
-        Raises:
-            ConfigError: they are not.
+        The `public` texts should have several lengths.
         """
         alone = np.concatenate([self.vectors([own]) for own in public])
         for shift in range(tiles.ROWS):

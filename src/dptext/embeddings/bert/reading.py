@@ -16,12 +16,7 @@ from dptext.types import Singles
 
 
 def supported(config: Mapping[str, Any], folder: Path) -> bool:
-    """Whether `Bert` computes what the sentence-transformers model in a folder does.
-
-    Args:
-        config: of its network.
-        folder: with modules.json, and the settings of the pooling.
-    """
+    """Whether `Bert` computes what the sentence-transformers model in a folder does, given its `config`."""
     modules = read_json(folder / "modules.json")
     pooling = read_json(folder / modules[1]["path"] / "config.json") if len(modules) > 1 else {}
     names = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
@@ -42,15 +37,7 @@ def supported(config: Mapping[str, Any], folder: Path) -> bool:
 
 
 def read_bert(weights: Mapping[str, Singles], config: Mapping[str, Any]) -> Bert:
-    """The network in float32.
-
-    Args:
-        weights: by the names that transformers gives them.
-        config: of the network.
-
-    Raises:
-        KeyError: a part is missing.
-    """
+    """The network in float32 from weights by the names that transformers gives them; KeyError where one is missing."""
     prefix = "" if "embeddings.word_embeddings.weight" in weights else "bert."
 
     def part(name: str) -> Singles:

@@ -176,11 +176,8 @@ class AdeptDpSgd(LatentSpec, OneUnit):
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> AdeptDpSgd:
         """The spec whose training and release cost at most epsilon together, at delta (the spec's where it is 0).
 
-        The release gets `1 - training_share` of epsilon; noise_multiplier is the least for what is left.
-
-        Raises:
-            ConfigError: this cannot be reached; the message names the floor.
-            IncomparableError: the unit is not DOCUMENT.
+        The release gets `1 - training_share` of epsilon; noise_multiplier is the least for what is left. ConfigError
+        names the floor where this cannot be reached.
         """
         self.events(unit or Unit.DOCUMENT)
         _validate.positive(epsilon=epsilon)
@@ -284,11 +281,7 @@ class AdeptDpSgdMechanism(ClippedRewriter[AdeptDpSgd]):
 
 
 def _private_training() -> ModuleType:
-    """DP-SGD, loaded when it is first needed.
-
-    Raises:
-        MissingExtraError: torch or opacus is not installed.
-    """
+    """DP-SGD, loaded when it is first needed; MissingExtraError without torch or opacus."""
     with needing("Training on private text", "neural"):
         from dptext.neural.adept import private_training  # noqa: PLC0415 (an extra, slow to load)
     return private_training

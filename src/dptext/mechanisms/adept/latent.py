@@ -49,8 +49,7 @@ def alone(encoder: EncoderName, device: str) -> tuple[str, ...]:
 class NetworkSpec:
     """The settings of the network that every such spec has, and what follows from them; `Adept` explains each.
 
-    Attributes:
-        projected: whether a layer brings what the encoder says to `latent_dim`.
+    Where it is `projected`, a layer brings what the encoder says to `latent_dim`.
     """
 
     __slots__ = ()
@@ -77,11 +76,7 @@ class NetworkSpec:
         return 2 * self.hidden
 
     def check_network(self) -> None:
-        """Refuse a network that cannot be built, and a named setting that is unknown; labels become a tuple.
-
-        Raises:
-            ConfigError: a size or a rate is out of its range, or a name is unknown.
-        """
+        """Raise ConfigError for a network that cannot be built, or a setting of unknown name; labels become a tuple."""
         _validate.positive(clip_norm=self.clip_norm, learning_rate=self.learning_rate)
         counts = ("max_tokens", "hidden", "embedding", "min_count", "max_words", "epochs", "patience")
         _validate.count(**{name: getattr(self, name) for name in counts})
@@ -92,11 +87,7 @@ class NetworkSpec:
 
     @property
     def model_settings(self) -> NetworkSettings:
-        """The settings of the network and of its training on public text.
-
-        Raises:
-            MissingExtraError: torch is not installed.
-        """
+        """The settings of the network and of its training on public text; MissingExtraError without torch."""
         found: NetworkSettings = settings_for(rewriting().NetworkSettings, self)
         return found
 
@@ -157,11 +148,7 @@ def vector_noise(
 
 
 def rewriting() -> ModuleType:
-    """The neural room, loaded when a network is first needed.
-
-    Raises:
-        MissingExtraError: torch is not installed.
-    """
+    """The neural room, loaded when a network is first needed; MissingExtraError without torch."""
     with needing("ADePT", "neural", "sbert"):
         from dptext.neural import adept  # noqa: PLC0415 (an extra, slow to load)
     return adept

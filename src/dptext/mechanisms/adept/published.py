@@ -117,11 +117,7 @@ class PublishedAdept(LatentSpec, NoGuarantee):
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> NoReturn:
-        """Refused.
-
-        Raises:
-            NoGuaranteeError: no noise makes this mechanism private; see `Adept`.
-        """
+        """Refused (NoGuaranteeError): no noise makes this mechanism private; see `Adept`."""
         raise NoGuaranteeError("published_adept has no epsilon to calibrate to: use adept, or set claimed_epsilon.")
 
     def fit(
@@ -134,9 +130,7 @@ class PublishedAdept(LatentSpec, NoGuarantee):
     ) -> PublishedAdeptMechanism:
         """Train without noise, clipping included, on the private records where there are any, else on public ones.
 
-        Raises:
-            ConfigError: fewer than two records, or both kinds of records.
-            MissingExtraError: torch is not installed.
+        ConfigError: fewer than two records, or both kinds. MissingExtraError: torch is not installed.
         """
         texts, others = as_records(private), as_records(public)
         if texts and others:

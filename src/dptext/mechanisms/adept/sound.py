@@ -133,10 +133,7 @@ class Adept(LatentSpec, OneUnit):
 
     @property
     def released(self) -> tuple[Event, ...]:
-        """One release of one utterance.
-
-        How many utterances share a codebook's probability is known only when it is written.
-        """
+        """One release of one utterance. How many share a codebook's probability is known only when it is written."""
         return (PureEvent(self.epsilon),) if self.noise == "codebook" else self.vector_noise.events
 
     @property
@@ -146,11 +143,7 @@ class Adept(LatentSpec, OneUnit):
 
     @property
     def vector_noise(self) -> GridLaplace | Gaussian | L2Laplace | PrivUnit:
-        """The noise on a latent.
-
-        Raises:
-            ConfigError: `codebook` adds none.
-        """
+        """The noise on a latent; ConfigError for `codebook`, which adds none."""
         if self.noise == "codebook":
             raise ConfigError("Expected a noise on latents: noise='codebook' chooses among public utterances.")
         return latent.vector_noise(
@@ -160,9 +153,7 @@ class Adept(LatentSpec, OneUnit):
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Adept:
         """The spec at this epsilon; for `gaussian` also at this delta, where one is given.
 
-        Raises:
-            ConfigError: the slack of a float sampler is more than delta.
-            IncomparableError: the unit is not DOCUMENT.
+        ConfigError: the slack of a float sampler is more than delta.
         """
         self.events(unit or Unit.DOCUMENT)
         found = replace(self, epsilon=epsilon, delta=delta or self.delta if self.noise == "gaussian" else 0.0)
@@ -261,12 +252,7 @@ class AdeptNoise(ClippedRewriter[Adept]):
 
 
 class AdeptCodebook(Fitted[Adept]):
-    """`Adept` with a codebook. Immutable; every output's probability is known (`HasDistribution`).
-
-    Attributes:
-        codebook: the public utterances.
-        k: how many of the nearest share the probability.
-    """
+    """`Adept` with a codebook: the k nearest share the probability. Every output's is known (`HasDistribution`)."""
 
     __slots__ = ("codebook", "k")
 

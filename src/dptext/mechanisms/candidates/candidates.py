@@ -278,12 +278,7 @@ def _log_range(epsilon: float, size: int) -> float:
 
 
 class CandidatesMechanism(FittedMechanism[Candidates]):
-    """`Candidates` with its pool. Immutable; every output's probability is known (`HasDistribution`).
-
-    Attributes:
-        spec: the settings.
-        pool: the candidates.
-    """
+    """`Candidates` with its pool. Immutable; every output's probability is known (`HasDistribution`)."""
 
     __slots__ = ("_ranker", "pool")
 

@@ -57,11 +57,9 @@ WIDTH = 2.0
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TfIdf:
-    """Words of public texts, each with its weight; without scikit-learn, which is an extra.
+    """Words of public texts, each with its column and its weight; without scikit-learn, which is an extra.
 
-    Attributes:
-        position: the column of each lower-cased word.
-        weights: ln((1 + n) / (1 + texts with the word)) + 1 for n texts, as scikit-learn's, `(n_words,)`.
+    The weight is ln((1 + n) / (1 + texts with the word)) + 1 for n texts, as scikit-learn's, `(n_words,)`.
     """
 
     position: Mapping[str, int]
@@ -91,8 +89,7 @@ class Ranker:
     """What compares private texts with the candidates.
 
     Attributes:
-        read: texts as `Rows`.
-        points: the candidates, as `read` gives them.
+        read: texts as `Rows`; `points` are the candidates so read.
         digests: sha256 of what was trained.
         centre: what is taken off vectors before they are compared; none of words.
         save: writes what `read` needs, besides candidates and centre, into an existing folder.
@@ -136,13 +133,9 @@ def load_ranker(
       also where the auto-encoder was trained with labels. So a latent tells nothing of the label, and `label_weight`
       alone says what a label counts.
 
-    Args:
-        name: of the ranker.
-        texts: the candidates.
-        folder: where the pupil was saved, if it was; for `adept` where `dptext fit --mechanism adept` saved a model.
-        max_sentences: sentences of a text that are read at most; with `distilled` only of a candidate.
-        device: where a network computes.
-        saved: points and centre of these candidates, where they were computed before.
+    The `folder` is where the pupil was saved, if it was; for `adept` where `dptext fit --mechanism adept` saved a
+    model. At most `max_sentences` of a text are read, with `distilled` only of a candidate. Points and centre that were
+    computed before are `saved`.
 
     Raises:
         ConfigError: the folder holds no auto-encoder of public text; or what was saved is cut short, edited, or of
@@ -209,10 +202,8 @@ class Pool(TextPool):
 
     Attributes:
         k: how many of the nearest share the probability of `top_k`.
-        low: the score, in steps of 2^-12, below which the exponential mechanism tells no two apart.
-        high: the one above which it does not.
-        public: digest of the public records.
-        given: digest of the pool, where the candidates come from one.
+        low, high: scores, in steps of 2^-12, beyond which the exponential mechanism tells no two apart.
+        public, given: digests of the public records, and of the pool where the candidates come from one.
     """
 
     k: int = 1
@@ -244,16 +235,8 @@ def tuned(
     """The pool with the k, or the range of scores, that keeps most, by public records.
 
     What is kept: cosine, and where there are labels the share of those kept. A text does not count for itself. Without
-    public records the candidates stand for them.
-
-    Args:
-        pool: the candidates.
-        ranker: what compares texts with them.
-        public: records with their labels.
-        choice: the epsilon of top-k randomized response, whose k is then chosen; or the exponential choice, whose range
-            of scores is.
-        label_weight: what an equal label counts.
-        seed: it draws the texts that are compared.
+    public records the candidates stand for them. The `choice` is the epsilon of top-k randomized response, whose k is
+    then chosen, or the exponential choice, whose range of scores is. The seed draws the texts that are compared.
     """
     every = [(r.text, r.label) for r in public] or [*zip(pool.texts, pool.labels, strict=True)]
     rows = np.sort(np.random.default_rng(seed).permutation(len(every))[:_QUERIES])

@@ -189,11 +189,7 @@ class ErAe(OneUnit):
 
     @property
     def chooser(self) -> WordChoice:
-        """The choice of one word, calibrated to `epsilon`.
-
-        Raises:
-            ConfigError: `two_set` cannot cost so little with so many options.
-        """
+        """The choice of one word, calibrated to `epsilon`; ConfigError if `two_set` costs more with so many options."""
         size = self.options
         match self.choice:
             case "hub":
@@ -228,12 +224,7 @@ class ErAe(OneUnit):
         return TwoSet(own, k, size, "sampled" if sampled else "top_k")
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> ErAe:
-        """The spec whose whole text costs at most epsilon at delta.
-
-        Raises:
-            ConfigError: the choice cannot cost so little.
-            IncomparableError: the unit is not DOCUMENT.
-        """
+        """The spec whose whole text costs at most epsilon at delta; ConfigError where no choice costs so little."""
         self.events(unit or Unit.DOCUMENT)
         _validate.positive(epsilon=epsilon)
         low = min(epsilon / self.max_tokens * (1 - 1e-12), LARGEST_HUB_EPSILON)
@@ -354,9 +345,7 @@ class ErAeMechanism(OnModel[ErAe]):
     def proposals(self, record: Record, released: Integers) -> Floats:
         """Probabilities of the next option after each of these beginnings `(n_beginnings, options)`: private.
 
-        Args:
-            record: the private text.
-            released: options that were released so far `(n_beginnings, steps)`, fewer than `max_tokens`.
+        The options `released` so far are `(n_beginnings, steps)`, fewer than `max_tokens`.
         """
         found = [np.empty((0, self.spec.options))]
         for start in range(0, len(released), self.model.rows):
@@ -369,11 +358,7 @@ class ErAeMechanism(OnModel[ErAe]):
         return np.concatenate(found)
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
-        """The probability of each text that can be written.
-
-        Raises:
-            ConfigError: there are more than 10,000 ways to write one.
-        """
+        """The probability of each text that can be written; ConfigError where there are more than 10,000 ways."""
         size, steps = self.spec.options, self.spec.max_tokens
         if steps * math.log(size) > math.log(_ENUMERABLE):
             raise ConfigError(

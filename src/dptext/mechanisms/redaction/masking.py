@@ -30,12 +30,10 @@ Runs = Literal["keep", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """What stands in the place of a word.
+    """What stands in the place of a word: a token without whitespace.
 
-    Attributes:
-        token: the mask, without whitespace.
-        runs: "keep" writes a mask for each word; "merge" one for all that stand side by side in a line. Only masks are
-            merged, never words that look like one.
+    With runs "keep" a mask is written for each word, with "merge" one for all that stand side by side in a line. Only
+    masks are merged, never words that look like one.
     """
 
     token: str

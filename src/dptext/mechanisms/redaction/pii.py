@@ -71,21 +71,16 @@ class PiiRedaction(NoGuarantee):
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> PiiRedactionMechanism:
         """Load the tagger; public records and a seed are not needed.
 
-        Raises:
-            ConfigError: the spaCy model is not installed, or presidio does not know one of the entities.
-            MissingExtraError: presidio-analyzer is absent.
+        ConfigError: the spaCy model is not installed, or presidio does not know one of the entities. MissingExtraError:
+        presidio-analyzer is absent.
         """
         return _load(self)
 
     def load(self, folder: Path) -> PiiRedactionMechanism:
-        """The mechanism of this spec; nothing is read from the folder.
+        """The mechanism of this spec, as by `fit`; nothing is read from the folder.
 
-        The tagger is that of the installed packages; `load_model` refuses one of other versions, which
-        has another digest.
-
-        Raises:
-            ConfigError: as `fit`.
-            MissingExtraError: as `fit`.
+        The tagger is that of the installed packages; `load_model` refuses one of other versions, which has another
+        digest.
         """
         return _load(self)
 
@@ -181,11 +176,7 @@ def _load(spec: PiiRedaction) -> PiiRedactionMechanism:
 
 
 def model_version(model: str) -> str:
-    """The version of an installed spaCy model. presidio would download one that is absent, so this is asked first.
-
-    Raises:
-        ConfigError: it is not installed.
-    """
+    """The version of an installed spaCy model, else ConfigError: presidio would download one that is absent."""
     try:
         return version(model)
     except (PackageNotFoundError, ValueError) as error:

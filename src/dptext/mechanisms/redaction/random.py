@@ -96,9 +96,7 @@ class RandomRedaction(OneUnit):
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> RandomRedaction:
         """The spec with the smallest level that guarantees this delta, 1 - delta; epsilon is 0 at any level.
 
-        Raises:
-            ConfigError: epsilon is below 0, or delta is outside [0, 1].
-            IncomparableError: the unit is not the token.
+        ConfigError: epsilon is below 0, or delta is outside [0, 1].
         """
         _validate.not_negative(epsilon=epsilon)
         _validate.probability(delta=delta)
@@ -139,11 +137,7 @@ class RandomRedactionMechanism(FittedMechanism[RandomRedaction]):
         return np.asarray(uniform_below(1 << _LEVEL_BITS, n, source) < np.uint64(self._threshold))
 
     def output_distribution(self, record: Record) -> dict[str, float]:
-        """The probability of every output.
-
-        Raises:
-            ConfigError: more than 12 tokens.
-        """
+        """The probability of every output; ConfigError above 12 tokens."""
         lines = text.tokenize(record.text)
         n = len(flat(lines))
         if 2**n > MOST_LISTED:
@@ -252,11 +246,7 @@ class CountRedactionMechanism(FittedMechanism[CountRedaction]):
         return [position.setdefault(token, len(position)) for token in tokens]
 
     def output_distribution(self, record: Record) -> dict[str, float]:
-        """The probability of every output.
-
-        Raises:
-            ConfigError: more than 4,096 ways to choose what is masked.
-        """
+        """The probability of every output; ConfigError where there are above 4,096 ways to choose what is masked."""
         lines = text.tokenize(record.text)
         groups = self._groups(lines)
         n = _different(groups)

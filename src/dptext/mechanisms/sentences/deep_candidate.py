@@ -167,11 +167,7 @@ class DeepCandidate:
         return self.max_sentences // 2 if self.utility in DEPTH_UTILITIES else self.max_sentences
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
-        """One choice for one document.
-
-        Raises:
-            IncomparableError: the unit is another, or DOCUMENT without `max_sentences`.
-        """
+        """One choice for one document; IncomparableError for another unit, or DOCUMENT without `max_sentences`."""
         if unit is Unit.SENTENCE:
             return (PureEvent(self.epsilon),)
         if unit is not Unit.DOCUMENT or not self.max_sentences:
@@ -201,10 +197,7 @@ class DeepCandidate:
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> DeepCandidate:
         """The spec whose guarantee for the unit costs at most epsilon at delta, with the largest epsilon that does.
 
-        That is 2^20 times the one given at most.
-
-        Raises:
-            IncomparableError: nothing is known for this unit.
+        That is 2^20 times the one given at most. IncomparableError: nothing is known for this unit.
         """
         unit = unit or Unit.SENTENCE
         self.events(unit)

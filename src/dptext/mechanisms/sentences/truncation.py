@@ -112,11 +112,7 @@ class Truncation(OneEpsilon):
         return (PUBLIC_BOX, *read_alone(self.encoder, self.device))
 
     def steps(self, dim: int) -> int:
-        """T, the steps over the width of the box, of vectors with so many coordinates.
-
-        Raises:
-            ConfigError: epsilon is too small for a box of two steps.
-        """
+        """T, the steps over the width of the box, of vectors with so many coordinates; ConfigError below two."""
         found = 2 * math.floor(Fraction(self.epsilon) * (SCALE // 2) / dim)
         if found < 2:
             raise ConfigError(f"Expected epsilon={self.epsilon!r} >= {2 * dim / SCALE:.3g} for {dim} coordinates.")
@@ -125,9 +121,8 @@ class Truncation(OneEpsilon):
     def fit(self, *, public: Iterable[Record] = (), seed: int | None = None) -> TruncationMechanism:
         """Measure the box on public documents; nothing is drawn, so a seed is not needed.
 
-        Raises:
-            ConfigError: fewer than two public documents have a sentence, or epsilon is too small.
-            MissingExtraError: the encoder is not installed.
+        ConfigError: fewer than two public documents have a sentence, or epsilon is too small. MissingExtraError: the
+        encoder is not installed.
         """
         records = as_records(public)
         encoder = self._fitted_encoder(records)
@@ -180,12 +175,7 @@ class Truncation(OneEpsilon):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Box:
-    """What a sentence embedding is cut to.
-
-    Attributes:
-        low: the smallest coordinates, `(dim,)`.
-        high: the largest.
-    """
+    """What a sentence embedding is cut to, by its smallest and its largest coordinates, `(dim,)` each."""
 
     low: Floats
     high: Floats

@@ -91,11 +91,7 @@ class SynTf(FromWords["SynTfMechanism"], OneUnit):
         return (replace(self.choice.range_event(self.n_words), count=self.n_terms),)
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> SynTf:
-        """The spec whose guarantee costs at most epsilon at delta, for all words of a document together.
-
-        Raises:
-            IncomparableError: the unit is not the document.
-        """
+        """The spec whose guarantee costs at most epsilon at delta, for all words of a document together."""
         self.events(unit or Unit.DOCUMENT)
         (event,) = self.released
         return replace(self, epsilon=2 * accounting.calibrate(event, epsilon, delta=delta).log_range)
@@ -181,10 +177,7 @@ class SynTfMechanism(OnWords[SynTf]):
         """The probability of every output text: words are drawn independently, given the document.
 
         `privatize` draws with integer weights, which are these probabilities rounded: the two probabilities of a word
-        differ by less than 2^-36 of themselves.
-
-        Raises:
-            ConfigError: there are more than a million outputs.
+        differ by less than 2^-36 of themselves. ConfigError: there are more than a million outputs.
         """
         words, n_terms = self._vectors.words, self.spec.n_terms
         if n_terms * math.log(len(words)) > math.log(_MOST_OUTPUTS) + 1e-9:

@@ -31,7 +31,6 @@ class WordPoints:
     """Public words as points, and the way from records to tokens and back.
 
     Attributes:
-        vectors: the public vectors.
         points: float64 `(n_words, dim)`, in coordinates of the mechanism's choice.
         standin: `(dim,)`, what an unknown token stands for.
         max_tokens: texts are cut to this public length; None keeps them whole.
@@ -69,13 +68,8 @@ class WordPoints:
     def distance(self, first: Record, second: Record, *, least: float = 0.0) -> float:
         """The sum over tokens of the Euclidean distance of their points, rounded up by 2^-40 of itself.
 
-        Args:
-            first: a record.
-            second: another, with as many tokens in each line.
-            least: what the distance of different points counts at least.
-
-        Raises:
-            ConfigError: the records differ in their lines or in a line's number of tokens.
+        The distance of different points counts `least` at least. ConfigError: the records differ in their lines or in a
+        line's number of tokens.
         """
         one, two = self.lines([first, second])
         if list(map(len, one)) != list(map(len, two)):
@@ -114,8 +108,7 @@ def spread_words(n_words: int) -> Integers:
 def covariance_root(points: Floats, mix: float) -> Floats:
     """(lambda * Sigma + (1 - lambda) I)^(1/2), Sigma the covariance scaled to trace dim (Xu et al. 2020).
 
-    Raises:
-        ConfigError: lambda is 1 and the points lie in fewer dimensions than they have coordinates.
+    ConfigError: lambda is 1 and the points lie in fewer dimensions than they have coordinates.
     """
     covariance = np.cov(points, rowvar=False).reshape(points.shape[1], -1)
     covariance *= points.shape[1] / np.trace(covariance)

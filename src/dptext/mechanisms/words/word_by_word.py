@@ -44,8 +44,7 @@ class WordByWord(OnWords[Spec_co], ABC):
     def distance(self, first: Record, second: Record) -> float:
         """The guarantee's distance of two records: the sum over their tokens, rounded up a little.
 
-        Raises:
-            ConfigError: the records differ in their number of tokens or lines, so that they are no neighbours.
+        ConfigError: the records differ in their number of tokens or lines, so that they are no neighbours.
         """
         return self._words.distance(first, second)
 
@@ -67,10 +66,7 @@ class WordByWord(OnWords[Spec_co], ABC):
 
 
 class WordNoiseMechanism(WordByWord[Spec_co]):
-    """A `WordMetric` of noise `multivariate` or `mahalanobis` with its vectors.
-
-    Immutable. It has a latent with a known density (`HasLatent`) and a metric (`HasMetric`).
-    """
+    """A `WordMetric` of noise `multivariate` or `mahalanobis`, with a latent's density (`HasLatent`) and a metric."""
 
     __slots__ = ("_nearest", "_noise", "_root")
 
@@ -98,13 +94,9 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
             yield here, self._noise.release(points(here), source)
 
     def latent(self, records: Sequence[Record]) -> Floats:
-        """The points of each record's tokens side by side, in the coordinates in which the noise is round.
+        """The points of each record's tokens side by side, `(n_records, n_tokens * dim)`, where noise is round.
 
-        Returns:
-            Points `(n_records, n_tokens * dim)`.
-
-        Raises:
-            ConfigError: the records differ in their number of tokens.
+        ConfigError: the records differ in their number of tokens.
         """
         documents = self._words.lines(records)
         if len(set(sizes_of(documents))) > 1:
@@ -112,11 +104,7 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
         return self._words.at(self._words.indices(documents)).reshape(len(records), -1 if records else 0)
 
     def release(self, latents: Floats, randomness: Randomness) -> Floats:
-        """Latents `(rows, n_tokens * dim)` with the noise that `privatize` would add to them.
-
-        Raises:
-            ConfigError: the latents do not have dim coordinates a token.
-        """
+        """Latents `(rows, n_tokens * dim)`, else ConfigError, with the noise that `privatize` would add to them."""
         points = self._tokens(latents)
         released = np.empty_like(points)
         n_tokens = latents.shape[1] // points.shape[1]
@@ -127,8 +115,7 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
     def log_density(self, released: Floats, latents: Floats) -> Floats:
         """Log density `(rows,)` of released latents given the latents, up to a term that `released` determines.
 
-        Raises:
-            ConfigError: the shapes differ, or are not those of latents.
+        ConfigError: the shapes differ, or are not those of latents.
         """
         if released.shape != latents.shape:
             raise ConfigError(f"Expected released latents of shape {latents.shape}, found {released.shape}.")
@@ -146,10 +133,7 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
 
 
 class WordChoiceMechanism(WordByWord[Spec_co]):
-    """A `WordMetric` of noise `tem` with its vectors.
-
-    Immutable. It knows the probability of every output (`HasDistribution`) and has a metric (`HasMetric`).
-    """
+    """A `WordMetric` of noise `tem`: it knows the probability of every output (`HasDistribution`) and has a metric."""
 
     __slots__ = ("_choice", "_draws")
 
@@ -178,10 +162,7 @@ class WordChoiceMechanism(WordByWord[Spec_co]):
 
         `privatize` draws with integer weights (`WordDraws`), which are these probabilities rounded: a token's two
         probabilities of a word differ by less than 2^-40 of themselves. Different words never make the same text,
-        because no word has whitespace, so each key has one origin.
-
-        Raises:
-            ConfigError: there are more than a million outputs.
+        because no word has whitespace, so each key has one origin. ConfigError: there are more than a million outputs.
         """
         [lines] = self._words.lines([record])
         indices = self._words.indices([lines])

@@ -35,12 +35,9 @@ _PROBES = 16
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WordDraws:
-    """A vocabulary and a choice by distance.
+    """A vocabulary and a choice by distance among its words.
 
-    Attributes:
-        words: the vocabulary.
-        choice: the choice among its words.
-        rounds: of trials, of 1, 2, 4, ... proposals a token; 0 where they would rarely succeed.
+    There are rounds of trials, of 1, 2, 4, ... proposals a token; 0 where they would rarely succeed.
     """
 
     words: WordPoints

@@ -164,9 +164,7 @@ class WordMetric(FromWords["WordMetricMechanism"]):
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> WordMetric:
         """The spec whose guarantee for this unit costs at most epsilon (per unit of distance for TOKEN).
 
-        Raises:
-            ConfigError: the slack of the float samplers alone is more than delta.
-            IncomparableError: as `guarantee`.
+        ConfigError: the slack of the float samplers alone is more than delta.
         """
         unit = unit or Unit.TOKEN
         if unit is Unit.TOKEN:

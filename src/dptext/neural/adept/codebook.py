@@ -34,9 +34,8 @@ _FIRST = 3.0  # two cosines differ by 2 at most
 class TextCodebook(TextPool):
     """Public utterances, of which no two have both text and label in common.
 
-    Attributes:
-        points: unit vectors `(size, d)` of the texts, for the cosine.
-        sources: the public record from which each was written.
+    Their `points` are unit vectors `(size, d)` for the cosine, their `sources` the public records from which each was
+    written.
     """
 
     points: Floats
@@ -70,10 +69,7 @@ def write_codebook(model: AnnotatedModel, public: Sequence[Record], *, size: int
 
     A sentence is removed if it is a duplicate, if its label is not that of the record it was written for, if it did not
     end, or if it has fewer than two words or the same word twice in a row. Of the rest, the tenth that the decoder
-    finds least likely is removed.
-
-    Raises:
-        ConfigError: the model writes fewer than two good sentences.
+    finds least likely is removed. ConfigError: fewer than two good sentences are written.
     """
     source = np.random.default_rng(seed)
     latents = model.latents(public)

@@ -66,13 +66,9 @@ class Decoder:
         self._barred = bias + barred
 
     def decode(self, latents: Floats, how: Decoding, *, seed: int = 0, rows: int = 512) -> list[tuple[str | None, str]]:
-        """Label and text of each latent `(n, latent_dim)`.
+        """Label and text of each latent `(n, latent_dim)`, so many rows at once.
 
-        Args:
-            latents: as they are released.
-            how: the decoding.
-            seed: it draws tokens, for public use only: a private release takes the best token.
-            rows: latents at once.
+        The seed draws tokens, for public use only: a private release takes the best token.
         """
         written = np.concatenate(
             [np.full((0, self._tokens.length), PAD, np.int64), *self._blocks(latents, how, seed, rows)]
@@ -131,10 +127,7 @@ class Decoder:
 
 
 def _product(rows: Tensor, weight: Tensor) -> Tensor:
-    """`rows @ weight.T`; in float32 on a processor by oneDNN.
-
-    There torch itself takes MKL, which computes half as fast on the processors of AMD.
-    """
+    """`rows @ weight.T`; in float32 on a processor by oneDNN: torch's MKL computes half as fast on those of AMD."""
     here = rows.dtype == torch.float32 and rows.device.type == "cpu"
     if here and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         product = torch.ops.mkldnn._linear_pointwise  # noqa: SLF001  # torch has no public name for it

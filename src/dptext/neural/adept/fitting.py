@@ -51,12 +51,7 @@ class NetworkSettings:
     schedule: Schedule
 
     def architecture(self, tokens: Tokens, read_dim: int) -> Architecture:
-        """Sizes of the network.
-
-        Args:
-            tokens: the vocabulary.
-            read_dim: coordinates of what reads texts in the place of an LSTM; 0 where an LSTM does.
-        """
+        """Sizes of the network; `read_dim` coordinates read texts in the place of an LSTM, 0 where an LSTM does."""
         return Architecture(
             n_tokens=len(tokens),
             length=tokens.length,
@@ -80,12 +75,7 @@ def fit_model(
     training: str = PUBLIC,
     on_epoch: Callable[[EpochProgress], None] | None = None,
 ) -> AnnotatedModel:
-    """Vocabulary and weights from these records alone.
-
-    Raises:
-        ConfigError: there are fewer than two records, or the device is not here.
-        MissingExtraError: the sentence encoder is not installed.
-    """
+    """Vocabulary and weights from these records alone, two at least, else ConfigError."""
     require_device(device)
     if len(public) < 2:
         raise ConfigError(f"Expected at least 2 public records to fit on, found {len(public)}: give public=...")
@@ -142,10 +132,7 @@ def load_fitted(
 ) -> AnnotatedModel:
     """The model that `AnnotatedModel.save` wrote under the same settings, if it was trained in one of these ways.
 
-    Raises:
-        ConfigError: a file is absent, truncated, edited, of another version, no such model, or does not fit the
-            settings; or the device is not here.
-        MissingExtraError: the sentence encoder is not installed.
+    ConfigError: a file is absent, truncated, edited, of another version, no such model, or does not fit the settings.
     """
     require_device(device)
     described, weights = read_files(folder)
@@ -183,9 +170,7 @@ def load_fitted(
 def load_autoencoder(folder: Path, *, device: str) -> AnnotatedModel:
     """The model in a folder under the settings that it names itself, if it was trained on public text alone.
 
-    Raises:
-        ConfigError: as `load_fitted`.
-        MissingExtraError: the sentence encoder is not installed.
+    Errors as `load_fitted`.
     """
     described, _ = read_files(folder)
     with reading_saved(f"the auto-encoder in {folder}"):

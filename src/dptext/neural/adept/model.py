@@ -49,8 +49,7 @@ PUPIL, PUPIL_PARTS = "distilled.", ("rarity", "weights", "offset")
 def read_files(folder: Path) -> tuple[dict[str, Any], bytes]:
     """The JSON without its checksum, and the bytes of the weights.
 
-    Raises:
-        ConfigError: a file is absent, cut short, edited, of another version, or no such file.
+    ConfigError: a file is absent, cut short, edited, of another version, or no such file.
     """
     path = folder / SIZES_FILE
     with reading_saved(f"the auto-encoder {path}"):
@@ -79,8 +78,6 @@ class AnnotatedModel(Frozen):
 
     Attributes:
         tokens: the public vocabulary.
-        model: the network.
-        device: where it computes.
         digest: sha256 of weights and vocabulary.
         reader: what reads texts in the place of an LSTM, if anything does.
         trained_on: `records_digest` of the text that it was trained on.
@@ -167,11 +164,7 @@ class AnnotatedModel(Frozen):
         return writing_losses(self.model, latents, self.tokens.sequences(records), device=self.device)
 
     def save(self, folder: Path) -> None:
-        """Write weights and sizes into an existing folder, in files that only their owner can read.
-
-        Raises:
-            ConfigError: they are there already, or cannot be written.
-        """
+        """Write weights and sizes into an existing folder without such files, for their owner alone to read."""
         pupil = self.reader if isinstance(self.reader, DistilledEncoder) else None
         described = {
             "format": FORMAT,

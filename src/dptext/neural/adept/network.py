@@ -30,19 +30,16 @@ _MOST_WEIGHT = 2.0**22  # of a row's absolute sum: sums of multiples of 2^-30 st
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """Public sizes.
+    """Public sizes. A large encoder whose state is projected has half as many units as the decoder: reading is easier.
 
     Attributes:
         n_tokens: size of the vocabulary, special tokens and labels included.
         length: positions of a sequence.
-        latent_dim: coordinates of the latent.
         hidden: units of encoder and decoder.
         embedding: coordinates of a token.
         clip_norm: latents are clipped to this L2 norm, in training too.
         features: 0 for the LSTM encoder; else coordinates of the public features that take its place.
         projected: whether a linear layer makes the latent; else it is the LSTM's final state (h, c), of 2 * hidden.
-
-    A large encoder whose state is projected has half as many units as the decoder, because reading is easier.
     """
 
     n_tokens: int
@@ -119,9 +116,8 @@ def shifted(targets: Tensor) -> Tensor:
 def encode(model: AutoEncoder, inputs: NDArray[np.generic], *, device: str) -> Floats:
     """Latents `(n, latent_dim)` in float64, on a grid of 2^-14.
 
-    Those of features are exact sums (see `_projected`). The LSTM computes in blocks of one public shape: a block always
-    has 64 or 256 rows, filled up with zeros. So the kernel that computes a record hardly depends on the number of the
-    others.
+    Those of features are exact sums (see `_projected`). The LSTM computes in blocks of one public shape: 64 or 256
+    rows, filled up with zeros. So the kernel that computes a record hardly depends on the number of the others.
     """
     found = _projected(model, inputs) if model.sizes.features else _read(model, inputs, device=device)
     return np.asarray(np.rint(found / LATENT_GRID) * LATENT_GRID)

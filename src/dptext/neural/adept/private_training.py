@@ -98,11 +98,8 @@ class ClippedGradients:
     def sum(self, inputs: Tensor, targets: Tensor, *, hidden: Tensor, shifts: Tensor | None = None) -> list[Tensor]:
         """The sum over records, one tensor a parameter; a record whose gradient is not finite counts as zero.
 
-        Args:
-            inputs: tokens or features `(n, ...)`, n at least 1.
-            targets: sequences `(n, steps)`.
-            hidden: which words the decoder does not see, `(n, steps)`.
-            shifts: the noise on each latent, `(n, latent_dim)`; none where it is None.
+        Inputs are tokens or features `(n, ...)`, n at least 1, targets sequences `(n, steps)`. The decoder does not see
+        the `hidden` words `(n, steps)`; `shifts` are the noise on each latent, `(n, latent_dim)`, if there is any.
         """
         self._norms.enable_hooks()
         losses = record_losses(self.model, inputs, targets, hidden=hidden, shifts=shifts)
@@ -187,15 +184,10 @@ def train_privately(
     others are taken nor what is drawn for them. For equal draws, the sums of gradients of two neighbouring inputs then
     differ by two clipped gradients at most.
 
-    Args:
-        model: with public weights.
-        inputs: the private records as left-padded tokens or as features, `(n, ...)`.
-        targets: sequences `(n, length)`.
-        schedule: see there.
-        randomness: bits of the sampling and of the gradient noise; secure() for real texts.
-        noise: the mechanism's own noise on latents, as in `training.train`; it costs and protects nothing here.
-        device: where the model is.
-        on_step: called with the steps done and all steps. It is not told the loss, which would be private.
+    The model has public weights. Its inputs are the private records as left-padded tokens or as features, `(n, ...)`,
+    its targets sequences `(n, length)`. Sampling and gradient noise take their bits from `randomness`: secure() for
+    real texts. The mechanism's own noise on latents, as in `training.train`, costs and protects nothing here. `on_step`
+    is told the steps done and all steps, and not the loss, which would be private.
     """
     gradients = ClippedGradients(model, schedule.gradient_clip)
     optimizer = torch.optim.Adam(gradients.parameters, lr=schedule.learning_rate)

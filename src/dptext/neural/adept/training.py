@@ -31,7 +31,6 @@ class Schedule:
         epochs: the most epochs.
         patience: training ends after so many epochs without a better loss on the held-out texts.
         batch_size: texts a step.
-        learning_rate: the step of Adam.
         word_dropout: share of the previous words that are hidden from the decoder in training. Without it a strong
             decoder ignores the latent and writes the same text for all.
         held_out: share of the public texts that are used for early stopping only.
@@ -47,14 +46,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class EpochProgress:
-    """An epoch that has ended.
-
-    Attributes:
-        epoch: its number, from 1.
-        epochs: how many there are at most.
-        loss: mean loss per token on the training texts.
-        held_out: mean loss per token on the held-out texts.
-    """
+    """An epoch that has ended, its number from 1, and mean losses per token on training and held-out texts."""
 
     epoch: int
     epochs: int
@@ -73,18 +65,11 @@ def train(
     device: str = "cpu",
     on_epoch: Callable[[EpochProgress], None] | None = None,
 ) -> None:
-    """Fit the model in place; the weights of the best epoch on held-out texts are kept.
+    """Fit a fresh model in place; the weights of the best epoch on held-out texts are kept.
 
-    Args:
-        model: fresh.
-        inputs: left-padded tokens or features, `(n, ...)`.
-        targets: sequences `(n, length)`.
-        schedule: see there.
-        seed: it draws the order, the hidden words and the held-out texts.
-        noise: the mechanism's own noise, drawn anew each step, so that the decoder learns what a noisy latent means
-            (denoising). For the gradient the noise is a constant.
-        device: where the model is.
-        on_epoch: called after each epoch.
+    Inputs are left-padded tokens or features, `(n, ...)`, targets sequences `(n, length)`. The seed draws the order,
+    the hidden words and the held-out texts. The mechanism's own noise is drawn anew each step, so that the decoder
+    learns what a noisy latent means (denoising); for the gradient it is a constant.
     """
     source = np.random.default_rng(seed)
     order = source.permutation(len(targets))

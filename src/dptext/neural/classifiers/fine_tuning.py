@@ -85,13 +85,9 @@ class FineTuning:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FineTuned:
-    """A fine-tuned classifier. Its `repr` shows nothing of the texts.
+    """A fine-tuned classifier: the encoder with a layer on top. Its `repr` shows nothing of the texts.
 
-    Attributes:
-        labels: those of the training texts, sorted; the columns of its scores.
-        schedule: how it was trained.
-        model: the encoder.
-        head: the layer on top.
+    The labels are those of the training texts, sorted: the columns of its scores.
     """
 
     labels: tuple[str, ...]
@@ -119,11 +115,7 @@ class FineTuned:
         return np.exp(self.log_probabilities(texts))
 
     def encoder(self, name: str) -> SentenceEncoder:
-        """The fine-tuned encoder as an `Embedder` of mean-pooled unit vectors.
-
-        Args:
-            name: what identifies it in reports, such as "all-MiniLM-L6-v2 on medical topics".
-        """
+        """The fine-tuned encoder as an `Embedder` of mean-pooled unit vectors, which reports call by this name."""
         digest = hashlib.sha256()
         for key, weights in sorted(self.model.state_dict().items()):
             digest.update(key.encode() + b"\n" + np.ascontiguousarray(weights.cpu().numpy()).tobytes())
@@ -205,13 +197,7 @@ def fine_tune(
 
 
 def train_transformer(schedule: FineTuning, *, name: str = MINILM, on_epoch: OnEpoch | None = None) -> TrainAttacker:
-    """The transformer as an attacker that learns which of two sets a text is of; scores are log odds.
-
-    Args:
-        schedule: how long, how fast, and how much of the encoder.
-        name: of the encoder, as `load_sentence_encoder` finds it.
-        on_epoch: told of progress.
-    """
+    """The transformer as an attacker that learns which of two sets a text is of; scores are log odds."""
 
     def train(
         texts: Sequence[str],

@@ -120,11 +120,7 @@ class EncodedTexts:
 
 
 class IntentClassifier:
-    """A trained classifier. Its `repr` shows nothing.
-
-    Attributes:
-        labels: those of the training texts, sorted; the columns of `probabilities`.
-    """
+    """A trained classifier, whose `repr` shows nothing; columns of scores are the labels of training, sorted."""
 
     __slots__ = ("_network", "_vocabulary", "labels")
 

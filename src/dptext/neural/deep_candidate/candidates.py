@@ -44,7 +44,6 @@ class DepthScores:
         recoder: None keeps embeddings as they are.
         directions: `(dim, n_directions)`, unit vectors in whole steps of 2^-11.
         means: the mean of each candidate's (recoded) sentences, `(m, dim)`.
-        statistic: over the directions.
     """
 
     recoder: Recoder | None
@@ -76,8 +75,7 @@ class LikenessScores:
     Attributes:
         space: in which similarities are measured; None where they do not count.
         points: the candidates in this space, `(m, other)` on the grid.
-        low: the cosine that counts 0.
-        high: the cosine that counts 1.
+        low, high: the cosines that count 0 and 1.
         evidence: for classes; None where it does not count.
         classes: the class of each candidate, `(m,)`.
     """
@@ -127,14 +125,11 @@ class FittedCandidates:
     """Public candidates and their utilities.
 
     Attributes:
-        settings: under which they were fitted.
-        texts: the candidates.
-        labels: one a candidate; each None without labels.
+        texts, labels: of the candidates; each label None without labels.
         outputs: the embeddings that are released, `(m, dim)` in float32.
         scores: their utility for documents.
         encoder: what embeds sentences.
-        trained_on: digest of the public text.
-        pool: digest of the pool that the candidates come from; "" where they come from the public text.
+        trained_on, pool: digests of the public text, and of the pool; "" where the candidates come from the former.
     """
 
     settings: CandidateSettings
@@ -176,11 +171,7 @@ class FittedCandidates:
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
     def save(self, folder: Path) -> None:
-        """Write everything but the encoder into an existing folder.
-
-        Raises:
-            ConfigError: a file of a model is there already, or cannot be written.
-        """
+        """Write everything but the encoder into an existing folder without such files."""
         described = {
             "utility": self.settings.utility,
             "recoder": self.settings.recoder,
@@ -199,11 +190,7 @@ class FittedCandidates:
 
 
 def load_candidates(settings: CandidateSettings, folder: Path) -> FittedCandidates:
-    """What `FittedCandidates.save` wrote under the same settings.
-
-    Raises:
-        ConfigError: a file is absent, cut short, edited or of other settings.
-    """
+    """What `FittedCandidates.save` wrote under the same settings; else ConfigError."""
     encoder = settings.load_encoder()
     with reading_saved(f"the candidates in {folder}"):
         described = json.loads((folder / TEXTS_FILE).read_bytes())

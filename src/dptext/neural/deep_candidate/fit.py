@@ -40,12 +40,9 @@ _Split: TypeAlias = list[tuple[Record, list[str]]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Documents:
-    """Public documents by the embeddings of their sentences.
+    """Public documents by the embeddings of their sentences, `(n_sentences, dim)`, document after document.
 
-    Attributes:
-        embeddings: `(n_sentences, dim)`, document after document.
-        sizes: sentences of each document.
-        classes: the class of each document, from 0; None without labels.
+    The class of each counts from 0; None without labels.
     """
 
     embeddings: Floats
@@ -193,10 +190,8 @@ def fit_candidates(
 ) -> FittedCandidates:
     """Choose, fit and tune on public text only.
 
-    With a pool, all candidates come from it, and everything else is fitted and tuned on `public`.
-
-    Raises:
-        ConfigError: fewer than 20 documents have enough sentences, or one has no known label.
+    With a pool, all candidates come from it, and everything else is fitted and tuned on `public`. ConfigError: fewer
+    than 20 documents have enough sentences, or one has no known label.
     """
     require_labels(public, settings.labels, "public")
     encoder = settings.load_encoder()

@@ -31,13 +31,7 @@ _NORM_QUANTILE = 0.99
 
 @dataclass(frozen=True, slots=True)
 class RecoderSchedule:
-    """How long and how fast the recoder is trained.
-
-    Attributes:
-        epochs: the number of epochs. The weights with the least loss on held-out documents are kept.
-        batch_size: documents a step.
-        learning_rate: the step of Adam.
-    """
+    """How long and how fast: documents a step, and epochs, of which the one of the least held-out loss is kept."""
 
     epochs: int = 20
     batch_size: int = 32
@@ -76,11 +70,7 @@ class Recoder(Frozen):
             return np.asarray(self._model(torch.from_numpy(rows.astype(np.float32))).double().numpy())
 
     def save(self, folder: Path) -> None:
-        """Write the weights into an existing folder, for `load_recoder`.
-
-        Raises:
-            ConfigError: they are there already, or cannot be written.
-        """
+        """Write the weights into an existing folder without such a file, for `load_recoder`."""
         with create_private(folder / _FILE) as file:
             file.write(save({**weights_of(self._model), "norm": torch.tensor(self.norm, dtype=torch.float64)}))
 
@@ -93,11 +83,7 @@ def _perceptron(dim: int) -> nn.Sequential:
 
 
 def load_recoder(folder: Path, dim: int) -> Recoder:
-    """The recoder that `Recoder.save` wrote.
-
-    Raises:
-        ConfigError: the file is absent, cut short, edited or of another size.
-    """
+    """The recoder that `Recoder.save` wrote; ConfigError where the file is cut short, edited or of another size."""
     path = folder / _FILE
     model = _perceptron(dim)
     with reading_saved(f"the recoder {path}"):
@@ -114,12 +100,9 @@ def fit_recoder(
 ) -> Recoder:
     """Train H and the linear layer on public documents.
 
-    Args:
-        embeddings: those of all sentences, document after document, `(n_sentences, dim)`.
-        sizes: sentences of each document, at least 1.
-        targets: cluster or class of each document, from 0.
-        schedule: how long and how fast.
-        seed: it draws the weights, the held-out documents and the order; no secret.
+    The embeddings are those of all sentences, document after document, `(n_sentences, dim)`; each document has a size
+    of 1 at least, and a target, its cluster or class from 0. The seed, no secret, draws the weights, the held-out
+    documents and the order.
     """
     order = np.random.default_rng(seed).permutation(len(sizes))
     held, kept = np.split(order, [max(1, round(_HELD_OUT * len(order)))])

@@ -45,12 +45,10 @@ class Reward:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Losses:
-    """Losses of some positions.
+    """Losses of some positions: the `total` is minimized and has a gradient.
 
-    Attributes:
-        total: what is minimized; it has a gradient.
-        reconstruction: mean cross-entropy of the wanted words.
-        reward: mean loss of the rewarded positions, without its weight; 0 where none is rewarded.
+    The `reconstruction` is the mean cross-entropy of the wanted words, the `reward` the mean loss of the rewarded
+    positions, without its weight; 0 where none is rewarded.
     """
 
     total: Tensor

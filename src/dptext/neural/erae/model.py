@@ -92,11 +92,7 @@ class ErAeModel(Frozen):
         return self._tokens.read((options + FIRST_OPTION).tolist())[1]
 
     def save(self, folder: Path) -> None:
-        """Write weights and vocabulary into an existing folder.
-
-        Raises:
-            ConfigError: they are there already, or cannot be written.
-        """
+        """Write weights and vocabulary into an existing folder without such files."""
         described = {
             "format": FORMAT,
             "version": VERSION,
@@ -118,9 +114,8 @@ def fit_erae(
 ) -> ErAeModel:
     """Vocabulary and weights from these records alone.
 
-    Raises:
-        ConfigError: they have fewer different words than the vocabulary is to have, or the device is not here.
-        MissingExtraError: the word vectors of the reward are not installed.
+    ConfigError: they have fewer different words than the vocabulary is to have. MissingExtraError: the word vectors of
+    the reward are not installed.
     """
     require_device(settings.device)
     tokens = Tokens.from_public(
@@ -153,11 +148,7 @@ def fit_erae(
 
 
 def word_vectors(tokens: Tokens, source: Literal["minilm", "glove"]) -> Singles:
-    """Public unit vectors of the options `(options, dim)`; zero for the end, and where a word has none.
-
-    Raises:
-        MissingExtraError: they are not installed.
-    """
+    """Public unit vectors of the options `(options, dim)`; zero for the end, and where a word has none."""
     if source == "minilm":
         words = load_encoder("sentence").embed(list(tokens.words)).astype(np.float32)
     else:
@@ -169,12 +160,7 @@ def word_vectors(tokens: Tokens, source: Literal["minilm", "glove"]) -> Singles:
 
 
 def load_erae(settings: ErAeSettings, folder: Path) -> ErAeModel:
-    """The model that `ErAeModel.save` wrote under the same settings.
-
-    Raises:
-        ConfigError: a file is absent, truncated, of another version, no such model, or does not fit the settings; or
-            the device is not here.
-    """
+    """The model that `ErAeModel.save` wrote under the same settings; else ConfigError."""
     require_device(settings.device)
     with reading_saved(f"the model in {folder}"):
         described: dict[str, Any] = json.loads((folder / _DESCRIBED).read_bytes())

@@ -37,7 +37,6 @@ class Sizes:
         length: positions of a text.
         embedding: coordinates of a word's vector.
         hidden: units of the writer. The reader has half as many in each direction.
-        latent_dim: coordinates of a latent.
         latent: whether there is one latent for the "text", as in the paper, or one for each of its "positions".
     """
 
@@ -67,9 +66,8 @@ class ErAeNetwork(nn.Module):
     def start_from(self, vectors: Singles) -> None:
         """Initialize the words, as input and as output, by public vectors: similar words are then proposed together.
 
-        Args:
-            vectors: one an option, `(options, dim)`. As many of their principal axes are used as a word has
-                coordinates here. An option whose vector is zero keeps its random start.
+        There is one vector an option, `(options, dim)`. As many of their principal axes are used as a word has
+        coordinates here. An option whose vector is zero keeps its random start.
         """
         _, _, axes = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
         found = torch.from_numpy(vectors @ axes[: self.sizes.embedding].T)

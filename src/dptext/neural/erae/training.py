@@ -49,14 +49,7 @@ class ErAeSchedule:
 
 @dataclass(frozen=True, slots=True)
 class StepProgress:
-    """A part of the training.
-
-    Attributes:
-        step: steps done.
-        steps: how many there are.
-        loss: mean reconstruction loss per token since the last report.
-        reward_loss: mean reward loss per token since the last report.
-    """
+    """A part of the training: steps done, how many there are, and mean losses per token since the last report."""
 
     step: int
     steps: int
@@ -74,13 +67,10 @@ def train(
     device: str = "cpu",
     on_progress: Callable[[StepProgress], None] | None = None,
 ) -> None:
-    """Fit the network in place on public texts.
+    """Fit the network in place on public texts; ConfigError where that diverges.
 
     The `targets` are what `targets_of` gives. The vectors of the options are public and of length 1, for the reward.
     The seed draws the order, the hidden words and the random words. `on_progress` is called some twenty times.
-
-    Raises:
-        ConfigError: the training diverged.
     """
     source = np.random.default_rng(seed)
     drawn = torch.Generator(device=device).manual_seed(seed)

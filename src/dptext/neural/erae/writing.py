@@ -43,9 +43,9 @@ class Writing:
         self._before = torch.full((ROWS, 1), BEGIN, dtype=torch.int64, device=device)
 
     def logits(self) -> list[Int32s]:
-        """Logits of the options at this position, in steps of `LOGIT_GRID`: private, then public if there are any.
+        """Logits of the options at this position, `(n_texts, options)` each: private, then public if there are any.
 
-        Each has shape `(n_texts, options)`.
+        They are in steps of `LOGIT_GRID`.
         """
         found = []
         with torch.no_grad():
