@@ -262,6 +262,7 @@ class Sums(NamedTuple):
     zcdp: int = 0  # how many runs are zCDP
     noise: int = 0  # rho of the runs without a pure epsilon
     rho: int = 0  # of all runs
+    exponential: int = 0  # how many runs are of the exponential mechanism
 
     @classmethod
     def of(cls, event: Event) -> Self | None:
@@ -279,6 +280,7 @@ class Sums(NamedTuple):
             float(isinstance(run, ZcdpEvent)),
             rho if pure is None else 0.0,
             rho,
+            float(isinstance(run, ExponentialEvent)),
         )
         try:
             return cls(*(units(term) * event.count for term in terms))
@@ -296,7 +298,8 @@ class Sums(NamedTuple):
             noise = _unsampled_epsilon(round_up(Fraction(self.noise, UNIT)), left, precision)
         yield round_up(Fraction(self.pure + units(noise), UNIT))
         rho = round_up(Fraction(self.rho, UNIT))
-        if left and rho < _LARGEST_RHO:
+        # Few exponential runs are charged by another bound than zCDP, which may be larger; see `_bounds`.
+        if left and rho < _LARGEST_RHO and not self.exponential:
             yield zcdp_epsilon(rho, left)
 
 

@@ -5,7 +5,7 @@ import random
 from typing import Never
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from ledger_tools import Raw, limit, opened, request
 
@@ -69,6 +69,8 @@ def test_an_edited_count_is_a_named_error(edited: str) -> None:
     st.sampled_from([0.0, 1e-6]),
     st.sampled_from([1.0, 12.0, 100.0, 1e4]),
 )
+@example([], [[]], [ExponentialEvent(0.25, 1000, 30)], 1e-6, 12.0)  # zCDP alone would accept it
+@example([ExponentialEvent(0.25, 1000, 20)], [[]], [ExponentialEvent(0.25, 1000, 10)], 1e-6, 12.0)
 def test_what_fits_when_added_up_is_within_the_limit(
     everyone: list[Event], own: list[list[Event]], asked: list[Event], delta: float, most: float
 ) -> None:
