@@ -1,6 +1,7 @@
 """What a newcomer meets first: help, the list of mechanisms, recommendations, and `dptext.toml`."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -188,3 +189,33 @@ def test_init_without_public_text_says_what_there_is(reviews: Path) -> None:
     assert done.stdout.startswith("Take word_metric")
     assert "dptext fit" not in done.stdout
     assert 'kind = "word_metric"' in (reviews / "dptext.toml").read_text()
+
+
+def test_init_refuses_the_private_file_as_public(reviews: Path) -> None:
+    (reviews / "copy.jsonl").write_bytes((reviews / "in.jsonl").read_bytes())
+    for name in ("in.jsonl", "copy.jsonl"):
+        done = dptext("init", "in.jsonl", "--text-field", "review", "--public", name, cwd=reviews)
+        assert done.returncode == 2
+        assert "the private file itself" in done.stderr
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "nan"])
+def test_init_takes_no_epsilon_that_is_none(reviews: Path, epsilon: str) -> None:
+    options = ("--text-field", "review", "--public", "public.jsonl", "--epsilon", epsilon)
+    assert dptext("init", "in.jsonl", *options, cwd=reviews).returncode == 2
+    assert not (reviews / "dptext.toml").exists()
+
+
+def test_init_reads_files_of_two_forms(reviews: Path) -> None:
+    rows = [json.loads(line) for line in (reviews / "public.jsonl").read_text().splitlines()]
+    (reviews / "public.csv").write_bytes(
+        "review;topic\r\n".encode("cp1252")
+        + b"".join(f'"{row["review"]} schön";{row["topic"]}\r\n'.encode("cp1252") for row in rows)
+    )
+    options = ("--text-field", "review", "--label-field", "topic", "--public", "public.csv")
+    done = dptext("init", "in.jsonl", *options, cwd=reviews)
+    assert done.returncode == 0, done.stderr
+    for line in done.stdout.splitlines():
+        if line.startswith("  dptext "):
+            ran = dptext(*shlex.split(line)[1:], cwd=reviews)
+            assert ran.returncode == 0, (line, ran.stderr)

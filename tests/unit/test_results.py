@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import pickle
+from collections import deque
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -239,7 +240,7 @@ def test_a_file_that_is_there_costs_nothing(tmp_path: Path, mechanism) -> None:
 
 def test_what_records_carry_is_revealed(mechanism) -> None:
     ready = dp.privatize([Record("patient-7", "so", kept={"year": 1})], mechanism)
-    assert "the ids and kept fields of ready records" in ready.guarantees[0].reveals
+    assert "the ids and kept fields of ready records, if there are any" in ready.guarantees[0].reveals
     assert not any("ready" in each for each in dp.privatize(["so"], mechanism).guarantees[0].reveals)
     named = dp.privatize([{"text": "so", "n": 4, "year": 1}], mechanism, id="n", keep=["year"])
     assert {"the ids (field 'n')", "the field 'year'"} <= set(named.certificate.also_reveals)
@@ -377,3 +378,47 @@ class Letters:
 
     def embed(self, texts: list[str]) -> np.ndarray:
         return np.array([[1.0 + text.count(chr(97 + i)) for i in range(26)] for text in texts])
+
+
+@pytest.mark.parametrize("holder", [deque, lambda rows: dict(enumerate(rows)).values(), iter, pd.Series])
+def test_records_reveal_what_they_carry_whatever_holds_them(holder, mechanism) -> None:
+    rows = [Record("patient-7", "so", kept={"year": 1})]
+    result = dp.privatize(holder(rows), mechanism)
+    assert any("ready records" in each for each in result.guarantees[0].reveals)
+    assert result.to_records()[0].id == "patient-7"
+
+
+def test_a_file_does_not_replace_its_own_source(tmp_path: Path, mechanism) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"text": "so"}\n')
+    with pytest.raises(ConfigError, match="no input"):
+        dp.privatize(path, mechanism).write(path, force=True)
+    assert path.read_text() == '{"text": "so"}\n'
+
+
+def test_frames_without_good_names_are_refused() -> None:
+    for frame in (pd.DataFrame([["x", "b"]]), pd.DataFrame([["x", "b"]], columns=["text", "text"])):
+        with pytest.raises(ConfigError, match="Expected columns|different names"):
+            list(read_records(frame))
+
+
+def test_mistakes_are_named(tmp_path: Path, mechanism) -> None:
+    with pytest.raises(ConfigError, match=r"dp\.fit"):
+        dp.privatize(["so"], mechanism.spec)
+    with pytest.raises(ConfigError, match="Expected settings"):
+        dp.fit("candidates", ["so"])
+    assert dp.privatize(["so", None], mechanism, empty_nulls=True).to_records()[1].output == ""
+    kept = dp.privatize([{"text": "so", "when": 1}], mechanism, keep="when")
+    assert kept.to_records()[0].kept == {"when": 1}
+    dp.save_model(mechanism, str(tmp_path / "model"))
+    assert dp.load_model(str(tmp_path / "model")).spec == mechanism.spec
+
+
+@pytest.mark.parametrize("fields", [{"text": "id"}, {"text": ""}, {"text": "a", "id": "a"}, {"other": "a"}])
+def test_columns_that_no_file_has_are_no_certificate(tmp_path: Path, mechanism, fields: dict) -> None:
+    path = tmp_path / "out.jsonl"
+    dp.privatize(["so"], mechanism).write(path)
+    data = json.loads(certificate_path(path).read_text())
+    certificate_path(path).write_text(json.dumps({**data, "fields": fields}))
+    with pytest.raises(ConfigError, match="not a certificate"):
+        dp.verify(str(certificate_path(path)))

@@ -108,7 +108,9 @@ def explain_certificate(
     if r"\n" in certificate.to_json().replace(r"\\", ""):  # JSON writes a line break as \n, a backslash as two
         raise DataError(f"{path} has names with line breaks, which could pass for lines of ours: read it with --json.")
     remarks = _remarks_where_possible(found.spec)
-    paid = "; its charge is in the books" if ledger is not None else ""
+    charged = certificate.charged
+    stream = ", which know the stream that it paid for, and not its bytes" if charged and charged.stream else ""
+    paid = f"; its charge is in the books{stream}" if ledger is not None else ""
     verified = (
         "Verified: the file has the bytes and the number of records that were certified, and the guarantees follow "
         f"from the settings in the certificate{paid}. It is not signed: whoever can edit both files can forge both."

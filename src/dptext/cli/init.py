@@ -22,9 +22,9 @@ from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Unit
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.toml import settings_to_toml
-from dptext.text.files import Target
-from dptext.text.reading import as_records
-from dptext.text.records import TEXT_FIELD, Record
+from dptext.text.files import Target, sha256_of
+from dptext.text.reading import read_records
+from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.text.survey import survey
 from dptext.types import Json
 
@@ -54,8 +54,8 @@ def init(
         told = _asked("A file of public texts of the same kind, with the same fields (empty: none)", "")
         public = Path(told) if told else None
     wanted = member(Unit, "--unit", unit or _asked("Protect each document or each token", Unit.DOCUMENT))
-    limit = float(epsilon or _asked("The largest epsilon for each", "10"))
-    known = [] if public is None else as_records(public, text=text_field, label=label_field or None)
+    limit = _number(_asked("The largest epsilon for each", "10")) if epsilon is None else epsilon
+    known, form = ([], []) if public is None else _public(public, source, text_field, label_field)
     labels = _labels(known, label_field)
     settings, why = _mechanism(Asked(wanted, limit, 1e-3, task), labels, n_public=len(known))
     spec = spec_from_settings(settings)
@@ -69,11 +69,11 @@ def init(
         fields["label-field"] = label_field
     if learns:
         fields |= {"public": str(public), "model": f"{source.name.partition('.')[0]}.model"}
-    Target(FILE, force, private=False).write(settings_to_toml({**fields, "mechanism": settings}).encode())
+    Target(FILE, force).write(settings_to_toml({**fields, "mechanism": settings}).encode())
     print(f"{why}\n{spec.guarantee(spec.units[-1] if wanted is Unit.DOCUMENT else spec.units[0]).sentence()}\n")
     print(f"Written: {FILE}. Next:")
     if learns:
-        print("  dptext fit")
+        print(f"  {shlex.join(['dptext', 'fit', *form])}")
     out = source.with_name(f"{source.name.partition('.')[0]}.private.jsonl")
     print(
         f"  {shlex.join(['dptext', 'privatize', str(source), str(out), *form_options(found)])}\n  dptext explain {out}"
@@ -86,6 +86,30 @@ def _asked(question: str, default: str) -> str:
         return default
     ask: Callable[..., str] = typer.prompt
     return ask(question, default=default, show_default=bool(default), err=True).strip()
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError("Expected a number for epsilon.") from None
+
+
+def _public(public: Path, source: Path, text_field: str, label_field: str) -> tuple[list[Record], list[str]]:
+    """The public records, and the options that read their file."""
+    if sha256_of(public) == sha256_of(source):
+        raise ConfigError(
+            "Expected public texts, found the private file itself: its texts would be released as they are."
+        )
+    found = survey(public, text=text_field)
+    records = read_records(
+        public,
+        Fields(text=text_field, label=label_field or None),
+        delimiter=found.delimiter,
+        encoding=found.encoding,
+        empty_nulls=True,
+    )
+    return list(records), form_options(found)
 
 
 def _labels(public: Sequence[Record], label_field: str) -> list[str]:

@@ -1,16 +1,6 @@
 """Bases that specs and fitted mechanisms can inherit from: each writes the methods that most of them have in common.
 
 No mechanism has to use them; what it has to offer is said in `dptext.mechanism`.
-
-* `OneUnit`: a spec with a guarantee for one unit, which follows from its events.
-* `OneEpsilon`: a `OneUnit` with a setting `epsilon`, which it calibrates.
-* `NoGuarantee`: a spec that guarantees nothing.
-* `FromWords`: a spec that is fitted to public word vectors alone.
-* `FittedMechanism`: a fitted mechanism, which holds its spec.
-* `OnModel`: a fitted mechanism that holds a model, too.
-* `OnWords`: a fitted mechanism that holds public word vectors, too.
-
-`check_choices` checks the settings of a spec that are named values; `settings_for` hands settings on to a network.
 """
 
 from __future__ import annotations

@@ -203,10 +203,17 @@ def _digest(value: object) -> str:
     return found
 
 
-def _column(name: str) -> str:
-    if name not in (ID_FIELD, TEXT_FIELD, LABEL_FIELD):
-        raise ValueError("Expected the name of a column that has another name in the file.")
-    return name
+def _fields(found: Mapping[str, Json]) -> dict[str, str]:
+    """The other names of the columns, which must be names, and no two the same."""
+    usual = {name: name for name in (ID_FIELD, TEXT_FIELD, LABEL_FIELD)}
+    named = {name: _typed(value, str) for name, value in found.items()}
+    if (
+        not named.keys() <= usual.keys()
+        or not all(named.values())
+        or len(set({**usual, **named}.values())) < len(usual)
+    ):
+        raise ValueError("Expected names of columns, all different.")
+    return named
 
 
 def _read(data: Mapping[str, Json]) -> Certificate:
@@ -246,5 +253,5 @@ def _read(data: Mapping[str, Json]) -> Certificate:
         version=_typed(data["version"], str),
         charged=charged,
         schema=schema,
-        fields={_column(name): _typed(value, str) for name, value in _typed(data.get("fields", {}), dict).items()},
+        fields=_fields(_typed(data.get("fields", {}), dict)),
     )

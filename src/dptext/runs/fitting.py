@@ -42,6 +42,8 @@ def fit(
         DataError: a record cannot be read.
         MissingExtraError: a package is not installed.
     """
+    if not isinstance(spec, Spec):
+        raise ConfigError(f"Expected settings such as dptext.Candidates(epsilon=10), found {type(spec).__name__}.")
     traits = spec.traits
     if private is not None and not traits.takes_private:
         raise ConfigError(f"Expected private=None: {spec.kind} learns from public text alone. Give it as public.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 
 from dptext.errors import ConfigError, DPTextError
@@ -25,7 +26,7 @@ MODEL_FILE = "model.json"
 MODEL_SCHEMA = 1
 
 
-def save_model(mechanism: Mechanism[str], folder: Path) -> None:
+def save_model(mechanism: Mechanism[str], folder: str | PathLike[str]) -> None:
     """Write a fitted mechanism into a new folder, for `load_model`.
 
     The folder (mode 0700, files 0600) appears when it is complete. It holds public data only, unless the mechanism was
@@ -34,7 +35,7 @@ def save_model(mechanism: Mechanism[str], folder: Path) -> None:
     Raises:
         ConfigError: there is something at the path that is not an empty folder, or the disk refuses.
     """
-    with new_folder(folder.resolve()) as partial:
+    with new_folder(Path(folder).resolve()) as partial:
         mechanism.save(partial)
         model: dict[str, Json] = {
             "schema": MODEL_SCHEMA,
@@ -47,7 +48,7 @@ def save_model(mechanism: Mechanism[str], folder: Path) -> None:
             file.write((json.dumps({**model, "sha256": _seal(model)}, indent=2, allow_nan=False) + "\n").encode())
 
 
-def load_model(folder: Path, *, device: str | None = None) -> Mechanism[str]:
+def load_model(folder: str | PathLike[str], *, device: str | None = None) -> Mechanism[str]:
     """The mechanism that `save_model` wrote; what it was fitted on need not be there any more.
 
     With a device, such as "cpu" for a model that was fitted on a GPU, its network computes there; its spec, and so its
@@ -57,6 +58,7 @@ def load_model(folder: Path, *, device: str | None = None) -> Mechanism[str]:
         ConfigError: a file is absent, cut short or edited, the model is of a newer schema, what is loaded has other
             digests than what was saved, or the device is not here; the message says which.
     """
+    folder = Path(folder)
     model = _read_model(folder / MODEL_FILE)
     here = set(_files(folder))
     for name, digest in _strings(model, "files", folder).items():

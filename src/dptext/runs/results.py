@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from html import escape
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
 
 #: The name in the certificate of releases that were not written to a file: their bytes as JSON Lines.
 IN_MEMORY: Final = "releases.jsonl"
-_READY: Final = "the ids and kept fields of ready records"
+_READY: Final = "the ids and kept fields of ready records, if there are any"
 _SHOWN: Final = 5  # rows in a notebook
 _ADVICE: Final = "Repair it or take it out. Nothing after it was released."
 
@@ -65,6 +66,7 @@ class Privatized(Iterable[Release[str]]):
         left: str,
         kept: bool,
         index: object,
+        inputs: tuple[Path, ...] = (),
     ) -> None:
         self.guarantees = promised
         self.spec = mechanism.spec
@@ -75,6 +77,7 @@ class Privatized(Iterable[Release[str]]):
         self._terms = terms
         self._charged = charged
         self._index = index
+        self._inputs = inputs
         self._kept: list[Release[str]] | None = [] if kept else None
         self._n = 0
         self._sha256 = hashlib.sha256()
@@ -124,6 +127,8 @@ class Privatized(Iterable[Release[str]]):
     def to_pandas(self) -> Any:
         """A pandas data frame under the user's names of the columns, with the index of the frame that was privatized.
 
+        The index is the private frame's, as it is: reset it before you hand the frame on.
+
         Errors as `to_records`; MissingExtraError: pandas is not installed.
         """
         with needing("A data frame", "frames"):
@@ -151,7 +156,7 @@ class Privatized(Iterable[Release[str]]):
             ConfigError: a path cannot be used, or the releases were drawn already and not kept.
         """
         target, beside = (
-            Target(each, force=force, private=False) for each in (Path(path), certificate_path(Path(path)))
+            Target(each, force, self._inputs, private=False) for each in (Path(path), certificate_path(Path(path)))
         )
         kind = file_format(target.path, format)
         for each in (target, beside):
@@ -289,9 +294,15 @@ def privatize(
         DataError: while drawing: a record cannot be read, or an author has too many.
     """
     _validate.count(batch_size=batch_size)
+    if isinstance(mechanism, Spec):
+        raise ConfigError(
+            f"Expected a fitted mechanism, found settings. Fit them first: dp.fit({mechanism.kind}, public)."
+        )
     require_guarantee(mechanism.spec, without_guarantee)
     randomness = randomness or secure()
-    fields = Fields(text=text, id=id, label=label, author=author, keep=tuple(keep))
+    fields = Fields(
+        text=text, id=id, label=label, author=author, keep=(keep,) if isinstance(keep, str) else tuple(keep)
+    )
     batches: Iterable[Batch] = (
         Batch.of([record]) for record in read_records(private, fields, empty_nulls=empty_nulls, advice=_ADVICE)
     )
@@ -316,14 +327,16 @@ def privatize(
         left=left,
         kept=isinstance(private, Sized) and not isinstance(private, str),
         index=index_of(private),
+        inputs=(Path(private),) if isinstance(private, str | PathLike) else (),
     )
 
 
 def _may_be_ready(private: Texts) -> bool:
     """Whether ready records may be among the rows, which carry ids and kept fields of their own."""
-    if isinstance(private, list | tuple):
-        return any(isinstance(row, Record) for row in private)
-    return isinstance(private, Batch | Iterator)
+    if isinstance(private, str | PathLike) or hasattr(private, "columns") or hasattr(private, "column_names"):
+        return False  # a file, a frame, a Dataset
+    rows: Any = private
+    return not isinstance(private, Sized) or any(isinstance(row, Record) for row in rows)
 
 
 def _charged(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,16 +59,18 @@ def read_certificate(path: Path) -> Certificate:
         raise ConfigError(f"{path} is not a certificate that dptext wrote.") from error
 
 
-def verify(path: Path, *, ledger: Ledger | None = None) -> Verified:
+def verify(path: str | PathLike[str], *, ledger: Ledger | None = None) -> Verified:
     """Check a certificate, `OUT.guarantee.json`, against the file beside it, its own settings, and the books.
 
     The file has the bytes and the number of records that were certified; the events and the guarantees follow from the
-    settings; where a ledger is given, the charge in it paid for this release.
+    settings; where a ledger is given, the charge in it paid for this release. Of a release from memory
+    (`dptext.privatize`) the books know the mark of the stream and not its bytes.
 
     Raises:
         ConfigError: there is no certificate at the path.
         DataError: something does not hold; the message says what.
     """
+    path = Path(path)
     certificate = read_certificate(path)
     certificate.check_file(path.parent)
     spec = _recompute(certificate)

@@ -44,6 +44,8 @@ class Checks:
                 return self._row(item, default_id)
             case str():
                 return self._strings(Record(default_id, item), ("id", "text", "label", "author", "subject"))
+            case None if self.empty_nulls:
+                return Record(default_id, "")
             case None:
                 return Bad(_NULL.format("text"))
             case _:

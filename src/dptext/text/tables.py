@@ -35,12 +35,19 @@ def table_rows(data: Texts, names: Sequence[str]) -> Iterable[object]:
         return rows
     import narwhals  # noqa: PLC0415 (slow to load, and most have a list or a file)
 
-    found = narwhals.from_native(data, allow_series=True, pass_through=True)
+    try:
+        found = narwhals.from_native(data, allow_series=True, pass_through=True)
+    except narwhals.exceptions.DuplicateError:
+        raise ConfigError(
+            "Expected a frame whose columns have different names. Rename those that come twice."
+        ) from None
     if isinstance(found, narwhals.LazyFrame):
         raise ConfigError("Expected a frame whose rows are there, found a lazy one. Call .collect() first.")
     if isinstance(found, narwhals.Series):
         return _values(found)
     if isinstance(found, narwhals.DataFrame):
+        if not all(isinstance(name, str) for name in found.columns):
+            raise ConfigError("Expected columns with names, found numbers. Name them: frame.columns = ['text', ...].")
         _require_columns(found.columns, names)
         columns = [_values(found[name]) for name in names]
         return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
