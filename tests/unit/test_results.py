@@ -398,7 +398,7 @@ def test_a_file_does_not_replace_its_own_source(tmp_path: Path, mechanism) -> No
 
 def test_frames_without_good_names_are_refused() -> None:
     for frame in (pd.DataFrame([["x", "b"]]), pd.DataFrame([["x", "b"]], columns=["text", "text"])):
-        with pytest.raises(ConfigError, match="Expected columns|different names"):
+        with pytest.raises(ConfigError, match=r"Expected columns|different names"):
             list(read_records(frame))
 
 
