@@ -154,10 +154,7 @@ class NearestWords:
             return rotated, _norms(rotated)
 
     def _bounds(self, rotated: Floats, cut: int) -> tuple[Singles, Singles]:
-        """Return what multiplies to upper bounds of all scores, or to the scores at the last cut.
-
-        Shapes: (n_queries, k) and (n_blocks, k, _BLOCK).
-        """
+        """Return factors (n_queries, k), (n_blocks, k, _BLOCK) of bounds above all scores, or of the scores."""
         cuts = self._cuts
         if cut == len(cuts):
             ones = np.ones((len(rotated), 1), np.float32)

@@ -21,7 +21,7 @@ from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.plan import Plan, run_digest
 from dptext.runs.resume import State, draft_path, fingerprint, state_path
-from dptext.runs.streaming import guarantees, limited, released, require_guarantee
+from dptext.runs.streaming import guarantees, layout, limited, released, require_guarantee
 from dptext.sampling.source import Randomness, secure
 from dptext.text.batches import Batch
 from dptext.text.columns import TEXTS_ONLY, Columns
@@ -124,15 +124,8 @@ def _run(
     require_guarantee(mechanism.spec, plan.without_guarantee)
     kind = file_format(target, plan.output_format)
     require_csv(kind, safe_csv=plan.safe_csv)
-    traits = mechanism.spec.traits
-    columns = Columns(
-        text=traits.releases_text,
-        vector=traits.releases_vectors,
-        label=traits.releases_labels,
-        keep=plan.fields.keep,
-        safe_csv=plan.safe_csv,
-        fields=Fields() if kind in TEXTS_ONLY else plan.fields,
-    )
+    fields = Fields() if kind in TEXTS_ONLY else plan.fields
+    columns = replace(layout(mechanism.spec, plan.fields.keep, fields), safe_csv=plan.safe_csv)
     columns.names(kind)
     promised = guarantees(
         mechanism.spec,
@@ -339,19 +332,8 @@ class _Run:
             file.truncate(state.bytes)
             file.seek(0, os.SEEK_END)
         columns = self.columns if state.settings == self._digest() else replace(self.columns, fields=Fields())
-        writer = open_writer(
-            file,
-            self.kind,
-            compressed=is_compressed(self.target),
-            header=state.bytes == 0,
-            text=columns.text,
-            vector=columns.vector,
-            dim=state.dim,
-            label=columns.label,
-            keep=columns.keep,
-            safe_csv=columns.safe_csv,
-            fields=columns.fields,
-        )
+        packed, header = is_compressed(self.target), state.bytes == 0
+        writer = open_writer(file, self.kind, compressed=packed, header=header, columns=columns, dim=state.dim)
         digest = None
         if charge is not None and charge.subjects_digest is not None and self.due is not None:
             digest = self.due.payment.ledger.subjects_digest(charge.account)

@@ -18,7 +18,7 @@ from dptext.notebook import html_table
 from dptext.privacy.guarantee import Guarantee
 from dptext.runs.certificate import Certificate, Charged, certificate_path, stream_mark
 from dptext.runs.plan import reveals_of
-from dptext.runs.streaming import BATCH_SIZE, guarantees, limited, released, require_guarantee
+from dptext.runs.streaming import BATCH_SIZE, guarantees, layout, limited, released, require_guarantee
 from dptext.sampling.source import Randomness, secure
 from dptext.text.batches import Batch
 from dptext.text.columns import VECTOR_FIELD, Columns
@@ -233,7 +233,7 @@ class Privatized(Iterable[Release[str]]):
         )
 
     def _layout(self, first: Sequence[Release[str]]) -> Columns:
-        return _layout(self.spec, first[0].kept if first else self._fields.keep, self._fields)
+        return layout(self.spec, first[0].kept if first else self._fields.keep, self._fields)
 
     def _columns(self, releases: Sequence[Release[str]] | None = None) -> dict[str, list[Any]]:
         releases = self.to_records() if releases is None else releases
@@ -359,21 +359,10 @@ def _charged(
     return replace(due.charged(charge), stream=stream)
 
 
-def _layout(spec: Spec, keep: Iterable[str], fields: Fields) -> Columns:
-    traits = spec.traits
-    return Columns(
-        text=traits.releases_text,
-        vector=traits.releases_vectors,
-        label=traits.releases_labels,
-        keep=tuple(keep),
-        fields=fields,
-    )
-
-
 def _json_lines(part: Sequence[Release[str]], spec: Spec, fields: Fields) -> bytes:
     """The releases as `write` puts them into a file of JSON Lines."""
     if not part:
         return b""
     if len({tuple(release.kept) for release in part}) > 1:
         return b"".join(_json_lines([release], spec, fields) for release in part)
-    return encode_batch(part, Format.JSONL, _layout(spec, part[0].kept, fields))
+    return encode_batch(part, Format.JSONL, layout(spec, part[0].kept, fields))

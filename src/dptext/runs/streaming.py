@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from dptext.errors import DataError, IncomparableError, NoGuaranteeError, PrivacyError
 from dptext.mechanism import Mechanism, Spec, output_fault
@@ -17,11 +17,9 @@ from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee,
 from dptext.privacy.names import normal_form
 from dptext.sampling.source import Randomness
 from dptext.text.batches import Batch, Releases
+from dptext.text.columns import Columns
 from dptext.text.groups import groups
-from dptext.text.records import Record, Release
-
-if TYPE_CHECKING:  # the ledger is loaded by those who use one
-    pass
+from dptext.text.records import Fields, Record, Release
 
 Output = TypeVar("Output")
 
@@ -104,6 +102,18 @@ def _author_fault(author: str, n: int, max_per_author: int) -> str | None:
 
 def _author(name: str | None) -> str:
     return normal_form(name or "")
+
+
+def layout(spec: Spec, keep: Iterable[str], fields: Fields) -> Columns:
+    """The columns of what a mechanism releases."""
+    traits = spec.traits
+    return Columns(
+        text=traits.releases_text,
+        vector=traits.releases_vectors,
+        label=traits.releases_labels,
+        keep=tuple(keep),
+        fields=fields,
+    )
 
 
 def split(batches: Iterable[Batch], size: int) -> Iterator[Batch]:

@@ -143,10 +143,7 @@ class Columns:
         return rows
 
     def _row(self, release: Release[str], where: str, dim: int) -> list[Scalar | Singles]:
-        """The values of one release; one that does not fit the columns stops the writing.
-
-        To leave a value or a column out would silently change what was released.
-        """
+        """The values of one release; what does not fit the columns is refused: else the release would change."""
         if set(release.kept) != set(self.keep):
             raise ConfigError(
                 f"{where} has other kept fields than keep={self.keep!r}. Write the fields that the records keep."

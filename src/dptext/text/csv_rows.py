@@ -147,10 +147,7 @@ def _csv_table(block: bytes | None, header: list[str], delimiter: str) -> Table 
 
 
 def _unquoted(text: str, n_columns: int, delimiter: str) -> list[list[str]] | None:
-    """The columns of lines that are rows, because they hold no quote; None where they are not so simple.
-
-    No list is made for a row: the garbage collector would look at each.
-    """
+    """The columns of lines without a quote; else None. It makes no list a row: the garbage collector visits each."""
     text = text.replace("\r\n", "\n").removesuffix("\n")
     lines = text.split("\n")
     if '"' in text or "\r" in text or "" in lines or {line.count(delimiter) for line in lines} != {n_columns - 1}:

@@ -225,11 +225,7 @@ def _file_batches(
 
 @dataclass(slots=True)
 class _Reading:
-    """Turns rows into records, and faults into errors or skips, by what `read_records` was told.
-
-    It has `read` so many rows, of which the `good` ones are records. The file is `unnamed` where its encoding is not
-    named.
-    """
+    """Turns rows into records, and faults into errors or skips. A file is `unnamed` where its encoding is not named."""
 
     name: str
     check: Checks

@@ -112,17 +112,7 @@ def write_all(
     """Write releases into an open file that is to appear at `target`; `columns` follow from the first block."""
     every = blocks(parts, _BLOCK_RELEASES)
     first = next(every, [])
-    wanted = columns(first)
-    writer = open_writer(
-        file,
-        kind,
-        compressed=is_compressed(target),
-        text=wanted.text,
-        vector=wanted.vector,
-        label=wanted.label,
-        keep=wanted.keep,
-        fields=wanted.fields,
-    )
+    writer = open_writer(file, kind, compressed=is_compressed(target), columns=columns(first))
     with contextlib.ExitStack() as failing:
         # Where the writing fails, an open pyarrow writer would later try to complete a file that is closed.
         failing.callback(_close_quietly, writer)

@@ -101,10 +101,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _windows(length: int) -> Iterator[tuple[int, int, int]]:
-    """Windows of a text: where each begins, and between which places the sentence starts found in it count.
-
-    Those places cover the text, and no two windows share one.
-    """
+    """Windows of a text: where each begins, and between which places, that cover it once, its sentence starts count."""
     begin = 0
     while begin < length:
         first = max(0, begin - _AROUND)

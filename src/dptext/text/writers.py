@@ -6,7 +6,8 @@ Batches of all formats but Parquet can be appended one by one, so that a file cu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import BinaryIO, Final, Protocol, cast
+from dataclasses import replace
+from typing import Any, BinaryIO, Final, Protocol, cast
 
 import numpy as np
 
@@ -15,14 +16,14 @@ from dptext.text.columns import VECTOR_FIELD, Columns, Values
 from dptext.text.encoding import encode_batch
 from dptext.text.formats import DELIMITED, Format, as_string
 from dptext.text.parquet_rows import load_pyarrow
-from dptext.text.records import Fields, Release
+from dptext.text.records import Release
 from dptext.types import Singles
 
 APPENDABLE: Final = frozenset({Format.JSONL, Format.CSV, Format.TSV, Format.TEXT})
 """Formats whose files may be cut after any batch and continued; a Parquet file is unreadable until it is closed."""
 
 
-_DEFAULT: Final = Fields()
+_TEXTS: Final = Columns()
 
 
 class ReleaseWriter(Protocol):
@@ -109,23 +110,18 @@ def open_writer(
     *,
     compressed: bool = False,
     header: bool = True,
-    text: bool = True,
-    vector: bool = False,
-    dim: int = 0,
-    label: bool = False,
-    keep: tuple[str, ...] = (),
-    safe_csv: bool = False,
-    fields: Fields = _DEFAULT,
+    columns: Columns = _TEXTS,
+    **others: Any,
 ) -> ReleaseWriter:
     """A writer of releases on an open binary file, which the caller flushes to the disk and closes.
 
     A file of a format in ``APPENDABLE`` may be cut later at the size that it has after any ``write``. To go on there,
-    open the file for appending and give ``header=False`` unless the size is 0. The columns are as in `Columns`; a new
-    CSV file gets its header with the first batch. ConfigError: the columns are impossible, Parquet is to be gzipped or
-    continued, or `safe_csv` is set for another format than CSV.
+    open the file for appending and give ``header=False`` unless the size is 0. A new CSV file gets its header with the
+    first batch. `others` are settings of `Columns` that replace those of `columns`. ConfigError: the columns are
+    impossible, Parquet is to be gzipped or continued, or `safe_csv` is set for another format than CSV.
     """
-    require_csv(format, safe_csv=safe_csv)
-    columns = Columns(text=text, vector=vector, dim=dim, label=label, keep=keep, safe_csv=safe_csv, fields=fields)
+    columns = replace(columns, **others)
+    require_csv(format, safe_csv=columns.safe_csv)
     if format is not Format.PARQUET:
         return _AppendingWriter(file, format, columns, compressed=compressed, header=header)
     if compressed or not header:

@@ -177,10 +177,7 @@ def to_bfloat(_: Value, number: Value) -> Value:
 
 
 def _largest(builder: Value, row: Value, n: Value, seen: Callable[[Value, Value], Value]) -> Value:
-    """The largest of `seen(numbers, place in bytes)` over the n numbers of a row, 16 at a time.
-
-    The compiler would compare a plain loop's floats one by one.
-    """
+    """The largest of `seen(numbers, place in bytes)` over the n numbers of a row, 16 at a time, unlike a plain loop."""
     before = builder.block
     loop, after = builder.append_basic_block("largest"), builder.append_basic_block("found")
     builder.branch(loop)

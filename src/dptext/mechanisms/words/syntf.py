@@ -144,10 +144,7 @@ class SynTfMechanism(OnWords[SynTf]):
         return found[found >= 0], np.diff(known[ends])
 
     def _draw_terms(self, terms: Integers, firsts: Integers, sizes: Integers, source: Randomness) -> Integers:
-        """Draw `n_terms` terms of each document by their frequencies `(n, n_terms)`.
-
-        A term is the token at a uniform place among the known ones. Documents of one size are drawn together.
-        """
+        """Draw terms `(n, n_terms)`, each a uniform known token of its document; those of one size together."""
         result = np.empty((len(sizes), self.spec.n_terms), np.int64)
         for size in np.unique(sizes).tolist():
             rows = np.flatnonzero(sizes == size)
