@@ -20,7 +20,7 @@ from dptext.privacy.events import Event, ExponentialEvent, GaussianEvent, PureEv
 
 RUNS = (16_384, 20_000)  # up to the first the quick bound was always exact
 ROUNDS = 7
-MAX_RATIO = 300.0  # where the processor is shared, one run is timed between the others and many are not
+MAX_RATIO = 60.0  # where the processor is shared, one run is timed between the others and many are not
 MAX_SECONDS = 1.0
 #: The one run is timed so often that the clock can see it.
 OFTEN = 20
