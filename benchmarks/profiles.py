@@ -105,9 +105,9 @@ def main() -> None:
     print(f"{name}, {len(private)} records, one thread: GEMM {gemm / 1e9:.0f} GFLOP/s, copy {copy / 1e9:.1f} GB/s")
     jobs: dict[str, Mechanism[str]] = {
         "word metric, 50,000 words": WordMetric(epsilon=10.0).fit(),
-        "candidates": Candidates(epsilon=8.0, labels=labels).fit(public=public, seed=0),
-        "ADePT, codebook": Adept(epsilon=8.0, labels=labels, epochs=1).fit(public=public[:2000], seed=0),
-        "ADePT, LSTM": Adept(epsilon=8.0, labels=labels, epochs=1, noise="privunit").fit(public=public[:2000], seed=0),
+        "candidates": Candidates(epsilon=8.0, labels=labels).fit(public=public[:2000], seed=0),
+        "ADePT, codebook": Adept(epsilon=8.0, labels=labels, epochs=1).fit(public=public[:800], seed=0),
+        "ADePT, LSTM": Adept(epsilon=8.0, labels=labels, epochs=1, noise="privunit").fit(public=public[:800], seed=0),
     }
     clock = Clock()
     for owner, function, part, work in (
