@@ -1,6 +1,6 @@
 """Where the time of three jobs goes, and what the machine would need for the same work at least.
 
-`OMP_NUM_THREADS=1 python benchmarks/profiles.py`: 1,000 records of SNIPS (where DPTEXT_DATA, default ../shared/data,
+`OMP_NUM_THREADS=1 python benchmarks/profiles.py`: 4,000 records of SNIPS (where DPTEXT_DATA, default ../shared/data,
 has it; else of the built-in sample) go through `privatize_file`. Seconds are of the processor. The floor of a part is
 the longer of its operations at the rate of a float32 GEMM and its bytes at the rate of a copy, both measured here. What
 computes in bfloat16 can be below it. Reading, writing and tokens count the bytes of their text.
