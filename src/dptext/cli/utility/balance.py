@@ -8,7 +8,7 @@ from typing import Annotated
 
 from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
-from dptext.cli.answers import interval, print_answer
+from dptext.cli.answers import interval
 from dptext.cli.grouped import spread
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import NOT_PRIVATE, Files, Judged, Named, read_judged
@@ -18,8 +18,7 @@ from dptext.mechanism import settings
 from dptext.runs.models import load_model
 from dptext.runs.specs import on_device
 from dptext.sampling.source import seeded
-from dptext.text.reading import read_records
-from dptext.text.records import Fields, Record
+from dptext.text.records import Record
 from dptext.types import Floats, Json
 from dptext.utility.balance import balance_error, confusion_matrix
 from dptext.utility.tables import PUBLIC_ONLY, baselines
@@ -67,8 +66,7 @@ def balance(
         f"{judged.name}, as released": error(own),
     }
     if model is not None:
-        fields = Fields(text=judged.fields.text, label=judged.fields.label)
-        unseen = judged.public if held_out is None else list(read_records(held_out, fields))
+        unseen = judged.public if held_out is None else named.read(held_out)
         errors[f"{judged.name}, debiased by public texts"] = error(own, matrix=_confusion(judged, model, unseen))
     data: dict[str, Json] = {
         "note": NOT_PRIVATE,
@@ -83,7 +81,7 @@ def balance(
     if model is not None and held_out is None:
         biased = "The correction is biased where the model was fitted on --public: give --held-out, texts it never saw."
         screen += ["", biased]
-    print_answer(answers.balance(list(errors.values())), screen, [legend], data, details=details, as_json=as_json)
+    judged.show(answers.balance(list(errors.values())), screen, [legend], data, details=details, as_json=as_json)
 
 
 def _confusion(judged: Judged, model: Path, unseen: Sequence[Record]) -> Floats:

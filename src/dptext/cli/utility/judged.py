@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dptext.cli import options
+from dptext.cli.answers import print_answer
 from dptext.cli.options import file_argument, file_option
 from dptext.errors import ConfigError, needing
 from dptext.privacy.guarantee import Unit
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.verification import read_certificate, verify
-from dptext.text.formats import Format, detect_format
+from dptext.text.formats import DELIMITED, PACKED, Format, detect_format, file_format
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record, Release
+from dptext.types import Json
 from dptext.utility.classification import ClassifierName, train_named
 
 NOT_PRIVATE = (
@@ -42,7 +44,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The fields of these files, and what a certificate says where there is one."""
+    """How these files are read, but RELEASED, and what a certificate says where there is one."""
 
     text_field: options.TextFieldOption = "text"
     label_field: options.LabelFieldOption = None
@@ -57,6 +59,31 @@ class Named:
         float | None,
         typer.Option("--epsilon", help="Of label_only and candidates; default: that of the certificate."),
     ] = None
+    input_format: options.FormatOption = None
+    delimiter: options.DelimiterOption = None
+    encoding: options.EncodingOption = None
+    empty_nulls: options.EmptyNullsOption = False
+    strip_html: options.StripHtmlOption = False
+
+    def read(self, path: Path, *, ids: bool = False) -> list[Record]:
+        """The records of a file; as in `dptext fit`, what speaks of CSV, or of lines, is not for other formats.
+
+        Raises:
+            ConfigError: an option that the file cannot be read by.
+            DataError: a record cannot be read.
+        """
+        named = None if self.input_format is None else options.member(Format, "--format", self.input_format)
+        kind = file_format(path, named)
+        found = read_records(
+            path,
+            Fields(text=self.text_field, label=self.label_field, id=self.id_field if ids else None),
+            format=kind,
+            delimiter=self.delimiter if kind in DELIMITED else None,
+            encoding=None if kind in PACKED else self.encoding,
+            empty_nulls=self.empty_nulls,
+            strip_html=self.strip_html,
+        )
+        return list(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +91,7 @@ class Judged:
     """What is judged: releases of the mechanism `name`, beside their originals and public records for the baselines.
 
     `labels` is the public set, or empty. `epsilon` is for the baselines that spend one; with labels it is always known.
-    `seed` is of baselines, classifiers and intervals; `fields` names the fields of originals, public and test records.
+    `seed` is of baselines, classifiers and intervals; it was `drawn` where nobody gave one.
     """
 
     name: str
@@ -75,7 +102,22 @@ class Judged:
     epsilon: float | None
     seed: int
     certificate: Certificate | None = None
-    fields: Fields = field(default_factory=Fields)
+    drawn: bool = False
+
+    def show(
+        self,
+        said: Sequence[str],
+        screen: Sequence[str],
+        more: Sequence[str],
+        data: Mapping[str, Json],
+        *,
+        details: bool,
+        as_json: bool,
+    ) -> None:
+        """Print an answer; in the place of details the seed that leads to the same numbers, where it was drawn."""
+        if self.drawn and not details:
+            details, more = True, [f"All numbers: the same command with --details --seed {self.seed}."]
+        print_answer(said, screen, more, data, details=details, as_json=as_json)
 
 
 def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
@@ -85,8 +127,7 @@ def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
         ConfigError: options or files that do not fit together.
         DataError: a record cannot be read, or RELEASED is not what its certificate speaks of.
     """
-    seed = options.seed_of(seed)
-    fields = Fields(text=named.text_field, label=named.label_field, id=named.id_field)
+    drawn, seed = seed is None, options.seed_of(seed)
     path = certificate_path(files.released)
     certificate = verify(path).certificate if path.exists() else None
     spec = None if certificate is None else spec_from_settings(certificate.settings)
@@ -94,25 +135,25 @@ def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
     if known and named.label:
         raise ConfigError("Expected no --label: the certificate of RELEASED names the labels.")
     found = known or tuple(named.label or ())
-    if fields.label is None and found:
+    if named.label_field is None and found:
         raise ConfigError("Expected --label-field NAME: RELEASED, or --label, speaks of labels.")
-    if fields.label is not None and len(found) < 2:
+    if named.label_field is not None and len(found) < 2:
         raise ConfigError(
             "Expected the public set of labels with --label-field, at least two: by the certificate of RELEASED, or by "
             "--label NAME, repeated."
         )
     labelled = bool(found) if spec is None else spec.traits.releases_labels
-    private = list(read_records(files.originals, fields))
+    private = named.read(files.originals, ids=True)
     return Judged(
         "released" if spec is None else spec.kind,
         private,
         read_back(files.released, private, labelled=labelled),
-        list(read_records(files.public, replace(fields, id=None))),
+        named.read(files.public),
         found,
         _epsilon(certificate, named.epsilon, needed=bool(found)),
         seed,
         certificate,
-        fields,
+        drawn,
     )
 
 

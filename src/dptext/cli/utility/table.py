@@ -9,7 +9,7 @@ from typing import Annotated
 
 from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
-from dptext.cli.answers import interval, print_answer, short
+from dptext.cli.answers import interval, short
 from dptext.cli.encoder import load_encoder
 from dptext.cli.grouped import spread
 from dptext.cli.progress import say
@@ -17,7 +17,6 @@ from dptext.cli.utility.judged import NOT_PRIVATE, Files, Judged, Named, chosen_
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.sampling.source import seeded
-from dptext.text.reading import read_records
 from dptext.text.records import Record, Release
 from dptext.types import Json
 from dptext.utility.classification import ClassifierName
@@ -33,7 +32,7 @@ def fidelity(
     as_json: options.JsonOption = False,
 ) -> None:
     """Print how much of each record came through."""
-    _compare(read_judged(files, named, seed), test=None, classifier="tfidf", details=details, as_json=as_json)
+    _compare(files, named, seed, test=None, classifier="tfidf", details=details, as_json=as_json)
 
 
 @spread
@@ -47,17 +46,20 @@ def classification(
     as_json: options.JsonOption = False,
 ) -> None:
     """Print how well a classifier learns from the releases."""
-    _compare(read_judged(files, named, seed), test=test, classifier=classifier, details=details, as_json=as_json)
+    _compare(files, named, seed, test=test, classifier=classifier, details=details, as_json=as_json)
 
 
-def _compare(judged: Judged, *, test: Path | None, classifier: str, details: bool, as_json: bool) -> None:
+def _compare(
+    files: Files, named: Named, seed: int | None, *, test: Path | None, classifier: str, details: bool, as_json: bool
+) -> None:
     """Print what is kept; with test records first how well a classifier learns from the releases."""
+    judged = read_judged(files, named, seed)
     name = chosen_classifier(classifier)
     real: list[Record] = []
     if test is not None:
-        if judged.fields.label is None:
+        if named.label_field is None:
             raise ConfigError("Expected --label-field NAME: a classifier learns labels.")
-        real = list(read_records(test, replace(judged.fields, id=None)))
+        real = named.read(test)
     say(NOT_PRIVATE)
     found = table(judged, test=real, classifier=name)
     answer, columns = answers.fidelity(found, judged.name), ["cosine", "tokens kept", "label kept"]
@@ -72,7 +74,7 @@ def _compare(judged: Judged, *, test: Path | None, classifier: str, details: boo
         missing = f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon."
         screen += ["", missing]
     everything = {**data, **found.to_dict()}
-    print_answer(answer, screen, [found.to_markdown()], everything, details=details, as_json=as_json)
+    judged.show(answer, screen, [found.to_markdown()], everything, details=details, as_json=as_json)
 
 
 def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:

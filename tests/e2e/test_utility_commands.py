@@ -1,0 +1,143 @@
+"""dptext utility on files as people have them, read as `privatize` read them; and the seed of its numbers."""
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from dptext.cli.app import app
+from dptext.cli.config import config
+from dptext.text.html import without_tags
+from dptext.text.records import Record
+from dptext.text.samples import SAMPLE_LABELS, sample_records
+
+#: By command: what it is asked besides the files.
+COMMANDS = {"fidelity": [], "classification": ["--test", "test.dat"], "balance": []}
+LAYOUT = {"format": "csv", "delimiter": ";", "encoding": "cp1252", "strip-html": True}
+LABELS = [part for label in SAMPLE_LABELS for part in ("--label", label)]
+
+
+class HashedLetters:
+    """Stands in for the sentence encoder, which takes seconds to load: letters by three, hashed to coordinates."""
+
+    name, dim, digest = "hashed letters", 64, "0" * 64
+
+    def embed(self, texts: Sequence[str], *, on_progress: object = None) -> np.ndarray:
+        found = np.zeros((len(texts), self.dim))
+        for row, text in zip(found, texts, strict=True):
+            for i in range(len(text)):
+                row[hashlib.sha256(text[i : i + 3].encode()).digest()[0] % self.dim] += 1
+        return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
+
+
+@pytest.fixture(autouse=True)
+def light(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    from dptext.embeddings import sentence_encoder
+
+    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: HashedLetters())
+    monkeypatch.chdir(tmp_path)
+    config.cache_clear()
+    yield
+    config.cache_clear()
+
+
+def utility(command: str, private: str, *more: object) -> Result:
+    common = [private, "out.jsonl", "--public", private.replace("private", "public"), "--label-field", "label"]
+    rest = [*common, *LABELS, "--epsilon", 6, *COMMANDS[command], *more]
+    return CliRunner().invoke(app, ["utility", command, *map(str, rest)])
+
+
+def page(record: Record) -> str:
+    return f'<div class="text">Größe: <b>{record.text}</b> &amp; müde</div>'
+
+
+def write_lines(path: str, rows: Sequence[dict[str, object]]) -> None:
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+@pytest.fixture
+def pages(light: None) -> None:
+    """Pages in CSV of a code page, and as releases the texts of the private ones, as dptext writes them."""
+    records = sample_records(90)
+    for name, part in (("private", records[:30]), ("public", records[30:60]), ("test", records[60:])):
+        with Path(f"{name}.dat").open("w", encoding="cp1252", newline="") as file:
+            csv.writer(file, delimiter=";").writerows([("text", "label"), *((page(r), r.label) for r in part)])
+    released = [{"id": str(i), "text": without_tags(page(r)), "label": r.label} for i, r in enumerate(records[:30])]
+    write_lines("out.jsonl", released)
+
+
+def options(layout: dict[str, object]) -> list[str]:
+    return [part for name, value in layout.items() for part in ([f"--{name}"] + [str(value)] * (value is not True))]
+
+
+@pytest.mark.usefixtures("pages")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_files_are_read_as_privatize_read_them(command: str) -> None:
+    """By the options or by dptext.toml; without one of them no file of this layout can be read."""
+    found = utility(command, "private.dat", "--seed", 1, "--json", *options(LAYOUT))
+    assert found.exit_code == 0, (found.stderr, found.exception)
+    for name in ("format", "delimiter", "encoding"):
+        less = {key: value for key, value in LAYOUT.items() if key != name}
+        assert utility(command, "private.dat", "--seed", 1, *options(less)).exit_code != 0
+    lines = [f"{key} = {json.dumps(value)}" for key, value in LAYOUT.items()]
+    Path("dptext.toml").write_text("\n".join(lines), "utf-8")
+    config.cache_clear()
+    by_file = utility(command, "private.dat", "--seed", 1, "--json")
+    assert by_file.exit_code == 0, (by_file.stderr, by_file.exception)
+    assert by_file.stdout == found.stdout
+
+
+@pytest.mark.usefixtures("pages")
+def test_releases_of_stripped_pages_are_compared_with_stripped_ones() -> None:
+    plain = {key: value for key, value in LAYOUT.items() if key != "strip-html"}
+    kept, tags = (
+        json.loads(utility("fidelity", "private.dat", "--json", *options(each)).stdout)["rows"]["released"]
+        for each in (LAYOUT, plain)
+    )
+    assert kept["fidelity"]["cosine"]["value"] == pytest.approx(1)
+    assert tags["fidelity"]["cosine"]["value"] < 0.95
+
+
+@pytest.mark.usefixtures("pages")
+def test_the_records_that_a_correction_is_tried_on_are_read_by_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dptext.cli.utility import balance
+
+    seen: list[Record] = []
+    monkeypatch.setattr(balance, "_confusion", lambda _judged, _model, unseen: seen.extend(unseen) or np.eye(4))
+    done = utility("balance", "private.dat", *options(LAYOUT), "--model", "model", "--held-out", "test.dat")
+    assert done.exit_code == 0, (done.stderr, done.exception)
+    assert [record.text for record in seen] == [without_tags(page(record)) for record in sample_records(90)[60:]]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_null_texts_are_read_as_empty_ones_where_this_is_asked_for(command: str) -> None:
+    rows = [{"text": record.text, "label": record.label} for record in sample_records(60)]
+    for name, part in (("private.jsonl", rows[:30]), ("public.jsonl", rows[30:]), ("test.dat", rows[30:])):
+        write_lines(name, [*part, {"text": None, "label": SAMPLE_LABELS[0]}])
+    nulls = {"text": "", "label": SAMPLE_LABELS[0]}
+    write_lines("out.jsonl", [{"id": str(i), **row} for i, row in enumerate([*rows[:30], nulls])])
+    assert utility(command, "private.jsonl", "--format", "jsonl").exit_code != 0
+    done = utility(command, "private.jsonl", "--format", "jsonl", "--empty-nulls")
+    assert done.exit_code == 0, (done.stderr, done.exception)
+
+
+@pytest.mark.usefixtures("pages")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_hint_at_all_numbers_leads_to_the_same_ones(command: str) -> None:
+    layout = options(LAYOUT)
+    brief = utility(command, "private.dat", *layout).stdout
+    *screen, hint = brief.splitlines()
+    start = "All numbers: the same command with "
+    assert hint.startswith(f"{start}--details --seed ")
+    more = hint.removeprefix(start).removesuffix(".").split()
+    assert utility(command, "private.dat", *layout, *more).stdout.startswith("\n".join(screen))
+    given = utility(command, "private.dat", *layout, "--seed", more[-1]).stdout
+    assert given.splitlines() == [*screen, f"{start}--details."]
+    assert "All numbers" not in utility(command, "private.dat", *layout, "--details").stdout
+    assert json.loads(utility(command, "private.dat", *layout, "--json").stdout)["answer"]
