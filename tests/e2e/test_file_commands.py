@@ -120,6 +120,7 @@ def test_a_rehearsal_writes_and_charges_nothing(work: Path) -> None:
     assert "the field 'Sterne'" in done.stdout
     assert "Cost: epsilon 144.001 alone" in done.stdout
     assert "spent 0 of" in done.stdout
+    assert "That takes about 1 s" in done.stdout
     assert names(work) == before
     data = json.loads(
         dptext("privatize", "excel.csv", "out.csv", *spec, *layout, "--dry-run", "--json", cwd=work).stdout
@@ -127,6 +128,27 @@ def test_a_rehearsal_writes_and_charges_nothing(work: Path) -> None:
     assert (data["records"], data["charge"]) == (60, None)
     (work / "out.csv").touch()
     assert dptext("privatize", "excel.csv", "out.csv", *spec, *layout, "--dry-run", cwd=work).returncode == 2
+
+
+def test_a_rehearsal_ends_as_the_run_would_that_cannot_pay(work: Path) -> None:
+    ledger = ("--ledger", "books.db", "--account", "a")
+    limit = ("--dataset", "d", "--unit", "document", "--epsilon", "200")
+    assert dptext("budget", "open", "a", *limit, *ledger[:2], cwd=work).returncode == 0
+    spec = ("--spec", "spec.toml", "--set", "noise=tem", "--set", "max_tokens=4", "--set", "diameter=12.0")
+    run = ("excel.csv", "out.csv", *spec, *LAYOUT[2:], *ledger)
+    assert dptext("privatize", *run, "--dry-run", cwd=work).returncode == 0
+    assert dptext("privatize", *run, "--charge-key", "one", cwd=work).returncode == 0
+    before, left = names(work), dptext("budget", "log", "a", *ledger[:2], cwd=work).stdout
+    rehearsed = dptext("privatize", *run, "--force", "--dry-run", cwd=work)
+    assert names(work) - {"books.db-wal", "books.db-shm"} == before
+    assert dptext("budget", "log", "a", *ledger[:2], cwd=work).stdout == left
+    done = dptext("privatize", *run, "--force", cwd=work)
+    assert (rehearsed.returncode, rehearsed.stdout, rehearsed.stderr) == (3, "", done.stderr)
+    assert done.returncode == 3
+    used = ("privatize", *run, "--force", "--charge-key", "one")
+    again, rehearsed = dptext(*used, cwd=work), dptext(*used, "--dry-run", cwd=work)
+    assert again.returncode == rehearsed.returncode != 0
+    assert again.stderr == rehearsed.stderr
 
 
 LAYOUT = ("--spec", "spec.toml", "--text-field", "Bewertung", "--delimiter", ";", "--encoding", "cp1252")

@@ -39,7 +39,7 @@ from dptext.cli.stopping import advising
 from dptext.errors import ConfigError
 from dptext.privacy.guarantee import Guarantee, format_epsilon
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import privatize_file, rehearse
+from dptext.runs.files import privatize_file, rehearse, seconds
 from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
 from dptext.sampling.source import secure, seeded
@@ -190,7 +190,8 @@ def privatize(
             n_records, promised, due = rehearse(
                 given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=_skipped
             )
-            print(_rehearsal(n_records, promised, plan.reveals, due, as_json=as_json), file=out)
+            took = seconds(n_records, fitted_one)
+            print(_rehearsal(n_records, took, promised, plan.reveals, due, as_json=as_json), file=out)
             return
         total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
         with (
@@ -221,15 +222,27 @@ def _skipped(number: int, reason: str) -> None:
 
 
 def _rehearsal(
-    n_records: int, promised: Sequence[Guarantee], reveals: Sequence[str], due: Due | None, *, as_json: bool
+    n_records: int,
+    took: float | None,
+    promised: Sequence[Guarantee],
+    reveals: Sequence[str],
+    due: Due | None,
+    *,
+    as_json: bool,
 ) -> str:
     """What would happen."""
     if as_json:
         charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
         guarantees = [guarantee.to_dict() for guarantee in promised]
-        return json.dumps({"records": n_records, "guarantees": guarantees, "charge": charge}, indent=2)
+        data = {"records": n_records, "seconds": took, "guarantees": guarantees, "charge": charge}
+        return json.dumps(data, indent=2)
     lines = [
         f"A run would release {n_records:,} records. Nothing was drawn, charged or written.",
+        *(
+            []
+            if took is None
+            else [f"That takes about {max(1, round(took)):,} s where texts are short, by made-up ones."]
+        ),
         promised[-1].sentence(),
         f"Leaves as it is: {', '.join(reveals)}.",
     ]
