@@ -58,11 +58,37 @@ def test_check_names_what_works_and_it_works(work: Path) -> None:
     assert len(lines) <= 24
     assert CANARY not in done.stdout
     (line,) = (line for line in lines if line.startswith("  dptext privatize"))
-    line = line.replace("--model MODEL", "--spec spec.toml")
-    ran = dptext(*shlex.split(line)[1:], cwd=work)
+    ran = dptext(*shlex.split(line.replace("--model MODEL", "--spec spec.toml"))[1:], cwd=work)
     assert ran.returncode == 0, ran.stderr
-    assert (work / "excel.private.csv").read_text("utf-8").splitlines()[0] == "id,Bewertung"
-    assert dptext("explain", "excel.private.csv", cwd=work).returncode == 0
+    first, *_ = (work / "excel.private.jsonl").read_text("utf-8").splitlines()
+    assert list(json.loads(first)) == ["id", "Bewertung"]
+    assert dptext("explain", "excel.private.jsonl", cwd=work).returncode == 0
+
+
+def proposed(work: Path, path: str) -> list[list[str]]:
+    """The commands that `check` proposes, the file itself in place of a public one."""
+    lines = dptext("check", path, cwd=work).stdout.splitlines()
+    return [[path if part == "PUBLIC" else part for part in shlex.split(line)[1:]] for line in lines if "MODEL" in line]
+
+
+@pytest.mark.parametrize("path", ["excel.csv", "rows.v2.json", "rows.jsonl", "texts.txt"])
+def test_both_commands_that_check_proposes_work(work: Path, path: str) -> None:
+    rows = [{"review": f"{WORDS[i % 9]} is {i}", "stars": i % 5} for i in range(40)]
+    (work / "rows.v2.json").write_text(json.dumps(rows), "utf-8")
+    (work / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n", "utf-8")
+    (work / "texts.txt").write_text("".join(f"{row['review']}\n" for row in rows), "utf-8")
+    fit, run = proposed(work, path)
+    assert run[2] == f"{path.partition('.')[0]}.private.jsonl"
+    if path == "rows.jsonl":  # a broken line, which only `privatize` skips
+        assert "--on-error" in run
+        (work / path).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    for command in (fit, run):
+        done = dptext(*command, cwd=work)
+        assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()[-1]
+    judged = " --text-field review" if path.startswith("rows") else ""
+    more = f"; was it worth it: dptext utility fidelity {path} {run[2]} --public PUBLIC{judged}"
+    assert told == f"Next: dptext explain {run[2]}{'' if path == 'excel.csv' else more}"
 
 
 def test_check_as_json(work: Path) -> None:
@@ -74,6 +100,11 @@ def test_check_as_json(work: Path) -> None:
         assert CANARY not in done.stdout
     assert (data["rows"], data["options"]) == (1, ["--text-field", "NAME"])
     assert CANARY not in dptext("check", "none.csv", cwd=work).stdout
+    (work / "two.csv").write_text("I have cancer,food\nHe is well,work\n", "utf-8")
+    for command in (("check", "two.csv"), ("privatize", "two.csv", "out.csv", "--spec", "spec.toml")):
+        done = dptext(*command, cwd=work)
+        assert "cancer" not in done.stdout + done.stderr
+        assert "not look like" in done.stdout + done.stderr
 
 
 def test_check_says_why_a_file_cannot_be_read(work: Path) -> None:

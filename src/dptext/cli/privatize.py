@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -46,7 +47,7 @@ from dptext.sampling.source import secure, seeded
 from dptext.text.files import refuse_inputs
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
 from dptext.text.reading import OnError
-from dptext.text.records import Fields
+from dptext.text.records import TEXT_FIELD, Fields
 from dptext.text.writers import APPENDABLE
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
@@ -215,6 +216,21 @@ def privatize(
     if payment is not None:
         print(f"\n{payment.left()}", file=out)
     print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}", file=out)
+    if target != STREAM:
+        judged = source != STREAM and fitted_one.spec.traits.releases_text
+        judged &= (input_format, output_format, delimiter, encoding) == (None,) * 4  # which that command does not take
+        print(_next(source, target, plan.fields, judged=judged), file=out)
+
+
+def _next(source: Path, target: Path, fields: Fields, *, judged: bool) -> str:
+    """What to type after a run."""
+    explain = f"Next: {shlex.join(['dptext', 'explain', str(target)])}"
+    if not judged:
+        return explain
+    named = (("--text-field", fields.text), ("--label-field", fields.label), ("--id-field", fields.id))
+    said = [part for pair in named if pair[1] is not None and pair != ("--text-field", TEXT_FIELD) for part in pair]
+    files = ["dptext", "utility", "fidelity", str(source), str(target), "--public", "PUBLIC"]
+    return f"{explain}; was it worth it: {shlex.join([*files, *map(str, said)])}"
 
 
 def _skipped(number: int, reason: str) -> None:
