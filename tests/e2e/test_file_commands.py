@@ -205,6 +205,8 @@ def test_nothing_of_a_stream_is_left_after_an_error(work: Path) -> None:
     bad = piped(
         work, "privatize", "-", "-", *LAYOUT, "--format", "csv", *made, data=EXCEL.encode("cp1252") + b'x";y\r\n'
     )
+    assert bad.stderr.startswith(b"dptext: stdin, record 61: ")
+    assert b"spool" not in bad.stderr
     assert (bad.returncode, bad.stdout) == (4, b"")
     full = piped(work, "privatize", "excel.csv", "-", *LAYOUT, *made, broken=True)
     assert full.returncode == 2, full.stderr

@@ -196,6 +196,18 @@ def test_a_missing_column_lists_those_that_are_there(tmp_path: Path, kind: str) 
             assert CANARY not in str(caught.value)
 
 
+def test_errors_name_what_each_side_has(tmp_path: Path) -> None:
+    mechanism = WordMetric.tiny()[0].fit()
+    for rows, said in (
+        ([{"text": None}], ("--empty-nulls on the command line, empty_nulls=True in Python",)),
+        ([{"review": "a"}], ("--text-field on the command line, text= in Python",)),
+    ):
+        write_rows(tmp_path / "a.jsonl", rows)
+        with pytest.raises(DataError) as caught:
+            list(dp.privatize(tmp_path / "a.jsonl", mechanism, without_guarantee=True))
+        assert all(each in str(caught.value) for each in said)
+
+
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     match path.suffix:
         case ".csv" | ".tsv":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,7 +38,7 @@ from dptext.cli.options import (
 from dptext.cli.pipes import STREAM, spooled
 from dptext.cli.progress import Tell, counted, say
 from dptext.cli.stopping import advising
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, DPTextError
 from dptext.privacy.guarantee import Guarantee, format_epsilon
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file, rehearse, seconds
@@ -186,7 +187,7 @@ def privatize(
     check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
     randomness = secure() if seed is None else seeded(seed)
     out = sys.stderr if target == STREAM else sys.stdout
-    with spooled(source, target, certificate, plan) as (given, made):
+    with spooled(source, target, certificate, plan) as (given, made), _naming(source, given):
         if dry_run:
             n_records, promised, due = rehearse(
                 given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=_skipped
@@ -231,6 +232,17 @@ def _next(source: Path, target: Path, fields: Fields, *, judged: bool) -> str:
     said = [part for pair in named if pair[1] is not None and pair != ("--text-field", TEXT_FIELD) for part in pair]
     files = ["dptext", "utility", "fidelity", str(source), str(target), "--public", "PUBLIC"]
     return f"{explain}; was it worth it: {shlex.join([*files, *map(str, said)])}"
+
+
+@contextlib.contextmanager
+def _naming(source: Path, given: Path) -> Iterator[None]:
+    """Errors speak of stdin, not of the file in its place."""
+    try:
+        yield
+    except DPTextError as error:
+        if source == STREAM:
+            error.args = (str(error).replace(str(given), "stdin"),)
+        raise
 
 
 def _skipped(number: int, reason: str) -> None:

@@ -48,4 +48,5 @@ def missing_field(name: str, names: Sequence[str], found: Iterable[object]) -> s
 
 def _remedy(name: str, names: Sequence[str]) -> str:
     others = "--label-field, --id-field, --author-field, --subject-field or --keep"
-    return f"name it with {'--text-field' if name == names[0] else others}"
+    options, arguments = ("--text-field", "text=") if name == names[0] else (others, "label=, id=, author= or keep=")
+    return f"name it with {options} on the command line, {arguments} in Python"
