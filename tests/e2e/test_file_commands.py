@@ -58,11 +58,37 @@ def test_check_names_what_works_and_it_works(work: Path) -> None:
     assert len(lines) <= 24
     assert CANARY not in done.stdout
     (line,) = (line for line in lines if line.startswith("  dptext privatize"))
-    line = line.replace("--model MODEL", "--spec spec.toml")
-    ran = dptext(*shlex.split(line)[1:], cwd=work)
+    ran = dptext(*shlex.split(line.replace("--model MODEL", "--spec spec.toml"))[1:], cwd=work)
     assert ran.returncode == 0, ran.stderr
-    assert (work / "excel.private.csv").read_text("utf-8").splitlines()[0] == "id,Bewertung"
-    assert dptext("explain", "excel.private.csv", cwd=work).returncode == 0
+    first, *_ = (work / "excel.private.jsonl").read_text("utf-8").splitlines()
+    assert list(json.loads(first)) == ["id", "Bewertung"]
+    assert dptext("explain", "excel.private.jsonl", cwd=work).returncode == 0
+
+
+def proposed(work: Path, path: str) -> list[list[str]]:
+    """The commands that `check` proposes, the file itself in place of a public one."""
+    lines = dptext("check", path, cwd=work).stdout.splitlines()
+    return [[path if part == "PUBLIC" else part for part in shlex.split(line)[1:]] for line in lines if "MODEL" in line]
+
+
+@pytest.mark.parametrize("path", ["excel.csv", "rows.v2.json", "rows.jsonl", "texts.txt"])
+def test_both_commands_that_check_proposes_work(work: Path, path: str) -> None:
+    rows = [{"review": f"{WORDS[i % 9]} is {i}", "stars": i % 5} for i in range(40)]
+    (work / "rows.v2.json").write_text(json.dumps(rows), "utf-8")
+    (work / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n", "utf-8")
+    (work / "texts.txt").write_text("".join(f"{row['review']}\n" for row in rows), "utf-8")
+    fit, run = proposed(work, path)
+    assert run[2] == f"{path.partition('.')[0]}.private.jsonl"
+    if path == "rows.jsonl":  # a broken line, which only `privatize` skips
+        assert "--on-error" in run
+        (work / path).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    for command in (fit, run):
+        done = dptext(*command, cwd=work)
+        assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()[-1]
+    judged = " --text-field review" if path.startswith("rows") else ""
+    more = f"; was it worth it: dptext utility fidelity {path} {run[2]} --public PUBLIC{judged}"
+    assert told == f"Next: dptext explain {run[2]}{'' if path == 'excel.csv' else more}"
 
 
 def test_check_as_json(work: Path) -> None:
@@ -74,6 +100,11 @@ def test_check_as_json(work: Path) -> None:
         assert CANARY not in done.stdout
     assert (data["rows"], data["options"]) == (1, ["--text-field", "NAME"])
     assert CANARY not in dptext("check", "none.csv", cwd=work).stdout
+    (work / "two.csv").write_text("I have cancer,food\nHe is well,work\n", "utf-8")
+    for command in (("check", "two.csv"), ("privatize", "two.csv", "out.csv", "--spec", "spec.toml")):
+        done = dptext(*command, cwd=work)
+        assert "cancer" not in done.stdout + done.stderr
+        assert "not look like" in done.stdout + done.stderr
 
 
 def test_check_says_why_a_file_cannot_be_read(work: Path) -> None:
@@ -120,6 +151,7 @@ def test_a_rehearsal_writes_and_charges_nothing(work: Path) -> None:
     assert "the field 'Sterne'" in done.stdout
     assert "Cost: epsilon 144.001 alone" in done.stdout
     assert "spent 0 of" in done.stdout
+    assert "That takes about 1 s" in done.stdout
     assert names(work) == before
     data = json.loads(
         dptext("privatize", "excel.csv", "out.csv", *spec, *layout, "--dry-run", "--json", cwd=work).stdout
@@ -127,6 +159,27 @@ def test_a_rehearsal_writes_and_charges_nothing(work: Path) -> None:
     assert (data["records"], data["charge"]) == (60, None)
     (work / "out.csv").touch()
     assert dptext("privatize", "excel.csv", "out.csv", *spec, *layout, "--dry-run", cwd=work).returncode == 2
+
+
+def test_a_rehearsal_ends_as_the_run_would_that_cannot_pay(work: Path) -> None:
+    ledger = ("--ledger", "books.db", "--account", "a")
+    limit = ("--dataset", "d", "--unit", "document", "--epsilon", "200")
+    assert dptext("budget", "open", "a", *limit, *ledger[:2], cwd=work).returncode == 0
+    spec = ("--spec", "spec.toml", "--set", "noise=tem", "--set", "max_tokens=4", "--set", "diameter=12.0")
+    run = ("excel.csv", "out.csv", *spec, *LAYOUT[2:], *ledger)
+    assert dptext("privatize", *run, "--dry-run", cwd=work).returncode == 0
+    assert dptext("privatize", *run, "--charge-key", "one", cwd=work).returncode == 0
+    before, left = names(work), dptext("budget", "log", "a", *ledger[:2], cwd=work).stdout
+    rehearsed = dptext("privatize", *run, "--force", "--dry-run", cwd=work)
+    assert names(work) - {"books.db-wal", "books.db-shm"} == before
+    assert dptext("budget", "log", "a", *ledger[:2], cwd=work).stdout == left
+    done = dptext("privatize", *run, "--force", cwd=work)
+    assert (rehearsed.returncode, rehearsed.stdout, rehearsed.stderr) == (3, "", done.stderr)
+    assert done.returncode == 3
+    used = ("privatize", *run, "--force", "--charge-key", "one")
+    again, rehearsed = dptext(*used, cwd=work), dptext(*used, "--dry-run", cwd=work)
+    assert again.returncode == rehearsed.returncode != 0
+    assert again.stderr == rehearsed.stderr
 
 
 LAYOUT = ("--spec", "spec.toml", "--text-field", "Bewertung", "--delimiter", ";", "--encoding", "cp1252")
@@ -152,6 +205,8 @@ def test_nothing_of_a_stream_is_left_after_an_error(work: Path) -> None:
     bad = piped(
         work, "privatize", "-", "-", *LAYOUT, "--format", "csv", *made, data=EXCEL.encode("cp1252") + b'x";y\r\n'
     )
+    assert bad.stderr.startswith(b"dptext: stdin, record 61: ")
+    assert b"spool" not in bad.stderr
     assert (bad.returncode, bad.stdout) == (4, b"")
     full = piped(work, "privatize", "excel.csv", "-", *LAYOUT, *made, broken=True)
     assert full.returncode == 2, full.stderr

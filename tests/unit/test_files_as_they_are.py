@@ -166,7 +166,10 @@ def test_another_delimiter_is_told_and_not_guessed(tmp_path: Path) -> None:
     ("found", "named"),
     [
         (["Bewertung", "Sterne"], True),
-        (["", "Review Text", "user_id", "Größe-cm"], True),
+        (["", "Review.Text", "user_id", "Größe-cm"], True),
+        (["Review Text", "user_id"], False),
+        (["I have cancer", "food"], False),
+        (["food", "I have cancer"], False),
         (["text"], True),
         (["wonderful"], False),  # a text of one word
         (["text", "text"], False),
@@ -191,6 +194,18 @@ def test_a_missing_column_lists_those_that_are_there(tmp_path: Path, kind: str) 
                 list(read_records(path, fields))
             assert ("'Bewertung', 'Sterne'" in str(caught.value)) == shown
             assert CANARY not in str(caught.value)
+
+
+def test_errors_name_what_each_side_has(tmp_path: Path) -> None:
+    mechanism = WordMetric.tiny()[0].fit()
+    for rows, said in (
+        ([{"text": None}], ("--empty-nulls on the command line, empty_nulls=True in Python",)),
+        ([{"review": "a"}], ("--text-field on the command line, text= in Python",)),
+    ):
+        write_rows(tmp_path / "a.jsonl", rows)
+        with pytest.raises(DataError) as caught:
+            list(dp.privatize(tmp_path / "a.jsonl", mechanism, without_guarantee=True))
+        assert all(each in str(caught.value) for each in said)
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -480,8 +495,8 @@ def test_a_survey_counts_what_is_there(tmp_path: Path) -> None:
 
 def test_a_header_that_comes_again_below_is_none(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text("Wonderful hotel,positive\nBad food,negative\nNever again,positive\n", "utf-8")
-    assert are_names(["Wonderful hotel", "positive"])
+    path.write_text("wonderful,positive\nbad,negative\nnever,positive\n", "utf-8")
+    assert are_names(["wonderful", "positive"])
     assert not survey(path).named
 
 

@@ -24,7 +24,7 @@ from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
 from dptext.privacy.names import COMPARED
 from dptext.runs import files as file_runs
 from dptext.runs.certificate import Certificate, Charged, certificate_path
-from dptext.runs.files import privatize_file
+from dptext.runs.files import privatize_file, rehearse
 from dptext.runs.payment import ONE_RECORD, Payment, request_for
 from dptext.runs.plan import Plan
 from dptext.runs.results import privatize
@@ -397,6 +397,47 @@ def test_other_documents_pay_for_themselves(tmp_path: Path, source: Path, mechan
         privatize_file(mixed, tmp_path / "again.jsonl", mechanism, payment=payment, plan=BY_NAME)
     assert ledger.balance("texts", subject="dnew").spent.epsilon == pytest.approx(COST)
     assert not ledger.verify("texts").problems
+
+
+def test_a_rehearsal_weighs_what_each_subject_spent(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
+    payment, other = Payment(ledger, "texts"), write(tmp_path / "in2.jsonl", ["new"])
+    twice = write(tmp_path / "in3.jsonl", ["w0", "w0"])
+    for i in range(2):
+        privatize_file(source, tmp_path / f"{i}.jsonl", mechanism, plan=BY_NAME, payment=payment)
+    before, draws, n_charges = beside(tmp_path), mechanism.draws, ledger.balance("texts").charges
+    given = {"plan": BY_NAME, "randomness": secure()}
+    assert rehearse(other, tmp_path / "out.jsonl", mechanism, payment=payment, **given)[0] == 1  # spent nothing yet
+    for path, plan, error in (
+        (source, BY_NAME, BudgetExceededError),
+        (other, Plan(), BudgetExceededError),  # everyone, the others too
+        (twice, BY_NAME, DataError),
+    ):
+        said = []
+        for run in (rehearse, privatize_file):
+            with pytest.raises(error) as caught:
+                run(path, tmp_path / "out.jsonl", mechanism, payment=payment, **{**given, "plan": plan})
+            said.append(str(caught.value))
+        assert said[0] == said[1]
+    assert (beside(tmp_path), mechanism.draws, ledger.balance("texts").charges) == (before, draws, n_charges)
+
+
+def test_a_rehearsal_takes_a_key_as_the_run_would(tmp_path: Path, source: Path, mechanism, ledger: Ledger) -> None:
+    payment, out = Payment(ledger, "texts", "one"), tmp_path / "out.jsonl"
+    given = {"payment": payment, "randomness": secure()}
+    mechanism.fail = True
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(source, out, mechanism, **given)
+    mechanism.fail = False
+    _ = Payment(ledger, "texts").charge(payment.request(mechanism.spec, randomness=secure())[1], "two")  # 2 are left
+    for plan in (Plan(force=True), Plan(resume=True)):
+        assert rehearse(source, out, mechanism, plan=plan, **given)[0] == 30  # the charge is there
+    with pytest.raises(PrivacyError, match="paid for another run"):
+        rehearse(source, out, mechanism, plan=replace(BY_NAME, force=True), **given)
+    with pytest.raises(BudgetExceededError):
+        rehearse(source, out, mechanism, plan=Plan(), **{**given, "payment": Payment(ledger, "texts")})
+    privatize_file(source, out, mechanism, plan=Plan(resume=True), **given)
+    with pytest.raises(PrivacyError, match="to be unused"):
+        rehearse(source, tmp_path / "2.jsonl", mechanism, plan=Plan(), **given)
 
 
 def test_authors_pay_for_their_maximum(tmp_path: Path, mechanism, ledger: Ledger) -> None:

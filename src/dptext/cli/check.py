@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from dptext.cli.options import DelimiterOption, EncodingOption, FormatOption, JsonOption, file_argument, member
-from dptext.text.formats import PACKED, READ_ONLY, Format
+from dptext.text.formats import PACKED, Format
 from dptext.text.survey import Column, Survey, survey
 
 NOT_PROTECTED: Final = "These numbers are computed from private text and not protected: do not hand them on."
@@ -136,12 +136,15 @@ def _options(found: Survey, named: Format | None) -> list[str]:
 
 def _commands(found: Survey, options: list[str]) -> list[str]:
     path = found.path
-    plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    ending = ".jsonl" if found.format in READ_ONLY or not plain.suffix else plain.suffix
-    out = plain.with_name(f"{plain.stem}.private{ending}")
+    out = path.with_name(f"{path.name.partition('.')[0]}.private.jsonl")  # as `dptext init` names it
+    fit = ["dptext", "fit", "--mechanism", "candidates", "--set", "epsilon=10", "--public", "PUBLIC", "--out", "MODEL"]
+    layout = options
+    if found.bad:  # `fit` skips nothing
+        at = options.index("--on-error")
+        layout = options[:at] + options[at + 2 :]
     return [
-        "Public texts of the same kind (PUBLIC) make a model, which privatizes the file:",
-        "  dptext fit --mechanism candidates --set epsilon=10 --public PUBLIC --out MODEL",
+        "Public texts of the same kind and form (PUBLIC) make a model, which privatizes the file:",
+        f"  {shlex.join([*fit, *layout])}",
         f"  {shlex.join(['dptext', 'privatize', str(path), str(out), *options])} --model MODEL",
         "Which mechanism, and at which epsilon: dptext recommend",
     ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,17 +38,17 @@ from dptext.cli.options import (
 from dptext.cli.pipes import STREAM, spooled
 from dptext.cli.progress import Tell, counted, say
 from dptext.cli.stopping import advising
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, DPTextError
 from dptext.privacy.guarantee import Guarantee, format_epsilon
 from dptext.runs.certificate import certificate_path
-from dptext.runs.files import privatize_file, rehearse
+from dptext.runs.files import privatize_file, rehearse, seconds
 from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
 from dptext.sampling.source import secure, seeded
 from dptext.text.files import refuse_inputs
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
 from dptext.text.reading import OnError
-from dptext.text.records import Fields
+from dptext.text.records import TEXT_FIELD, Fields
 from dptext.text.writers import APPENDABLE
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
@@ -185,12 +187,13 @@ def privatize(
     check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
     randomness = secure() if seed is None else seeded(seed)
     out = sys.stderr if target == STREAM else sys.stdout
-    with spooled(source, target, certificate, plan) as (given, made):
+    with spooled(source, target, certificate, plan) as (given, made), _naming(source, given):
         if dry_run:
             n_records, promised, due = rehearse(
                 given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=_skipped
             )
-            print(_rehearsal(n_records, promised, plan.reveals, due, as_json=as_json), file=out)
+            took = seconds(n_records, fitted_one)
+            print(_rehearsal(n_records, took, promised, plan.reveals, due, as_json=as_json), file=out)
             return
         total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
         with (
@@ -214,6 +217,32 @@ def privatize(
     if payment is not None:
         print(f"\n{payment.left()}", file=out)
     print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}", file=out)
+    if target != STREAM:
+        judged = source != STREAM and fitted_one.spec.traits.releases_text
+        judged &= (input_format, output_format, delimiter, encoding) == (None,) * 4  # which that command does not take
+        print(_next(source, target, plan.fields, judged=judged), file=out)
+
+
+def _next(source: Path, target: Path, fields: Fields, *, judged: bool) -> str:
+    """What to type after a run."""
+    explain = f"Next: {shlex.join(['dptext', 'explain', str(target)])}"
+    if not judged:
+        return explain
+    named = (("--text-field", fields.text), ("--label-field", fields.label), ("--id-field", fields.id))
+    said = [part for pair in named if pair[1] is not None and pair != ("--text-field", TEXT_FIELD) for part in pair]
+    files = ["dptext", "utility", "fidelity", str(source), str(target), "--public", "PUBLIC"]
+    return f"{explain}; was it worth it: {shlex.join([*files, *map(str, said)])}"
+
+
+@contextlib.contextmanager
+def _naming(source: Path, given: Path) -> Iterator[None]:
+    """Errors speak of stdin, not of the file in its place."""
+    try:
+        yield
+    except DPTextError as error:
+        if source == STREAM:
+            error.args = (str(error).replace(str(given), "stdin"),)
+        raise
 
 
 def _skipped(number: int, reason: str) -> None:
@@ -221,15 +250,27 @@ def _skipped(number: int, reason: str) -> None:
 
 
 def _rehearsal(
-    n_records: int, promised: Sequence[Guarantee], reveals: Sequence[str], due: Due | None, *, as_json: bool
+    n_records: int,
+    took: float | None,
+    promised: Sequence[Guarantee],
+    reveals: Sequence[str],
+    due: Due | None,
+    *,
+    as_json: bool,
 ) -> str:
     """What would happen."""
     if as_json:
         charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
         guarantees = [guarantee.to_dict() for guarantee in promised]
-        return json.dumps({"records": n_records, "guarantees": guarantees, "charge": charge}, indent=2)
+        data = {"records": n_records, "seconds": took, "guarantees": guarantees, "charge": charge}
+        return json.dumps(data, indent=2)
     lines = [
         f"A run would release {n_records:,} records. Nothing was drawn, charged or written.",
+        *(
+            []
+            if took is None
+            else [f"That takes about {max(1, round(took)):,} s where texts are short, by made-up ones."]
+        ),
         promised[-1].sentence(),
         f"Leaves as it is: {', '.join(reveals)}.",
     ]

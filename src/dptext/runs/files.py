@@ -10,6 +10,7 @@ import fcntl
 import hmac
 import os
 import secrets
+import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,8 +22,8 @@ from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.plan import Plan, run_digest
 from dptext.runs.resume import State, draft_path, fingerprint, state_path
-from dptext.runs.streaming import guarantees, layout, limited, released, require_guarantee
-from dptext.sampling.source import Randomness, secure
+from dptext.runs.streaming import guarantees, layout, limited, release, released, require_guarantee
+from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.batches import Batch
 from dptext.text.columns import TEXTS_ONLY, Columns
 from dptext.text.files import (
@@ -39,12 +40,15 @@ from dptext.text.formats import Format, file_format, is_compressed
 from dptext.text.reading import read_batches
 from dptext.text.records import Fields
 from dptext.text.releases import blocks
+from dptext.text.samples import sample_records
 from dptext.text.writers import APPENDABLE, open_writer, require_csv
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.entries import Charge
     from dptext.ledger.subjects import SubjectsDigest
     from dptext.runs.payment import Due, Payment
+
+_LONGEST_TRIAL = 2.0  # seconds
 
 
 def privatize_file(
@@ -107,7 +111,20 @@ def rehearse(
     It says how many records would be released, with which guarantees, and what would be paid.
     """
     run = _run(source, target, mechanism, plan, randomness, payment)
+    run.weigh()
     return run.count(on_skip), run.promised, run.due
+
+
+def seconds(n_records: int, mechanism: Mechanism[str]) -> float | None:
+    """About how long so many releases take, by those of short made-up texts; None where these are none for it."""
+    records, randomness, done = Batch.of(sample_records(64)), seeded(0), 0
+    with contextlib.suppress(DPTextError):
+        release(records[:1], mechanism, randomness)  # loads what is loaded late
+        began = time.perf_counter()
+        while done < len(records) and time.perf_counter() - began < _LONGEST_TRIAL:
+            done += len(release(records[done : done + 16], mechanism, randomness))
+        return n_records * (time.perf_counter() - began) / done
+    return None
 
 
 def _run(
@@ -200,7 +217,6 @@ class _Run:
         return run_digest(*setting, compressed=compressed, renamed=renamed)
 
     def count(self, on_skip: Callable[[int, str], None] | None) -> int:
-        self._check_paths()
         with contextlib.closing(self._batches(on_skip)) as batches:
             return sum(map(len, batches))
 
@@ -216,15 +232,30 @@ class _Run:
         )
         return batches if self.plan.max_per_author is None else _limited(batches, self.plan.max_per_author)
 
+    def weigh(self) -> None:
+        """Raise what the charge of this run would raise."""
+        self._check_paths()
+        state = self._unfinished() if self.plan.resume else None
+        if self.due is None or (state is not None and state.certificate):
+            return
+        with self._subjects() as names:
+            self.due.weigh(self.due.payment.key if state is None else state.charge_key, names)
+
+    @contextlib.contextmanager
+    def _subjects(self) -> Iterator[Iterator[str] | None]:
+        """The subjects in the file, where these are charged; None for everyone."""
+        if self.plan.fields.subject is None:
+            yield None
+            return
+        with contextlib.closing(self._batches(None)) as batches:
+            yield (subject or "" for batch in batches for subject in batch.subjects)
+
     def _charge(self, state: State) -> Charge | None:
         """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
         if self.due is None:
             return None
         try:
-            if self.plan.fields.subject is None:
-                return self.due.charge(state.charge_key, None)
-            with contextlib.closing(self._batches(None)) as batches:
-                names = (subject or "" for batch in batches for subject in batch.subjects)
+            with self._subjects() as names:
                 return self.due.charge(state.charge_key, names)
         except ConfigError as error:
             if not isinstance(error, LedgerError) or not (error.unsure or self.plan.resume):

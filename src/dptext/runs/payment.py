@@ -10,12 +10,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dptext.errors import ConfigError, IncomparableError, LedgerError, NoGuaranteeError, PrivacyError
+from dptext.errors import ConfigError, DataError, IncomparableError, LedgerError, NoGuaranteeError, PrivacyError
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import Account, Charge
+from dptext.ledger.entries import Account, Charge, require_within
 from dptext.ledger.requests import Request, Terms
 from dptext.ledger.spending import format_left, spent_epsilon
 from dptext.mechanism import Spec, settings
@@ -164,12 +165,46 @@ class Due:
     def charge(self, key: str, subjects: Iterator[str] | None) -> Charge:
         """Charge the account under this key; refused where the key paid for a release already."""
         charge = self.payment.charge(self.request, key, subjects)
-        if charge.release is not None:
-            raise PrivacyError(
-                f"Expected charge key {key!r} of account {charge.account!r} to be unused: it paid for a release "
-                "already. Nothing is released; another key charges anew."
-            )
+        _require_unused(charge)
         return charge
+
+    def weigh(self, key: str | None, subjects: Iterable[str] | None) -> None:
+        """Raise what `charge` would raise now, and write nothing.
+
+        Where everyone is charged, the standing that is weighed is that of the subject of whom most was spent.
+        """
+        ledger, account, request = self.payment.ledger, self.account, self.request
+        request.require_chargeable()
+        account.require_same_meaning(request)
+        names: dict[bytes, str] = {}
+        digest = None
+        if subjects is not None:
+            digest, units = ledger.subjects_digest(account.name), Counter[bytes]()
+            for name in subjects:
+                hashed = digest.add(name)
+                names[hashed] = name
+                units[hashed] += 1
+            most = max(units.values(), default=0)
+            if most > request.units_per_subject:
+                raise DataError(
+                    f"Expected at most {request.units_per_subject} records of each subject in the run, found {most} of "
+                    "one: nothing is charged and nothing is released."
+                )
+        found = None if key is None else next((each for each in ledger.log(account.name) if each.key == key), None)
+        if found is not None:
+            asked = (request.to_text(), digest and digest.hexdigest())
+            if asked != (found.request.to_text(), found.subjects_digest):
+                raise PrivacyError(
+                    f"Expected charge key {key!r} of account {account.name!r} to be new, or to come with the same "
+                    "request again: it paid for another run. Nothing is charged and nothing is released."
+                )
+            _require_unused(found)
+            return
+        balance = ledger.balance(account.name)
+        before = {balance.events}
+        if names and balance.subjects:
+            before = {ledger.balance(account.name, subject=name).events for name in names.values()}
+        require_within(account, before, request.events)
 
     def epsilon(self) -> float:
         """What the charge costs alone, at the delta of the account."""
@@ -188,3 +223,11 @@ class Due:
             self.payment.ledger.settle(self.account.name, key, sha256)
         except LedgerError as error:
             raise LedgerError(f"{error} The run is paid for and its output is whole: --resume publishes it.") from None
+
+
+def _require_unused(charge: Charge) -> None:
+    if charge.release is not None:
+        raise PrivacyError(
+            f"Expected charge key {charge.key!r} of account {charge.account!r} to be unused: it paid for a release "
+            "already. Nothing is released; another key charges anew."
+        )

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-_NAME: Final = re.compile(r"[^\W\d_][\w.-]*(?: [\w.-]+){0,2}")  # up to three words, the first begins with a letter
+_NAME: Final = re.compile(r"[^\W\d_][\w.-]*")  # one word: a short text has several
 _LONGEST: Final = 32
 _USUAL: Final = frozenset({"text", "texts", "review", "comment", "message", "content", "body", "document", "sentence"})
 
 
 def are_names(found: Sequence[str]) -> bool:
-    """Whether all of these look like names of columns: short, each once, no sentence and no number.
+    """Whether all of these look like names of columns: one short word, each once, and no number.
 
     The first may be empty: pandas writes the index so. A single one may well be a short text: it must be a usual name.
     """
@@ -48,4 +48,5 @@ def missing_field(name: str, names: Sequence[str], found: Iterable[object]) -> s
 
 def _remedy(name: str, names: Sequence[str]) -> str:
     others = "--label-field, --id-field, --author-field, --subject-field or --keep"
-    return f"name it with {'--text-field' if name == names[0] else others}"
+    options, arguments = ("--text-field", "text=") if name == names[0] else (others, "label=, id=, author= or keep=")
+    return f"name it with {options} on the command line, {arguments} in Python"

@@ -2,9 +2,9 @@
 
     records = read_records("private.jsonl.gz", Fields(text="review"))
 
-No error of this module holds text, ids, labels or column names found in a file (the first line of a CSV file without
-a header is private text), and none is chained to an exception that does. Readers therefore hand faults on as values,
-and raise outside of ``except``.
+No error of this module holds texts, ids or labels of a file, and none is chained to an exception that does. Readers
+therefore hand faults on as values, and raise outside of ``except``. Names of columns are shown where each is one short
+word (`dptext.text.column_names`): so may the first line of a CSV file without a header be, if its values are such.
 """
 
 from __future__ import annotations

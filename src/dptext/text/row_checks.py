@@ -16,7 +16,8 @@ from dptext.text.records import Fields, Record
 _BYTES_PER_CHARACTER: Final = 12
 _BYTES_FOR_OTHER_FIELDS: Final = 2**20
 _NULL: Final = (
-    "the field {!r} is null (take such rows out, or read them as empty texts: empty_nulls=True, --empty-nulls)"
+    "the field {!r} is null (take such rows out, or read them as empty texts: --empty-nulls on the command line, "
+    "empty_nulls=True in Python)"
 )
 
 
