@@ -137,14 +137,10 @@ def _options(found: Survey, named: Format | None) -> list[str]:
 def _commands(found: Survey, options: list[str]) -> list[str]:
     path = found.path
     out = path.with_name(f"{path.name.partition('.')[0]}.private.jsonl")  # as `dptext init` names it
-    fit = ["dptext", "fit", "--mechanism", "candidates", "--set", "epsilon=10", "--public", "PUBLIC", "--out", "MODEL"]
-    layout = options
-    if found.bad:  # `fit` skips nothing
-        at = options.index("--on-error")
-        layout = options[:at] + options[at + 2 :]
+    layout = f" {shlex.join(options)}".replace(" --on-error skip", "").rstrip()  # `fit` skips nothing
     return [
         "Public texts of the same kind and form (PUBLIC) make a model, which privatizes the file:",
-        f"  {shlex.join([*fit, *layout])}",
+        f"  dptext fit --mechanism candidates --set epsilon=10 --public PUBLIC --out MODEL{layout}",
         f"  {shlex.join(['dptext', 'privatize', str(path), str(out), *options])} --model MODEL",
         "Which mechanism, and at which epsilon: dptext recommend",
     ]

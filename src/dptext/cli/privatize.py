@@ -193,7 +193,7 @@ def privatize(
                 given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=_skipped
             )
             took = seconds(n_records, fitted_one)
-            print(_rehearsal(n_records, took, promised, plan.reveals, due, as_json=as_json), file=out)
+            print(_rehearsal(n_records, took, promised, plan, due, as_json=as_json), file=out)
             return
         total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
         with (
@@ -225,13 +225,10 @@ def privatize(
 
 def _next(source: Path, target: Path, fields: Fields, *, judged: bool) -> str:
     """What to type after a run."""
-    explain = f"Next: {shlex.join(['dptext', 'explain', str(target)])}"
-    if not judged:
-        return explain
     named = (("--text-field", fields.text), ("--label-field", fields.label), ("--id-field", fields.id))
-    said = [part for pair in named if pair[1] is not None and pair != ("--text-field", TEXT_FIELD) for part in pair]
-    files = ["dptext", "utility", "fidelity", str(source), str(target), "--public", "PUBLIC"]
-    return f"{explain}; was it worth it: {shlex.join([*files, *map(str, said)])}"
+    said = [part for name, value in named if value not in (None, TEXT_FIELD) for part in (name, str(value))]
+    judge = shlex.join(["dptext", "utility", "fidelity", str(source), str(target), "--public", "PUBLIC", *said])
+    return f"Next: {shlex.join(['dptext', 'explain', str(target)])}" + f"; was it worth it: {judge}" * judged
 
 
 @contextlib.contextmanager
@@ -250,13 +247,7 @@ def _skipped(number: int, reason: str) -> None:
 
 
 def _rehearsal(
-    n_records: int,
-    took: float | None,
-    promised: Sequence[Guarantee],
-    reveals: Sequence[str],
-    due: Due | None,
-    *,
-    as_json: bool,
+    n_records: int, took: float | None, promised: Sequence[Guarantee], plan: Plan, due: Due | None, *, as_json: bool
 ) -> str:
     """What would happen."""
     if as_json:
@@ -272,7 +263,7 @@ def _rehearsal(
             else [f"That takes about {max(1, round(took)):,} s where texts are short, by made-up ones."]
         ),
         promised[-1].sentence(),
-        f"Leaves as it is: {', '.join(reveals)}.",
+        f"Leaves as it is: {', '.join(plan.reveals)}.",
     ]
     if due is not None:
         lines.append(

@@ -48,8 +48,6 @@ if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.ledger.subjects import SubjectsDigest
     from dptext.runs.payment import Due, Payment
 
-_LONGEST_TRIAL = 2.0  # seconds
-
 
 def privatize_file(
     source: Path,
@@ -111,17 +109,16 @@ def rehearse(
     It says how many records would be released, with which guarantees, and what would be paid.
     """
     run = _run(source, target, mechanism, plan, randomness, payment)
-    run.weigh()
     return run.count(on_skip), run.promised, run.due
 
 
-def seconds(n_records: int, mechanism: Mechanism[str]) -> float | None:
+def seconds(n_records: int, mechanism: Mechanism[str], *, longest: float = 2.0) -> float | None:
     """About how long so many releases take, by those of short made-up texts; None where these are none for it."""
     records, randomness, done = Batch.of(sample_records(64)), seeded(0), 0
     with contextlib.suppress(DPTextError):
         release(records[:1], mechanism, randomness)  # loads what is loaded late
         began = time.perf_counter()
-        while done < len(records) and time.perf_counter() - began < _LONGEST_TRIAL:
+        while done < len(records) and time.perf_counter() - began < longest:
             done += len(release(records[done : done + 16], mechanism, randomness))
         return n_records * (time.perf_counter() - began) / done
     return None
@@ -217,6 +214,10 @@ class _Run:
         return run_digest(*setting, compressed=compressed, renamed=renamed)
 
     def count(self, on_skip: Callable[[int, str], None] | None) -> int:
+        self._check_paths()
+        state = self._unfinished() if self.plan.resume else None
+        if self.due is not None and not (state and state.certificate):
+            self.due.weigh(state.charge_key if state else self.due.payment.key, self._subjects())
         with contextlib.closing(self._batches(on_skip)) as batches:
             return sum(map(len, batches))
 
@@ -232,31 +233,18 @@ class _Run:
         )
         return batches if self.plan.max_per_author is None else _limited(batches, self.plan.max_per_author)
 
-    def weigh(self) -> None:
-        """Raise what the charge of this run would raise."""
-        self._check_paths()
-        state = self._unfinished() if self.plan.resume else None
-        if self.due is None or (state is not None and state.certificate):
-            return
-        with self._subjects() as names:
-            self.due.weigh(self.due.payment.key if state is None else state.charge_key, names)
-
-    @contextlib.contextmanager
-    def _subjects(self) -> Iterator[Iterator[str] | None]:
+    def _subjects(self) -> Iterator[str] | None:
         """The subjects in the file, where these are charged; None for everyone."""
         if self.plan.fields.subject is None:
-            yield None
-            return
-        with contextlib.closing(self._batches(None)) as batches:
-            yield (subject or "" for batch in batches for subject in batch.subjects)
+            return None
+        return (subject or "" for batch in self._batches(None) for subject in batch.subjects)
 
     def _charge(self, state: State) -> Charge | None:
         """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
         if self.due is None:
             return None
         try:
-            with self._subjects() as names:
-                return self.due.charge(state.charge_key, names)
+            return self.due.charge(state.charge_key, self._subjects())
         except ConfigError as error:
             if not isinstance(error, LedgerError) or not (error.unsure or self.plan.resume):
                 self._clean()  # nothing was charged and nothing drawn

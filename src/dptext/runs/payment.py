@@ -165,45 +165,30 @@ class Due:
     def charge(self, key: str, subjects: Iterator[str] | None) -> Charge:
         """Charge the account under this key; refused where the key paid for a release already."""
         charge = self.payment.charge(self.request, key, subjects)
-        _require_unused(charge)
+        if charge.release is not None:
+            raise _used(charge, "a release")
         return charge
 
     def weigh(self, key: str | None, subjects: Iterable[str] | None) -> None:
-        """Raise what `charge` would raise now, and write nothing.
-
-        Where everyone is charged, the standing that is weighed is that of the subject of whom most was spent.
-        """
+        """Raise what `charge` would, and write nothing; for everyone, the subject of whom most was spent is weighed."""
         ledger, account, request = self.payment.ledger, self.account, self.request
         request.require_chargeable()
         account.require_same_meaning(request)
-        names: dict[bytes, str] = {}
-        digest = None
-        if subjects is not None:
-            digest, units = ledger.subjects_digest(account.name), Counter[bytes]()
-            for name in subjects:
-                hashed = digest.add(name)
-                names[hashed] = name
-                units[hashed] += 1
-            most = max(units.values(), default=0)
-            if most > request.units_per_subject:
-                raise DataError(
-                    f"Expected at most {request.units_per_subject} records of each subject in the run, found {most} of "
-                    "one: nothing is charged and nothing is released."
-                )
+        digest = None if subjects is None else ledger.subjects_digest(account.name)
+        several = [] if digest is None else [(digest.add(name), name) for name in subjects or ()]
+        most = max(Counter(hashed for hashed, _ in several).values(), default=0)
+        if most > request.units_per_subject:
+            raise DataError(f"Expected at most {request.units_per_subject} records of a subject, found {most} of one.")
         found = None if key is None else next((each for each in ledger.log(account.name) if each.key == key), None)
         if found is not None:
-            asked = (request.to_text(), digest and digest.hexdigest())
-            if asked != (found.request.to_text(), found.subjects_digest):
-                raise PrivacyError(
-                    f"Expected charge key {key!r} of account {account.name!r} to be new, or to come with the same "
-                    "request again: it paid for another run. Nothing is charged and nothing is released."
-                )
-            _require_unused(found)
+            same = (found.request, found.subjects_digest) == (request, digest and digest.hexdigest())
+            if found.release is not None or not same:
+                raise _used(found, "a release" if same else "another run")
             return
         balance = ledger.balance(account.name)
         before = {balance.events}
-        if names and balance.subjects:
-            before = {ledger.balance(account.name, subject=name).events for name in names.values()}
+        if several and balance.subjects:
+            before = {ledger.balance(account.name, subject=name).events for name in dict(several).values()}
         require_within(account, before, request.events)
 
     def epsilon(self) -> float:
@@ -225,9 +210,8 @@ class Due:
             raise LedgerError(f"{error} The run is paid for and its output is whole: --resume publishes it.") from None
 
 
-def _require_unused(charge: Charge) -> None:
-    if charge.release is not None:
-        raise PrivacyError(
-            f"Expected charge key {charge.key!r} of account {charge.account!r} to be unused: it paid for a release "
-            "already. Nothing is released; another key charges anew."
-        )
+def _used(charge: Charge, what: str) -> PrivacyError:
+    return PrivacyError(
+        f"Expected charge key {charge.key!r} of account {charge.account!r} to be unused: it paid for {what} already. "
+        "Nothing is released; another key charges anew."
+    )
