@@ -42,7 +42,7 @@ def fit(
         DataError: a record cannot be read.
         MissingExtraError: a package is not installed.
     """
-    if not isinstance(spec, Spec):
+    if not hasattr(spec, "fit"):
         raise ConfigError(f"Expected settings such as dptext.Candidates(epsilon=10), found {type(spec).__name__}.")
     traits = spec.traits
     if private is not None and not traits.takes_private:
