@@ -56,6 +56,14 @@ LATER = {
         "tests/e2e/test_output_files.py::test_what_holds_numbers_from_originals_is_for_its_owner[divergence",
         "tests/unit/audits/test_divergence.py::test_a_report_says_what_it_is_and_is_repeatable",
     ),
+    "another command, file or form like the one that stays": (
+        "tests/e2e/test_utility_commands.py::test_the_hint_at_all_numbers_leads_to_the_same_ones[classification",
+        "tests/e2e/test_utility_commands.py::test_files_are_read_as_privatize_read_them[classification",
+        "tests/e2e/test_utility_commands.py::test_null_texts_are_read_as_empty_ones_where_this_is_asked_for[classification",
+        "tests/e2e/test_file_commands.py::test_both_commands_that_check_proposes_work[rows",
+        "tests/e2e/test_file_commands.py::test_both_commands_that_check_proposes_work[texts.txt",
+        "tests/e2e/test_face.py::test_init_reads_files_of_two_forms",
+    ),
     "the lines of the other pages stay, and the ten lines of Python": (
         "tests/docs/test_public_face.py::test_five_minutes_take_no_more",
         "docs/tutorials/dp-sgd.md::",

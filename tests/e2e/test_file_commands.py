@@ -210,6 +210,7 @@ def test_nothing_of_a_stream_is_left_after_an_error(work: Path) -> None:
     assert (bad.returncode, bad.stdout) == (4, b"")
     full = piped(work, "privatize", "excel.csv", "-", *LAYOUT, *made, broken=True)
     assert full.returncode == 2, full.stderr
+    assert b"stdout took no more (No space left on device)" in full.stderr
     assert names(work / "spool") == set()
     assert CANARY.encode() not in bad.stderr + full.stderr
 

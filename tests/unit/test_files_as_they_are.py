@@ -206,6 +206,11 @@ def test_errors_name_what_each_side_has(tmp_path: Path) -> None:
         with pytest.raises(DataError) as caught:
             list(dp.privatize(tmp_path / "a.jsonl", mechanism, without_guarantee=True))
         assert all(each in str(caught.value) for each in said)
+    (tmp_path / "a.csv").write_bytes("text\nschön ist es\n".encode("cp1252"))
+    with pytest.raises(
+        DataError, match="--encoding cp1252 on the command line, dp.read_records.path, encoding='cp1252'"
+    ):
+        list(dp.privatize(tmp_path / "a.csv", mechanism, without_guarantee=True))
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -56,5 +56,14 @@ def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) ->
         if certificate is not None and target.exists():
             Target(certificate, plan.force, private=False).write(certificate_path(target).read_bytes())
             sys.stdout.flush()
-            with writing("stdout"), target.open("rb") as made, open(sys.stdout.fileno(), "wb", closefd=False) as out:
-                shutil.copyfileobj(made, out)
+            try:
+                with target.open("rb") as made, open(sys.stdout.fileno(), "wb", closefd=False) as out:
+                    shutil.copyfileobj(made, out)
+            except OSError as error:
+                reason = error.strerror
+            else:
+                return
+            raise ConfigError(
+                f"stdout took no more ({reason}): what arrived is not whole. Throw it and {certificate} away, and "
+                "run again; what was charged stays charged."
+            )

@@ -29,6 +29,8 @@ _NARROW: Final = (
     *("cp932", "gb18030", "big5", "euc_kr", "euc_jp"),
 )
 
+_HOW: Final = "--encoding {} on the command line, dp.read_records(path, encoding={!r}) in Python"
+
 
 def is_utf8(encoding: str | None) -> bool:
     """Whether an encoding is UTF-8, as it is where none is named; ConfigError where Python knows none of this name."""
@@ -107,8 +109,9 @@ def advice(path: Path) -> str:
     if found == "utf-8":
         return ""
     if found is None:
-        return " Name the encoding with --encoding (encoding=), or save the file as UTF-8."
-    return f" The file looks like {found}: give --encoding {found} (encoding=), if that is right, or save it as UTF-8."
+        return f" Name the encoding with {_HOW.format('NAME', 'NAME')}, or save the file as UTF-8."
+    how = _HOW.format(found, found)
+    return f" The file looks like {found}: if that is right, read it so ({how}), or save it as UTF-8."
 
 
 def _is_utf8(line: bytes) -> bool:

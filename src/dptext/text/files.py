@@ -181,7 +181,10 @@ def refuse_existing(path: str | os.PathLike[str], *, force: bool = False) -> Non
     if not os.path.lexists(path):
         return
     if not force:
-        raise ConfigError(f"Expected no file at {str(path)!r} yet. Choose another path or overwrite it with --force.")
+        raise ConfigError(
+            f"Expected no file at {str(path)!r} yet. Choose another path or overwrite it with --force on the command "
+            "line, force=True in Python."
+        )
     there = Path(path)
     if there.is_dir() and not there.is_symlink():
         raise file_error(path, "write", OSError(errno.EISDIR, os.strerror(errno.EISDIR)))
