@@ -208,7 +208,7 @@ def test_errors_name_what_each_side_has(tmp_path: Path) -> None:
         assert all(each in str(caught.value) for each in said)
     (tmp_path / "a.csv").write_bytes("text\nschön ist es\n".encode("cp1252"))
     with pytest.raises(
-        DataError, match="--encoding cp1252 on the command line, dp.read_records.path, encoding='cp1252'"
+        DataError, match=r"--encoding cp1252 on the command line, dp.read_records.path, encoding='cp1252'"
     ):
         list(dp.privatize(tmp_path / "a.csv", mechanism, without_guarantee=True))
 
