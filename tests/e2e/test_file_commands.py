@@ -87,8 +87,12 @@ def test_both_commands_that_check_proposes_work(work: Path, path: str) -> None:
         assert done.returncode == 0, done.stderr
     told = done.stdout.splitlines()[-1]
     judged = " --text-field review" if path.startswith("rows") else ""
-    more = f"; was it worth it: dptext utility fidelity {path} {run[2]} --public PUBLIC{judged}"
-    assert told == f"Next: dptext explain {run[2]}{'' if path == 'excel.csv' else more}"
+    if path == "excel.csv":
+        judged = " --text-field Bewertung --delimiter ';' --encoding cp1252 --strip-html"
+    more = f"dptext utility fidelity {path} {run[2]} --public PUBLIC{judged}"
+    assert told == f"Next: dptext explain {run[2]}; was it worth it: {more}"
+    judge = shlex.split(more.replace("PUBLIC", fit[fit.index("--public") + 1]))[1:]
+    assert dptext(*judge, cwd=work).returncode == 0
 
 
 def test_check_as_json(work: Path) -> None:

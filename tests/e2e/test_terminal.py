@@ -88,6 +88,18 @@ def test_a_finished_run_ends_with_0_whoever_listens(
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
+def test_a_release_does_not_go_to_a_closed_stdout(tmp_path: Path, files: list[str]) -> None:
+    """It would be lost: so nothing is done."""
+    files[2:3] = ["-", "--certificate", "out.jsonl.guarantee.json"]
+    before = {path.name for path in tmp_path.iterdir()}
+    done = shell([*RUN, *files], ">&-", tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.strip() == (
+        "dptext: Expected an open stdout with OUT -, found a closed one: the release would be lost."
+    )
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
 def test_a_closed_stream_is_no_place_for_files(tmp_path: Path, files: list[str]) -> None:
     """The lowest free number is given to the next file that is opened: what is printed would go there."""
     code = (

@@ -38,6 +38,11 @@ _GIVEN: Final = ("not shown to be known better than from", "known {}better than 
 _FOUND: Final = ("not shown to find more than", "shown to find {}more than", "shown to find less than")
 
 
+def all_numbers(seed: int | None = None) -> str:
+    """How to see all numbers: these very ones by the seed that was drawn, where one was."""
+    return f"All numbers: the same command with --details{'' if seed is None else f' --seed {seed}'}."
+
+
 def print_answer(
     said: Lines, screen: Lines, more: Lines, data: Mapping[str, Json], *, details: bool, as_json: bool
 ) -> None:
@@ -45,7 +50,7 @@ def print_answer(
     if as_json:
         print(json.dumps({"answer": [*said], **data}, indent=2))
         return
-    rest = more if details else ["All numbers: the same command with --details."]
+    rest = more if details else [all_numbers()]
     print("\n\n".join("\n".join(lines) for lines in (said, screen, rest) if lines))
 
 

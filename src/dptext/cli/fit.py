@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -25,7 +26,7 @@ from dptext.cli.options import (
     TextFieldOption,
     file_option,
     folder_option,
-    member,
+    read_file,
     seed_of,
 )
 from dptext.cli.progress import say
@@ -35,9 +36,7 @@ from dptext.mechanism import HasTraining, Learns, Spec, Traits, settings
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
 from dptext.text.files import require_free
-from dptext.text.formats import DELIMITED, PACKED, Format, file_format
-from dptext.text.reading import read_records
-from dptext.text.records import Fields, Record
+from dptext.text.records import Fields
 from dptext.types import Json
 
 
@@ -82,18 +81,15 @@ def fit(
         )
     _check_texts(wanted, public, private, pool)
     require_free(target)
-    layout: dict[str, Any] = {
-        "format": None if input_format is None else member(Format, "--format", input_format),
-        "delimiter": delimiter,
-        "encoding": encoding,
-        "empty_nulls": empty_nulls,
-        "strip_html": strip_html,
-    }
-    names = Fields(text=text_field, label=label_field)
-
-    def read(path: Path) -> list[Record]:
-        return list(read_records(path, names, **_layout_of(path, layout)))
-
+    read = partial(
+        read_file,
+        fields=Fields(text=text_field, label=label_field),
+        input_format=input_format,
+        delimiter=delimiter,
+        encoding=encoding,
+        empty_nulls=empty_nulls,
+        strip_html=strip_html,
+    )
     with advising(lambda: f"Of an unfinished fit nothing is kept: there is no {target}. Run the command again."):
         model = fitted_on(
             wanted,
@@ -119,13 +115,6 @@ def fit(
     label = "" if label_field is None or wanted.traits.learns_labels else f" --label-field {label_field}"
     asked = " --without-guarantee" if all(guarantee.basis is Basis.NONE for guarantee in promised) else ""
     print(f"\nModel: {target}\nNext: dptext privatize IN OUT --model {target}{label}{asked}")
-
-
-def _layout_of(path: Path, layout: dict[str, Any]) -> dict[str, Any]:
-    """How one of several files is read: what speaks of CSV, or of lines, is not for the others."""
-    kind = file_format(path, layout["format"])
-    has = {"delimiter": kind in DELIMITED, "encoding": kind not in PACKED}
-    return {name: value for name, value in layout.items() if has.get(name, True)}
 
 
 def _check_texts(spec: Spec, public: Path | None, private: Path | None, pool: Path | None) -> None:

@@ -14,6 +14,9 @@ import typer
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.text.files import Target
+from dptext.text.formats import DELIMITED, PACKED, Format, file_format
+from dptext.text.reading import read_records
+from dptext.text.records import Fields, Record
 
 Named = TypeVar("Named", bound=StrEnum)
 
@@ -146,6 +149,33 @@ def member(kind: type[Named], option: str, text: str, *others: str) -> Named:
         return kind(text)
     except ValueError:
         raise ConfigError(f"Expected {option} {text!r} to be one of {', '.join([*kind, *others])}.") from None
+
+
+def read_file(
+    path: Path,
+    fields: Fields,
+    *,
+    input_format: str | None,
+    delimiter: str | None,
+    encoding: str | None,
+    empty_nulls: bool,
+    strip_html: bool,
+) -> list[Record]:
+    """The records of one of several files, which may be of several formats, by the values of the options.
+
+    What speaks of columns parted by a delimiter, or of lines, is not for files of other formats.
+    """
+    kind = file_format(path, None if input_format is None else member(Format, "--format", input_format))
+    found = read_records(
+        path,
+        fields,
+        format=kind,
+        delimiter=delimiter if kind in DELIMITED else None,
+        encoding=None if kind in PACKED else encoding,
+        empty_nulls=empty_nulls,
+        strip_html=strip_html,
+    )
+    return list(found)
 
 
 def seed_of(seed: int | None) -> int:

@@ -34,6 +34,8 @@ def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) ->
     """
     if (target == STREAM) != (certificate is not None):
         raise ConfigError("Expected --certificate NAME.guarantee.json with OUT -, and only there: it goes to a file.")
+    if target == STREAM and sys.__stdout__ is None:
+        raise ConfigError("Expected an open stdout with OUT -, found a closed one: the release would be lost.")
     if source == STREAM and plan.input_format is None:
         raise ConfigError("Expected --format with IN -: stdin has no extension that tells it.")
     if certificate is not None:

@@ -219,14 +219,22 @@ def privatize(
     print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}", file=out)
     if target != STREAM:
         judged = source != STREAM and fitted_one.spec.traits.releases_text
-        judged &= (input_format, output_format, delimiter, encoding) == (None,) * 4  # which that command does not take
-        print(_next(source, target, plan.fields, judged=judged), file=out)
+        judged &= output_format is None  # which that command does not take
+        print(_next(source, target, plan, judged=judged), file=out)
 
 
-def _next(source: Path, target: Path, fields: Fields, *, judged: bool) -> str:
+def _next(source: Path, target: Path, plan: Plan, *, judged: bool) -> str:
     """What to type after a run."""
-    named = (("--text-field", fields.text), ("--label-field", fields.label), ("--id-field", fields.id))
+    named = (
+        ("--text-field", plan.fields.text),
+        ("--label-field", plan.fields.label),
+        ("--id-field", plan.fields.id),
+        ("--format", plan.input_format),
+        ("--delimiter", plan.delimiter),
+        ("--encoding", plan.encoding),
+    )
     said = [part for name, value in named if value not in (None, TEXT_FIELD) for part in (name, str(value))]
+    said += ["--empty-nulls"] * plan.empty_nulls + ["--strip-html"] * plan.strip_html
     judge = shlex.join(["dptext", "utility", "fidelity", str(source), str(target), "--public", "PUBLIC", *said])
     return f"Next: {shlex.join(['dptext', 'explain', str(target)])}" + f"; was it worth it: {judge}" * judged
 

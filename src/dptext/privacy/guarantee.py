@@ -69,6 +69,7 @@ class Basis(StrEnum):
     NONE = "none"
 
 
+_LARGE = 15.0  # of epsilon: e^15 is 3 million
 _BASIS_ORDER = tuple(Basis)
 
 
@@ -204,8 +205,10 @@ class Guarantee:
                     "neighbours are hard to tell apart, far ones may be easy."
                 )
             else:
+                huge = ", which is astronomically large: in the worst case the output identifies it"
                 lines.append(
-                    f"{neighbours}, give any output with probabilities whose ratio is at most {_factor(self.epsilon)}."
+                    f"{neighbours}, give any output with probabilities whose ratio is at most "
+                    f"{format_factor(self.epsilon)}{huge if self.epsilon > _LARGE else ''}."
                 )
             if self.delta:
                 lines.append(f"Beyond that, anything may happen with probability {format_delta(self.delta)}.")
@@ -241,10 +244,9 @@ class Guarantee:
                 f"each unit of {self.metric})."
             )
         but = f", but for a chance of {format_delta(self.delta)}" if self.delta else ""
-        factor = _factor(self.epsilon).split(",", 1)[0] if self.epsilon > 15 else _factor(self.epsilon)
         return (
             f"Whatever one {self.unit} says, the release changes the odds of any guess about it by a factor of at "
-            f"most {factor} ({epsilon}){but}."
+            f"most {format_factor(self.epsilon)} ({epsilon}){but}."
         )
 
     def _repr_html_(self) -> str:
@@ -303,8 +305,9 @@ def format_delta(delta: float) -> str:
     return f"{float(shown):.3g}"
 
 
-def _factor(epsilon: float) -> str:
-    if epsilon > 15:
-        return f"e^{format_epsilon(epsilon)}, which is astronomically large: in the worst case the output identifies it"
+def format_factor(epsilon: float) -> str:
+    """e^epsilon for reading, rounded up; as a power where it has more than six digits."""
+    if epsilon > _LARGE:
+        return f"e^{format_epsilon(epsilon)}"
     factor = math.exp(epsilon)
     return f"{math.ceil(factor * 100) / 100:.2f}" if factor < 10 else f"{math.ceil(factor):,}"

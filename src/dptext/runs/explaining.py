@@ -40,7 +40,7 @@ def explain(
         path = Path(what)
         beside = certificate_path(path)
         return verify(beside if beside.is_file() else path).certificate.explain()
-    spec = what if isinstance(what, Spec) else getattr(what, "spec", None)
+    spec = what.spec if hasattr(what, "spec") else what
     if not isinstance(spec, Spec):
         raise ConfigError(f"Expected something that carries a guarantee, found {type(what).__name__}.")
     said = [spec.guarantee(unit, delta).explain() for unit in spec.units]

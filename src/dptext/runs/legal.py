@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from dptext.audits.bounds import reconstruction_bound
 from dptext.mechanism import Learns
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
-from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_epsilon
+from dptext.privacy.guarantee import Basis, Guarantee, Unit, format_factor
 from dptext.runs.verification import Verified
 
 WIDTH: Final = 100
@@ -174,6 +174,5 @@ def _percent(chance: float) -> str:
 def _factor(epsilon: float) -> str:
     """e^epsilon for reading, rounded up; as a power of ten where it has more than six digits."""
     if epsilon > 15:
-        return f"10^{math.ceil(epsilon / math.log(10)):,} (e^{format_epsilon(epsilon)})"
-    factor = math.exp(epsilon)
-    return f"{math.ceil(factor * 100) / 100:.2f}" if factor < 10 else f"{math.ceil(factor):,}"
+        return f"10^{math.ceil(epsilon / math.log(10)):,} ({format_factor(epsilon)})"
+    return format_factor(epsilon)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Sequence
 from datetime import date, time
 from decimal import Decimal
@@ -16,6 +17,7 @@ from dptext.errors import ConfigError
 
 Scalar = str | int | float | bool | None
 _MAX_INTEGER_BITS: Final = 1024
+_TOO_FINE: Final = re.compile(r":\d\d\.\d{7}")  # a second in nanoseconds, as pandas writes it
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 #: A spreadsheet computes a cell that begins with one of these.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -95,8 +97,9 @@ def as_scalar(value: object) -> object:
 
     A time of pandas finer than a microsecond stays as it is: without pandas, Python has none.
     """
-    if isinstance(value, date | time | Decimal) and not getattr(value, "nanosecond", 0):
-        return value.isoformat() if isinstance(value, date | time) else str(value)
+    if isinstance(value, date | time | Decimal):
+        text = value.isoformat() if isinstance(value, date | time) else str(value)
+        return value if _TOO_FINE.search(text) and isinstance(value, date) else text
     return value.item() if type(value).__module__ == "numpy" else value  # type: ignore[attr-defined]  # a scalar
 
 

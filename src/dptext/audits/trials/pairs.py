@@ -198,7 +198,7 @@ class Trial:
         elif pairs:
             found = list(pairs)
         elif hasattr(subject, "dim"):
-            found = worst_latents(subject.dim, getattr(subject, "clip_norm", 1.0))
+            found = worst_latents(subject.dim, subject.clip_norm if hasattr(subject, "clip_norm") else 1.0)
         elif isinstance(subject, Privatizer):
             found = worst_pairs(claim.unit, claim.relation, claim.reveals)
         else:

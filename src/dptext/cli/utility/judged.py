@@ -11,14 +11,14 @@ from typing import Annotated
 import typer
 
 from dptext.cli import options
-from dptext.cli.answers import print_answer
+from dptext.cli.answers import all_numbers, print_answer
 from dptext.cli.options import file_argument, file_option
 from dptext.errors import ConfigError, needing
 from dptext.privacy.guarantee import Unit
 from dptext.runs.certificate import Certificate, certificate_path
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.verification import read_certificate, verify
-from dptext.text.formats import DELIMITED, PACKED, Format, detect_format, file_format
+from dptext.text.formats import Format, detect_format
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, LABEL_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.types import Json
@@ -66,24 +66,16 @@ class Named:
     strip_html: options.StripHtmlOption = False
 
     def read(self, path: Path, *, ids: bool = False) -> list[Record]:
-        """The records of a file; as in `dptext fit`, what speaks of CSV, or of lines, is not for other formats.
-
-        Raises:
-            ConfigError: an option that the file cannot be read by.
-            DataError: a record cannot be read.
-        """
-        named = None if self.input_format is None else options.member(Format, "--format", self.input_format)
-        kind = file_format(path, named)
-        found = read_records(
+        """The records of a file; see `options.read_file`."""
+        return options.read_file(
             path,
             Fields(text=self.text_field, label=self.label_field, id=self.id_field if ids else None),
-            format=kind,
-            delimiter=self.delimiter if kind in DELIMITED else None,
-            encoding=None if kind in PACKED else self.encoding,
+            input_format=self.input_format,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
             empty_nulls=self.empty_nulls,
             strip_html=self.strip_html,
         )
-        return list(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +108,7 @@ class Judged:
     ) -> None:
         """Print an answer; in the place of details the seed that leads to the same numbers, where it was drawn."""
         if self.drawn and not details:
-            details, more = True, [f"All numbers: the same command with --details --seed {self.seed}."]
+            details, more = True, [all_numbers(self.seed)]
         print_answer(said, screen, more, data, details=details, as_json=as_json)
 
 
