@@ -32,7 +32,7 @@ from dptext.text.tokens import sentences, tokenize
 
 LABELS = ("health", "travel", "money", "leisure")
 PUBLIC = sample_records(60)
-TOP_K, EXPONENTIAL, WITH_LABEL = Candidates.tiny()
+TOP_K, EXPONENTIAL, WITH_LABEL, ENVELOPE = Candidates.tiny()
 SMALL = [Record(str(i), r.text, label=r.label) for i, r in enumerate(sample_records(9, seed=5))]
 ODD = ["", " \n", "zqxv", "the the the", "!?", "Book me a train", "send 40 dollars " * 50, "\ud800 jazz"]
 
@@ -89,7 +89,7 @@ def largest_log_ratio(mechanism, records) -> float:
 QUICK = [name for name in CHECKS if name not in ("distribution", "guarantee")]
 
 
-@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL, WITH_LABEL])
+@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL, WITH_LABEL, ENVELOPE])
 def test_contract(spec):
     mechanism = spec.fit(public=PUBLIC, seed=0)
     assert isinstance(mechanism, HasDistribution)
@@ -115,7 +115,7 @@ def test_contract_of_a_sentence_encoder():
 # ----------------------------------------------------------------------------------------------- guarantee
 
 
-@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL, WITH_LABEL])
+@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL, WITH_LABEL, ENVELOPE])
 def test_the_guarantee_protects_the_whole_document_and_reveals_nothing(spec):
     found = spec.guarantee()
     assert found.epsilon == pytest.approx(2.0, rel=1e-12)
@@ -148,7 +148,7 @@ def test_events():
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 3.7, 700.0])
-@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL, WITH_LABEL])
+@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL, WITH_LABEL, ENVELOPE])
 def test_calibrate_reaches_epsilon_and_never_overshoots(spec, epsilon):
     assert epsilon * (1 - 1e-9) < spec.calibrate(epsilon).guarantee().epsilon <= epsilon
     with_delta = spec.calibrate(epsilon, delta=1e-3)

@@ -16,7 +16,7 @@ from dptext.sampling.discrete import weighted_choice, wide_bernoulli
 from dptext.sampling.source import Randomness
 from dptext.sampling.weights import (
     ROUNDING_LOSS,
-    Scores,
+    Rankable,
     blocks_of,
     checked,
     draw_by_weight,
@@ -51,7 +51,7 @@ class _ByScore:
             raise ConfigError("Expected a score_range: without one nothing bounds how far scores are apart.")
         return self.score_range
 
-    def _log_weights(self, scores: Scores) -> Floats:
+    def _log_weights(self, scores: Rankable) -> Floats:
         values = checked(scores)
         if self.score_range is not None:
             values = np.clip(values, 0.0, self.score_range)
@@ -76,11 +76,11 @@ class Exponential(_ByScore):
         """One choice among at most `size` options, for any two inputs; ConfigError where there is no `score_range`."""
         return ExponentialEvent(self.epsilon * self._enforced_range() / (2 * self.sensitivity), size)
 
-    def distribution(self, scores: Scores) -> Floats:
+    def distribution(self, scores: Rankable) -> Floats:
         """Probabilities `(rows, options)`."""
         return softmax(self._log_weights(scores))
 
-    def choose(self, scores: Scores, source: Randomness) -> Integers:
+    def choose(self, scores: Rankable, source: Randomness) -> Integers:
         """One option a row, `(rows,)`."""
         return draw_by_weight(self._log_weights(scores), source)
 
@@ -103,7 +103,7 @@ class PermuteAndFlip(_ByScore):
         exact = Fraction(self.epsilon) * Fraction(self._enforced_range()) / Fraction(self.sensitivity)
         return PureEvent(round_up(exact))
 
-    def distribution(self, scores: Scores) -> Floats:
+    def distribution(self, scores: Rankable) -> Floats:
         """Probabilities `(rows, options)`, exact by Gauss-Legendre quadrature of a polynomial.
 
         P(i) = coin_i * E[1 / (1 + other coins up)] = coin_i * integral over t in [0, 1] of
@@ -118,7 +118,7 @@ class PermuteAndFlip(_ByScore):
         product = np.exp(np.log(factors).sum(axis=1, keepdims=True) - np.log(factors))
         return np.asarray(coins * (product * (weights / 2)).sum(axis=2))
 
-    def choose(self, scores: Scores, source: Randomness) -> Integers:
+    def choose(self, scores: Rankable, source: Randomness) -> Integers:
         """One option a row, `(rows,)`."""
         log_weights = self._log_weights(scores)
         rows, options = log_weights.shape
@@ -158,14 +158,14 @@ class ClippedExponential:
         """One choice."""
         return ExponentialEvent((self.high - self.low) / self.temperature, self.size)
 
-    def _log_weights(self, scores: Scores) -> Floats:
+    def _log_weights(self, scores: Rankable) -> Floats:
         shrink = 1 - ROUNDING_LOSS / self.event.log_range if self.event.log_range > ROUNDING_LOSS else 0.0
         return scaled(np.clip(checked(scores, self.size), self.low, self.high), shrink / self.temperature)
 
-    def distribution(self, scores: Scores) -> Floats:
+    def distribution(self, scores: Rankable) -> Floats:
         """Probabilities `(rows, options)`."""
         return softmax(self._log_weights(scores))
 
-    def choose(self, scores: Scores, source: Randomness) -> Integers:
+    def choose(self, scores: Rankable, source: Randomness) -> Integers:
         """One option a row, `(rows,)`."""
         return draw_by_weight(self._log_weights(scores), source)

@@ -1,12 +1,12 @@
 """Whole documents replaced by public ones: the baseline that every rewriting mechanism must beat.
 
 A private text is compared with some thousand public candidates, and one of them leaves in its place: one of the k
-nearest with most of the probability, any other with the rest (top-k randomized response, MATHS 1.4). What leaves is
-fluent, because people wrote it, and text and label are protected as a whole.
+best for it with most of the probability, any other with the rest. How often each leaves at least is public, and made
+for epsilon (MATHS 10). What leaves is fluent, because people wrote it, and text and label are protected as a whole.
 
     >>> from dptext.text.records import Record
     >>> public = [Record("0", "book a flight to Rome"), Record("1", "play some jazz"), Record("2", "what is the time")]
-    >>> mechanism = Candidates(epsilon=3.0, ranker="tfidf", k=1).fit(public=public)
+    >>> mechanism = Candidates(epsilon=3.0, ranker="tfidf", selection="top_k", k=1).fit(public=public)
     >>> found = mechanism.output_distribution(Record("3", "some quiet jazz, please"))
     >>> {text: round(chance, 3) for text, chance in found.items()}
     {'book a flight to Rome': 0.045, 'play some jazz': 0.909, 'what is the time': 0.045}
@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -40,12 +40,14 @@ from dptext.mechanisms.candidates.rankers import (
     Ranker,
     RankerName,
     Saved,
+    enveloped,
     load_ranker,
     tuned,
 )
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
+from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.exponential import Exponential
 from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.source import Randomness
@@ -54,7 +56,7 @@ from dptext.text.batches import Batch, Releases
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, records_digest, require_labels
 from dptext.text.saved import reading_saved
-from dptext.types import Int16s
+from dptext.types import Floats, Int16s
 
 _FILES = "candidates"
 _CHOSEN = ("k", "low", "high", "public", "given")  # fields of `Pool` beside texts and labels
@@ -73,6 +75,9 @@ class Candidates(OneEpsilon):
         Unit DOCUMENT, relation replace one: any two texts with any two labels give any candidate with probabilities
         whose ratio is at most e^epsilon. Nothing is revealed. CONDITIONAL: the candidates must be public.
 
+        `envelope`: each candidate has a public least weight, which is raised to at most e^epsilon times itself. The
+        record decides only the order in which weights are raised (see `EnvelopeResponse`).
+
         `top_k`: a candidate has one of two probabilities, whose ratio is e^epsilon, and the record decides only which k
         have the larger one. `exponential`: log weights lie in a public range d, as large as epsilon allows: for m
         candidates that costs d + ln(((m - 1) e^d + 1) / (e^d + m - 1)) (MATHS 1.4).
@@ -90,7 +95,8 @@ class Candidates(OneEpsilon):
         labels: the public set of labels; empty for unlabelled text. The label that is released is the candidate's own,
             which is public (but see `label_share`). A missing or unknown private label equals none.
         ranker: what compares texts.
-            `sentence` compares means of sentence embeddings (extra `[sbert]`).
+            `text` compares embeddings of whole texts, and reads the first 256 pieces of words (extra `[sbert]`).
+            `sentence` compares means of the embeddings of sentences, which reads long texts to their end.
             `distilled` compares what a linear model of words, fitted on the candidates, guesses of these means. Once
             fitted, it reads a text more than a hundred times as fast. Fitting needs the sentence encoder, loading does
             not. A text without a known word has a direction, too.
@@ -98,10 +104,12 @@ class Candidates(OneEpsilon):
             `adept` compares clipped latents of an auto-encoder. It reads no label, and as many words as the
             auto-encoder does; an empty text has a latent, too.
         candidates: public texts in the pool at most.
-        selection: how a candidate is chosen by likeness.
+        selection: how a candidate is chosen by likeness. `envelope` is made for epsilon on public text, and leaves few
+            texts in play where epsilon is small. `top_k` and `exponential` have all texts of the pool in play.
         k: how many of the nearest share the probability of `top_k`; 0 takes the best for this epsilon on public text.
         label_weight: what an equal label counts against a cosine of at most 1; 3 puts labels first, 0 does not read
-            them. The label of the record is the private one; with `label_share` the one that is released.
+            them. None is 0.1 where there are labels, which costs hardly any cosine. The label of the record is the
+            private one; with `label_share` the one that is released.
         max_sentences: the number of sentences of a text that `sentence` reads at most; with `distilled` only of a
             candidate, because of another text the first 4,096 words are read.
         device: where the encoder computes.
@@ -113,11 +121,11 @@ class Candidates(OneEpsilon):
 
     epsilon: float
     labels: tuple[str, ...] = ()
-    ranker: RankerName = "sentence"
+    ranker: RankerName = "text"
     candidates: int = 5000
-    selection: Literal["top_k", "exponential"] = "top_k"
+    selection: Literal["envelope", "top_k", "exponential"] = "envelope"
     k: int = 0
-    label_weight: float = 0.0
+    label_weight: float | None = None
     max_sentences: int = 64
     device: str = "cpu"
     adept: str = ""
@@ -128,7 +136,8 @@ class Candidates(OneEpsilon):
         _validate.positive(epsilon=self.epsilon)
         _validate.count(candidates=self.candidates, max_sentences=self.max_sentences)
         _validate.within(2, 65_535, candidates=self.candidates)
-        _validate.within(0, 3, label_weight=self.label_weight)  # two cosines differ by 2 at most
+        if self.label_weight is not None:
+            _validate.within(0, 3, label_weight=self.label_weight)  # two cosines differ by 2 at most
         check_choices(self)
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 0 <= self.k < self.candidates:
             raise ConfigError(f"Expected k={self.k!r} to be an integer >= 0 below candidates={self.candidates}.")
@@ -150,7 +159,7 @@ class Candidates(OneEpsilon):
     @property
     def traits(self) -> Traits:
         """It reads the label of a record where that counts for anything."""
-        reads = bool(self.label_weight or self.label_share)
+        reads = bool(self.weight or self.label_share)
         return Traits(takes_pool=True, labels=self.labels, reads_labels=reads)
 
     @property
@@ -159,7 +168,7 @@ class Candidates(OneEpsilon):
 
         A range costs the more the more candidates there are, so the event of the largest pool holds for every one.
         """
-        if self.selection == "top_k" or self.label_share:
+        if self.selection != "exponential" or self.label_share:
             return (PureEvent(self.epsilon),)
         return (self.exponential.range_event(self.candidates),)
 
@@ -167,12 +176,17 @@ class Candidates(OneEpsilon):
     def assumptions(self) -> tuple[str, ...]:
         """The candidates and what ranks them are public."""
         match self.ranker:
-            case "sentence":
+            case "text" | "sentence":
                 return (PUBLIC_CANDIDATES, *read_alone("sentence", self.device))
             case "tfidf" | "distilled":
                 return (PUBLIC_CANDIDATES,)
             case "adept":
                 return (PUBLIC_CANDIDATES, PUBLIC_AUTOENCODER)
+
+    @property
+    def weight(self) -> float:
+        """What an equal label counts."""
+        return (0.1 if self.labels else 0.0) if self.label_weight is None else self.label_weight
 
     @property
     def label_response(self) -> LabelResponse | None:
@@ -224,14 +238,21 @@ class Candidates(OneEpsilon):
         ranker = self._ranker(texts, Path(self.adept))
         asked = [] if given is None else [record for record in asked if record.text.strip()]
         found = Pool(texts, labels, self.k or 1, -STEPS, STEPS, *digests)
-        if not self.k:
+        if self.selection == "envelope":
+            epsilon, response = self.text_epsilon, self.label_response
+            found = enveloped(
+                found, ranker, asked, epsilon=epsilon, label_weight=self.weight, response=response, seed=seed
+            )
+        elif not self.k:
             choice = self.text_epsilon if self.selection == "top_k" else self.exponential
-            found = tuned(found, ranker, asked, choice=choice, label_weight=self.label_weight, seed=seed)
+            found = tuned(found, ranker, asked, choice=choice, label_weight=self.weight, seed=seed)
         return CandidatesMechanism(self, found, ranker)
 
     def _ranker(self, texts: Sequence[str], folder: Path, saved: Saved | None = None) -> Ranker:
+        # What an envelope keeps is the cosine itself; other choices have only ranks or differences of it.
+        centred = self.selection != "envelope" or self.ranker == "adept"
         most, device = self.max_sentences, self.device
-        return load_ranker(self.ranker, texts, folder, max_sentences=most, device=device, saved=saved)
+        return load_ranker(self.ranker, texts, folder, max_sentences=most, device=device, centred=centred, saved=saved)
 
     def _checked(self, given: list[Record], name: str) -> list[Record]:
         """The records, without labels where there are none in the settings."""
@@ -245,7 +266,10 @@ class Candidates(OneEpsilon):
             read, described, points = read_pool(
                 folder, _FILES, labels=self.labels, dtype=np.int16, with_vectors=has_points
             )
-            pool = Pool(read.texts, read.labels, *(described[name] for name in _CHOSEN))
+            chosen: dict[str, Any] = {name: described[name] for name in _CHOSEN}
+            if self.selection == "envelope":
+                chosen |= {"least": tuple(described["least"]), "total": described["total"]}
+            pool = Pool(read.texts, read.labels, **chosen)
             middle = np.array(described["centre"], np.float64)
             if not (
                 described["ranker"] == self.ranker
@@ -254,19 +278,28 @@ class Candidates(OneEpsilon):
                 and all(isinstance(digest, str) for digest in (pool.public, pool.given))
                 and len(pool) <= self.candidates  # the cost of a range rests on it
                 and (self.k or pool.k) == pool.k
+                and all(type(number) is int for number in (*pool.least, pool.total))
+                and len(pool.least) == (len(pool) if self.selection == "envelope" else 0)
                 and bool(np.isfinite(middle).all())
                 and points.shape == (len(pool), *middle.shape)
                 and bool((np.abs(points.astype(np.int32)) <= GRID).all())
             ):
                 raise ValueError
+            if pool.least:
+                _ = _envelope(self, pool)
         return CandidatesMechanism(self, pool, self._ranker(pool.texts, folder, (points.astype(np.float32), middle)))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """Few candidates of the sample corpus, ranked by words, chosen in both ways, and with the own label."""
+        """Few candidates of the sample corpus, ranked by words, chosen in all ways, and with the own label."""
         small = cls(epsilon=2.0, labels=("health", "travel", "money", "leisure"), ranker="tfidf", candidates=40)
-        weighing = replace(small, label_weight=1.0)
-        return weighing, replace(small, labels=(), selection="exponential"), replace(weighing, label_share=0.5)
+        weighing = replace(small, selection="top_k", label_weight=1.0)
+        exponential = replace(small, labels=(), selection="exponential")
+        return weighing, exponential, replace(weighing, label_share=0.5), small
+
+
+def _envelope(spec: Candidates, pool: Pool) -> EnvelopeResponse:
+    return EnvelopeResponse(spec.text_epsilon, np.array(pool.least, np.int64), pool.total)
 
 
 @lru_cache(maxsize=256)
@@ -316,11 +349,21 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
         return self._scores(self._cosines(records), Batch.of(records).labels)
 
     def _scores(self, cosines: Int16s, labels: Sequence[str | None]) -> Int16s:
-        return self.pool.scores(cosines, labels, self.spec.label_weight)
+        return self.pool.scores(cosines, labels, self.spec.weight)
 
     @property
-    def _top_k(self) -> TopKRandomizedResponse:
-        return TopKRandomizedResponse(self.spec.text_epsilon, self.pool.k, len(self.pool))
+    def choice(self) -> EnvelopeResponse | TopKRandomizedResponse | Exponential:
+        """The choice among the candidates, for the exponential one by `stretched` scores."""
+        match self.spec.selection:
+            case "envelope":
+                return _envelope(self.spec, self.pool)
+            case "top_k":
+                return TopKRandomizedResponse(self.spec.text_epsilon, self.pool.k, len(self.pool))
+            case "exponential":
+                return self.spec.exponential
+
+    def _by_likeness(self, scores: Int16s) -> Int16s | Floats:
+        return self.pool.stretched(scores) if self.spec.selection == "exponential" else scores
 
     def output_distribution(self, record: Record) -> Mapping[str, float]:
         """The probability of each text; with labels, of label, U+001F and text. Equal ones are added up."""
@@ -331,10 +374,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
         found: dict[str, float] = {}
         for label, first in drawn:
             scores = self._scores(cosines, [label])
-            if self.spec.selection == "top_k":
-                chances = self._top_k.distribution(scores)[0]
-            else:
-                chances = self.spec.exponential.distribution(self.pool.stretched(scores))[0]
+            chances = self.choice.distribution(self._by_likeness(scores))[0]
             for text, own, chance in zip(self.pool.texts, self.pool.labels, chances.tolist(), strict=True):
                 out = own if response is None else label
                 key = seen(Release("", text, out))
@@ -344,7 +384,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
     def privatize(self, records: Sequence[Record], randomness: Randomness) -> Releases:
         """One public candidate a record, with its own label, or with the record's by randomized response."""
         batch = Batch.of(records)
-        cosines, response = self._cosines(batch), self.spec.label_response
+        cosines, response, choice = self._cosines(batch), self.spec.label_response, self.choice
         texts: list[str] = []
         given: list[str | None] = []
         for source, n in randomness.blocks([1] * len(batch), _DOCUMENTS_AT_ONCE):
@@ -353,10 +393,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
             if response is not None:
                 labels = [response.labels[i] for i in response.choose(labels, source).tolist()]
             scores = self._scores(cosines[here], labels)
-            if self.spec.selection == "top_k":
-                chosen = self._top_k.choose(scores, source).tolist()
-            else:
-                chosen = self.spec.exponential.choose(self.pool.stretched(scores), source).tolist()
+            chosen = choice.choose(self._by_likeness(scores), source).tolist()
             texts += [self.pool.texts[i] for i in chosen]
             given += labels if response is not None else [self.pool.labels[i] for i in chosen]
         return batch.released(texts, labels=given)

@@ -27,7 +27,9 @@ from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
 from dptext.embeddings.text_pools import TextPool
 from dptext.errors import ConfigError, needing
+from dptext.sampling.envelope import tuned_response
 from dptext.sampling.exponential import Exponential
+from dptext.sampling.label_response import LabelResponse
 from dptext.sampling.top_k import agreement, best_number
 from dptext.text.records import Record
 from dptext.text.saved import SAVE_AGAIN
@@ -37,7 +39,7 @@ from dptext.types import Booleans, Floats, Int16s, Singles
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.adept import AnnotatedModel
 
-RankerName = Literal["sentence", "distilled", "tfidf", "adept"]
+RankerName = Literal["text", "sentence", "distilled", "tfidf", "adept"]
 #: Unit vectors in whole steps of 2^-11, one a row; a row of zeros where nothing in a text is known.
 Rows: TypeAlias = "Singles | sparse.csr_array"
 #: The candidates' vectors and what was taken off them, as they were saved.
@@ -48,6 +50,7 @@ PUBLIC_AUTOENCODER = (
 )
 _DOCUMENTS_AT_ONCE = 256
 _QUERIES = 500
+_INPUTS = 2000  # of an envelope
 _LOW = (0.5, 0.9, 0.99)  # quantiles of the scores of public texts
 _HIGH = (0.99, 0.998, 0.9995, 1.0)
 #: Scores of the exponential mechanism lie in [0, 2]: its epsilon is then the range of its log weights, so that nothing
@@ -120,10 +123,18 @@ def words_ranker(texts: Sequence[str]) -> Ranker:
 
 
 def load_ranker(
-    name: RankerName, texts: Sequence[str], folder: Path, *, max_sentences: int, device: str, saved: Saved | None = None
+    name: RankerName,
+    texts: Sequence[str],
+    folder: Path,
+    *,
+    max_sentences: int,
+    device: str,
+    centred: bool,
+    saved: Saved | None = None,
 ) -> Ranker:
-    """What compares texts with these candidates, the candidates' mean taken off but for words.
+    """What compares texts with these candidates; where `centred` the candidates' mean is taken off, but for words.
 
+    * `text`: the embedding of the text as one, of its first 256 pieces of words.
     * `sentence`: means of the embeddings of the first sentences.
     * `distilled`: these means as a pupil of the sentence encoder guesses them; the candidates' are the encoder's. The
       pupil is fitted on the candidates, and reads a text from its own words alone. To compare what it guesses with what
@@ -148,9 +159,9 @@ def load_ranker(
     match name:
         case "tfidf":
             return words_ranker(texts)
-        case "sentence":
+        case "text" | "sentence":
             encoder = load_encoder("sentence", device=device)
-            read = partial(_means, encoder, max_sentences)
+            read = encoder.embed if name == "text" else partial(_means, encoder, max_sentences)
             dim, shown, digests = encoder.dim, encoder.name, {"encoder": encoder.digest}
         case "distilled":
             if saved is None:
@@ -171,7 +182,7 @@ def load_ranker(
             assert_never(name)
     if own is None:
         own = read(texts) if saved is None else np.empty((0, dim))
-    centre = own.mean(axis=0) if saved is None else saved[1]
+    centre = own.mean(axis=0) * centred if saved is None else saved[1]
     if centre.shape != (dim,):
         raise ConfigError(f"Expected candidates of the encoder {shown}. {SAVE_AGAIN}")
 
@@ -202,6 +213,7 @@ class Pool(TextPool):
 
     Attributes:
         k: how many of the nearest share the probability of `top_k`.
+        least, total: the whole numbers of `EnvelopeResponse`; empty where none chooses.
         low, high: scores, in steps of 2^-12, beyond which the exponential mechanism tells no two apart.
         public, given: digests of the public records, and of the pool where the candidates come from one.
     """
@@ -211,6 +223,8 @@ class Pool(TextPool):
     high: int = STEPS
     public: str = ""
     given: str = ""
+    least: tuple[int, ...] = ()
+    total: int = 0
 
     def stretched(self, scores: Int16s) -> Floats:
         """Scores cut to [low, high] and laid on [0, 2]."""
@@ -221,6 +235,28 @@ class Pool(TextPool):
         if not label_weight:
             return cosines
         return cosines + agreement(self.labels, labels) * np.int16(round(label_weight * STEPS))
+
+
+def enveloped(
+    pool: Pool,
+    ranker: Ranker,
+    public: Sequence[Record],
+    *,
+    epsilon: float,
+    label_weight: float,
+    response: LabelResponse | None,
+    seed: int,
+) -> Pool:
+    """The pool with the envelope that keeps most of the scores, by the labels that leave where `response` draws them.
+
+    For the rest see `tuned`.
+    """
+    cosines, labels, own = _compared(pool, ranker, public, _INPUTS, seed)
+    if response is not None:
+        rng = np.random.default_rng(seed)
+        labels = [str(rng.choice(response.labels, p=response.distribution(label))) for label in labels]
+    best = tuned_response(pool.scores(cosines, labels, label_weight), own, epsilon=epsilon, seed=seed)
+    return replace(pool, least=tuple(best.least.tolist()), total=best.total)
 
 
 def tuned(
@@ -238,15 +274,8 @@ def tuned(
     public records the candidates stand for them. The `choice` is the epsilon of top-k randomized response, whose k is
     then chosen, or the exponential choice, whose range of scores is. The seed draws the texts that are compared.
     """
-    every = [(r.text, r.label) for r in public] or [*zip(pool.texts, pool.labels, strict=True)]
-    rows = np.sort(np.random.default_rng(seed).permutation(len(every))[:_QUERIES])
-    asked = [every[i] for i in rows.tolist()]
-    labels = [label for _, label in asked]
-    read = ranker.read([text for text, _ in asked]) if public else ranker.points[rows]
-    cosines = ranker.cosines(read)
+    cosines, labels, own = _compared(pool, ranker, public, _QUERIES, seed)
     scores, gains = pool.scores(cosines, labels, label_weight), cosines / STEPS + agreement(pool.labels, labels)
-    place = {candidate: i for i, candidate in enumerate(zip(pool.texts, pool.labels, strict=True))}
-    own = np.array([place.get(one, -1) for one in asked])[:, None] == np.arange(len(pool))[None, :]
     if not isinstance(choice, Exponential):
         return replace(pool, k=best_number(scores, gains, own, choice))
     gains[own] = 0.0
@@ -254,6 +283,19 @@ def tuned(
     low, high = (np.quantile(scores[~own], at, method="nearest").tolist() for at in (_LOW, _HIGH))
     pools = [replace(pool, low=a, high=b) for a, b in [(-STEPS, widest), *product(low, high)] if a < b]
     return max(pools, key=lambda tried: _expected(choice, tried.stretched(scores), gains, own))
+
+
+def _compared(
+    pool: Pool, ranker: Ranker, public: Sequence[Record], most: int, seed: int
+) -> tuple[Int16s, list[str | None], Booleans]:
+    """Cosines of at most so many public texts with the candidates `(n, m)`, their labels, and who is a text itself."""
+    every = [(r.text, r.label) for r in public] or [*zip(pool.texts, pool.labels, strict=True)]
+    rows = np.sort(np.random.default_rng(seed).permutation(len(every))[:most])
+    asked = [every[i] for i in rows.tolist()]
+    read = ranker.read([text for text, _ in asked]) if public else ranker.points[rows]
+    place = {candidate: i for i, candidate in enumerate(zip(pool.texts, pool.labels, strict=True))}
+    own = np.array([place.get(one, -1) for one in asked])[:, None] == np.arange(len(pool))[None, :]
+    return ranker.cosines(read), [label for _, label in asked], own
 
 
 def _expected(choice: Exponential, scores: Floats, gains: Floats, own: Booleans) -> float:

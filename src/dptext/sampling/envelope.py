@@ -1,0 +1,273 @@
+"""The best private choice among public options for a public sample of inputs: a public least chance for each option.
+
+Any choice under epsilon has a lower envelope: the least chance a_y of each option over all inputs. No input gives an
+option more than e^epsilon a_y. Given the envelope, the best choice for an input raises its best options to that cap,
+until the chances add up to 1. So the best envelope for a sample of inputs is a concave problem (MATHS 10). Its value is
+the best expected utility of any epsilon-LDP choice among these options for these inputs.
+
+    >>> import numpy as np
+    >>> utilities = np.array([[0.9, 0.8, 0.1, 0.0], [0.7, 0.8, 0.2, 0.0], [0.0, 0.8, 0.1, 0.9]])
+    >>> best = best_envelope(utilities, epsilon=1.0)
+    >>> response = EnvelopeResponse.of(best, epsilon=1.0)
+    >>> response.distribution(utilities[2:]).round(3).tolist()
+    [[0.0]]
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dptext import _validate
+from dptext.errors import ConfigError
+from dptext.privacy.events import PureEvent
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.source import Randomness
+from dptext.sampling.top_k import best_number
+from dptext.sampling.weights import Rankable, blocks_of, checked
+from dptext.types import Booleans, Floats, Int16s, Integers, Singles
+
+_ROUNDS = 200
+_MIXTURES = (0.0, 0.25, 0.5, 0.75, 1.0)
+_PRUNE_EVERY = 20
+_SHIFTS = (-0.01, -0.005, -0.002, 0.0, 0.002, 0.005, 0.01)
+_SWEEPS = 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EnvelopeResponse:
+    """Each option at its least weight; the best options of an input, in their order, raised by e^epsilon.
+
+    All weights are whole numbers, and those of an input add up to `total`: the last option that is raised is raised in
+    part.
+
+    Guarantee:
+        Exactly epsilon for any two inputs at all: an option's weight lies between `least` and `most`, whose ratio is at
+        most e^epsilon, and `total` is the same for all. Only the *order* of the options depends on the input.
+
+    Attributes:
+        least: the least weight of each option `(size,)`, public; an option of weight 0 is never chosen.
+        total: the sum of the weights of an input, from the sum of `least` to that of `most`.
+    """
+
+    epsilon: float
+    least: Integers = field(repr=False)
+    total: int
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        low = self.least
+        if low.ndim != 1 or low.dtype != np.int64 or not low.any() or (low < 0).any() or low.max() >= 1 << 62:
+            raise ConfigError("Expected least weights as whole numbers from 0 to 2^62 `(size,)`, not all of them 0.")
+        if not sum(low.tolist()) <= self.total <= sum(self.most.tolist()) or self.total > (1 << 62) // len(low):
+            raise ConfigError(f"Expected total={self.total!r} between the sums of the least and the largest weights.")
+
+    @classmethod
+    def of(cls, envelope: Floats, *, epsilon: float) -> Self:
+        """The choice of an envelope `(size,)` of chances >= 0, whose sum lies between 1/e^epsilon and 1."""
+        scale = ((1 << 62) // len(envelope)) / 2
+        least = np.where(envelope > 0, np.maximum(np.floor(envelope * scale), 1), 0).astype(np.int64)
+        within = cls._most(least, epsilon, math.floor(scale))
+        total = min(max(math.floor(scale), sum(least.tolist())), sum(within.tolist()))
+        return cls(epsilon, least, total)
+
+    @classmethod
+    def top_k(cls, k: int, size: int, *, epsilon: float) -> Self:
+        """Top-k randomized response (MATHS 1.4): equal least weights, of which k are raised."""
+        return cls.of(_of_top_k(k, size, epsilon), epsilon=epsilon)
+
+    @staticmethod
+    def _most(least: Integers, epsilon: float, total: int) -> Integers:
+        # Less 2^-48: more than a float's rounding of the weight, of e^epsilon and of their product.
+        raised = np.minimum(least * (_ratio(epsilon) * (1 - 2.0**-48)), float(total))
+        return np.asarray(np.maximum(np.minimum(np.floor(raised).astype(np.int64), total), least))
+
+    @property
+    def most(self) -> Integers:
+        """The largest weight of each option `(size,)`: at most e^epsilon times the least."""
+        return self._most(self.least, self.epsilon, self.total)
+
+    @property
+    def event(self) -> PureEvent:
+        """One choice."""
+        return PureEvent(self.epsilon)
+
+    def _raised(self, order: Integers) -> Integers:
+        """How much of what is to be raised goes to the options of an order, and to those before them `(rows, size)`."""
+        room = np.cumsum((self.most - self.least)[order], axis=1)
+        return np.asarray(np.minimum(room, self.total - int(self.least.sum())))
+
+    def distribution(self, scores: Rankable) -> Floats:
+        """Probabilities `(rows, options)`, exactly as drawn."""
+        order = _descending(scores, len(self.least))
+        given = np.diff(self._raised(order), axis=1, prepend=0)
+        weights = np.broadcast_to(self.least, order.shape).copy()
+        weights[np.arange(len(order))[:, None], order] += given
+        return np.asarray(weights / self.total)
+
+    def choose(self, scores: Rankable, source: Randomness) -> Integers:
+        """One option a row, `(rows,)`: one integer draw a row."""
+        drawn = uniform_below(self.total, len(scores), source).astype(np.int64)
+        floors = np.cumsum(self.least)
+        # Of the least weights, whatever the input; else one of those that the input raises.
+        result = np.searchsorted(floors, drawn, side="right")
+        above = drawn - floors[-1]
+        for block in blocks_of(len(scores), len(self.least)):
+            order = _descending(scores[block], len(self.least))
+            place = (self._raised(order) <= above[block, None]).sum(axis=1)
+            found = np.take_along_axis(order, np.minimum(place, len(self.least) - 1)[:, None], axis=1)[:, 0]
+            result[block] = np.where(above[block] >= 0, found, result[block])
+        return np.asarray(result)
+
+    def in_play(self) -> int:
+        """How many options get 99 of 100 of what is chosen without regard to the input: the texts really in play."""
+        shares = np.sort(self.least)[::-1].cumsum() / self.least.sum(dtype=np.float64)
+        return int(np.searchsorted(shares, 0.99) + 1)
+
+
+def _descending(scores: Rankable, size: int) -> NDArray[Any]:
+    """The options of each row from the best to the worst, of equal ones the first first."""
+    if np.issubdtype(scores.dtype, np.integer) and scores.ndim == 2 and scores.shape[1] == size:
+        return np.argsort(np.invert(scores), axis=1, kind="stable")  # no integer overflows, and integers sort faster
+    return np.argsort(-checked(scores, size), axis=1, kind="stable")
+
+
+def tuned_response(scores: Int16s, own: Booleans, *, epsilon: float, seed: int) -> EnvelopeResponse:
+    """The choice that gains most of the scores `(n, m)` of public inputs, on inputs that it was not made for.
+
+    From epsilon 8 on the best envelope fits the inputs too closely that it is made for. So it is mixed with the
+    envelope of the best top-k randomized response, in the share that gains most where each half of the inputs is tried
+    with what is made for the other half.
+
+    Args:
+        scores: what each option is worth to each input, in whole steps.
+        epsilon: of the choice.
+        own: options that do not count for an input `(n, m)`; each is worth to it what the others are on average.
+        seed: of the halves.
+    """
+    gains = scores.astype(np.float64)
+    gains[own] = np.nan
+    gains = np.where(own, np.nanmean(gains, axis=1, keepdims=True), gains)
+    order = np.random.default_rng(seed).permutation(len(gains))
+    found = np.zeros(len(_MIXTURES))
+    for made, tried in ((order[::2], order[1::2]), (order[1::2], order[::2])) if len(gains) > 1 else ():
+        mixed = _mixtures(gains[made], own[made], scores[made], epsilon)
+        found += [expected_utility(a, gains[tried], gains[tried], epsilon=epsilon).sum() for a in mixed]
+    return EnvelopeResponse.of(_mixtures(gains, own, scores, epsilon)[int(np.argmax(found))], epsilon=epsilon)
+
+
+def _mixtures(gains: Floats, own: Booleans, scores: Int16s, epsilon: float) -> list[Floats]:
+    k, size = best_number(scores.copy(), gains.copy(), own, epsilon), gains.shape[1]
+    best, equal = best_envelope(gains, epsilon=epsilon), _of_top_k(k, size, epsilon)
+    return [(1 - share) * best + share * equal for share in _MIXTURES]
+
+
+def _of_top_k(k: int, size: int, epsilon: float) -> Floats:
+    return np.full(size, 1 / (k * _ratio(epsilon) + size - k))
+
+
+def best_envelope(utilities: NDArray[np.floating[Any]], *, epsilon: float, rounds: int = _ROUNDS) -> Floats:
+    """The envelope `(m,)` with which a choice among m options gains most for n public inputs; of utilities `(n, m)`.
+
+    By multiplicative steps, each weight times a power of what it gains over what it costs, the power shrinking as 1/t.
+    An option that falls below a millionth of the largest weight is dropped. ConfigError unless utilities are finite.
+    """
+    return _solved(utilities, epsilon, rounds)[0]
+
+
+def limit(utilities: NDArray[np.floating[Any]], *, epsilon: float, rounds: int = 2 * _ROUNDS) -> tuple[float, float]:
+    """What the best epsilon-LDP choice of any kind gains for inputs of utilities `(n, m)`, found; and a bound on that.
+
+    The bound is any thresholds l `(n,)` with E[w(u - l)] <= 0 for each option, w(t) = e^epsilon t above 0, else t: then
+    no choice gains more than their mean (MATHS 10). The mean of the thresholds on the way is nearly that. It is moved
+    by a constant, and each option that still gains takes its largest gains off.
+    """
+    envelope, thresholds = _solved(utilities, epsilon, rounds)
+    u = np.asarray(utilities, np.float64)
+    value = float(expected_utility(envelope, u, u, epsilon=epsilon).mean())
+    columns = np.ascontiguousarray(u.T)
+    bound = min(float(_feasible(columns, thresholds + shift, _ratio(epsilon)).mean()) for shift in _SHIFTS)
+    return value, bound
+
+
+def expected_utility(envelope: Floats, scores: Rankable, gains: Floats, *, epsilon: float) -> Floats:
+    """What each input gains `(n,)` by the choice of an envelope: options are raised by scores `(n, m)`."""
+    order = _descending(scores, len(envelope))
+    room = (_ratio(epsilon) - 1) * envelope[order]
+    before = np.cumsum(room, axis=1) - room
+    raised = np.clip(1 - envelope.sum() - before, 0.0, room)
+    return np.asarray((raised * np.take_along_axis(gains, order, axis=1)).sum(axis=1) + gains @ envelope)
+
+
+def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -> tuple[Floats, Floats]:
+    """The envelope `(m,)`, and the mean of the thresholds `(n,)` on the way to it, later ones counting more."""
+    u = checked(np.asarray(utilities), None).astype(np.float32)
+    n, m = u.shape
+    ratio = _ratio(epsilon)
+    order = np.argsort(-u, axis=1, kind="stable").astype(np.int32)
+    ranked, mean = np.take_along_axis(u, order, axis=1), u.mean(axis=0, dtype=np.float64)
+    kept = np.arange(m)
+    a = np.full(m, min(1.0, 20 / ratio + 0.02) / m)
+    thresholds, sums = np.zeros(n), 0.0
+    for i in range(rounds):
+        if i and i % _PRUNE_EVERY == 0:
+            stays = a > 1e-6 * a.max()
+            order, ranked = (part[stays[order]].reshape(n, -1) for part in (order, ranked))
+            order = (np.cumsum(stays) - 1).astype(np.int32)[order]
+            kept, a, u, mean = kept[stays], a[stays], u[:, stays], mean[stays]
+        level = _levels(order, ranked, a, ratio)
+        power = 0.5 / (1 + i / 10)
+        if i >= _ROUNDS // 20:
+            thresholds, sums = thresholds + (i + 1) * power * level, sums + (i + 1) * power
+        gain = np.maximum(u - level[:, None].astype(np.float32), 0).mean(axis=0, dtype=np.float64)
+        cost = gain - mean + level.mean()
+        a = a * np.clip(ratio * gain / np.maximum(cost, 1e-12), 0.05, 20) ** power
+        a *= np.clip(a.sum(), 1.0001 / ratio, 1.0) / a.sum()
+    found = np.zeros(m)
+    found[kept] = a
+    return found, thresholds / sums
+
+
+def _levels(order: NDArray[np.int32], ranked: Singles, a: Floats, ratio: float) -> Floats:
+    """The utility of the last option that each input raises `(n,)`."""
+    room = np.cumsum(((ratio - 1) * a)[order], axis=1)
+    last = np.minimum((room < 1 - a.sum()).sum(axis=1), order.shape[1] - 1)
+    return np.asarray(ranked[np.arange(len(ranked)), last], np.float64)
+
+
+def _feasible(columns: Floats, thresholds: Floats, ratio: float) -> Floats:
+    """Thresholds `(n,)`, none lower than those given, at which no option of utilities `(m, n)` gains anything."""
+    found = thresholds.copy()
+    for _ in range(_SWEEPS):
+        above = columns - found
+        gains = np.maximum(above, 0).sum(axis=1)
+        wrong = np.flatnonzero(ratio * gains > (gains - above.sum(axis=1)) * (1 + 1e-9))
+        if not wrong.size:
+            return found
+        for option in wrong:
+            over = columns[option] - found
+            large = -np.sort(-over[over > 0])
+            allowed = -over[over < 0].sum() / ratio
+            # The largest gains are cut to one size, so that all add up to what is allowed.
+            if large.sum() > allowed:
+                found = np.maximum(found, columns[option] - _cut(large, allowed))
+    above = columns - found
+    worst = float(np.where(above > 0, ratio * above, above).mean(axis=1).max())
+    return found + max(worst, 0.0)
+
+
+def _cut(large: Floats, allowed: float) -> float:
+    """The size s with sum min(large, s) = allowed, for values > 0 in descending order whose sum is above it."""
+    small = large[::-1]
+    before = np.concatenate([[0.0], np.cumsum(small)[:-1]])
+    sizes = (allowed - before) / np.arange(len(small), 0, -1)
+    return float(sizes[np.argmax(sizes <= small)])
+
+
+def _ratio(epsilon: float) -> float:
+    """e^epsilon, at most e^100, which is more than whole numbers of 62 bits can tell from infinity."""
+    return math.exp(min(epsilon, 100.0))
