@@ -53,8 +53,8 @@ def read_pool(
         all(isinstance(text, str) for text in found.texts)
         and set(found.labels) <= set(labels or (None,))
         and len(found.labels) == len(vectors) == len(found)
-        and isinstance(described["k"], int)
-        and 1 <= described["k"] < len(found)
+        and isinstance(described.get("k", 1), int)
+        and 1 <= described.get("k", 1) < len(found)
         and vectors.dtype == dtype
         and bool(np.isfinite(vectors).all())
     ):

@@ -213,6 +213,7 @@ def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -
     kept = np.arange(m)
     a = np.full(m, min(1.0, 20 / ratio + 0.02) / m)
     thresholds, sums = np.zeros(n), 0.0
+    best, found = float(mean.max()), (mean == mean.max()) / (mean == mean.max()).sum()  # one option for all inputs
     for i in range(rounds):
         if i and i % _PRUNE_EVERY == 0:
             stays = a > 1e-6 * a.max()
@@ -225,10 +226,12 @@ def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -
             thresholds, sums = thresholds + (i + 1) * power * level, sums + (i + 1) * power
         gain = np.maximum(u - level[:, None].astype(np.float32), 0).mean(axis=0, dtype=np.float64)
         cost = gain - mean + level.mean()
+        value = float(level.mean() + a @ (ratio * gain - cost))
+        if value > best:
+            best, found = value, np.zeros(m)
+            found[kept] = a
         a = a * np.clip(ratio * gain / np.maximum(cost, 1e-12), 0.05, 20) ** power
         a *= np.clip(a.sum(), 1.0001 / ratio, 1.0) / a.sum()
-    found = np.zeros(m)
-    found[kept] = a
     return found, thresholds / sums
 
 

@@ -6,7 +6,7 @@ is calibrated to what two clipped latents can really differ by, and the decoder 
 
 The default is another mechanism on the same model (`noise="codebook"`, MATHS 2.6). The decoder writes a codebook of
 public utterances in advance. A private utterance is compared with them by its label and by a public sentence encoder,
-and top-k randomized response picks one. At epsilon 10 it keeps what continuous noise on a latent loses.
+and one is picked by the best envelope for epsilon (MATHS 10). At epsilon 10 it keeps what continuous noise on a latent loses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.clipping import clip
+from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.float_noise import Gaussian, L2Laplace
 from dptext.sampling.grid_noise import GridLaplace
 from dptext.sampling.privunit import PrivUnit
@@ -41,7 +42,7 @@ from dptext.text.batches import Releases
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release, require_labels
 from dptext.text.saved import reading_saved
-from dptext.types import Floats, Int16s
+from dptext.types import Floats, Int16s, Json
 
 if TYPE_CHECKING:  # torch is an extra and slow to load
     from dptext.neural.adept import AnnotatedModel, TextCodebook
@@ -49,6 +50,7 @@ if TYPE_CHECKING:  # torch is an extra and slow to load
 
 PUBLIC_MODEL = "the auto-encoder, its vocabulary and its labels were made from public text only"
 _CODEBOOK_FILES = "codebook"
+Choice: TypeAlias = EnvelopeResponse | TopKRandomizedResponse
 _ROWS = 1024
 
 
@@ -106,7 +108,7 @@ class Adept(LatentSpec, OneUnit):
     max_words: int = 20_000
     decoding: Literal["constrained", "greedy"] = "constrained"
     codebook_size: int = 2_000
-    label_weight: float = 3.0
+    label_weight: float = 1.0
     epochs: int = 14
     patience: int = 3
     learning_rate: float = 2e-3
@@ -133,7 +135,7 @@ class Adept(LatentSpec, OneUnit):
 
     @property
     def released(self) -> tuple[Event, ...]:
-        """One release of one utterance. How many share a codebook's probability is known only when it is written."""
+        """One release of one utterance. The choice in a codebook is known only when it is written."""
         return (PureEvent(self.epsilon),) if self.noise == "codebook" else self.vector_noise.events
 
     @property
@@ -191,7 +193,7 @@ class Adept(LatentSpec, OneUnit):
         return self._choosing(model, codebook, texts, seed)
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> AdeptNoise | AdeptCodebook:
-        """As `dptext.mechanism.Refits`: network and codebook are taken over, and k is chosen for this epsilon."""
+        """As `dptext.mechanism.Refits`: network and codebook are taken over, and the choice is made for this epsilon."""
         if isinstance(fitted, AdeptCodebook) and self.noise == "codebook":
             return self._choosing(fitted.model, fitted.codebook, as_records(public), seed)
         return self.fit(public=public, seed=seed)
@@ -199,9 +201,9 @@ class Adept(LatentSpec, OneUnit):
     def _choosing(
         self, model: AnnotatedModel, codebook: TextCodebook, public: Sequence[Record], seed: int
     ) -> AdeptCodebook:
-        best_k = latent.rewriting().best_k
-        k = best_k(codebook, model, public, epsilon=self.epsilon, label_weight=self.label_weight, seed=seed)
-        return AdeptCodebook(self, model, codebook, k)
+        best, weight = latent.rewriting().best_choice, self.label_weight
+        choice = best(codebook, model, public, epsilon=self.epsilon, label_weight=weight, seed=seed)
+        return AdeptCodebook(self, model, codebook, choice)
 
     def load(self, folder: Path) -> AdeptNoise | AdeptCodebook:
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
@@ -241,8 +243,21 @@ def _load_codebook(spec: Adept, model: AnnotatedModel, folder: Path) -> AdeptCod
         sources = tuple(described["sources"])
         if len(sources) != len(read) or points.shape[1:] != (model.meaning_dim,):
             raise ValueError
+        choice: Choice
+        if "least" in described:
+            choice = EnvelopeResponse(spec.epsilon, np.array(described["least"]), described["total"])
+            if len(choice.least) != len(read):
+                raise ValueError
+        else:  # a model of before the envelope
+            choice = TopKRandomizedResponse(spec.epsilon, described["k"], len(read))
     book = latent.rewriting().TextCodebook(read.texts, read.labels, points, sources)
-    return AdeptCodebook(spec, model, book, described["k"])
+    return AdeptCodebook(spec, model, book, choice)
+
+
+def _chosen(choice: Choice) -> dict[str, Json]:
+    if isinstance(choice, TopKRandomizedResponse):
+        return {"k": choice.k}
+    return {"least": choice.least.tolist(), "total": choice.total}
 
 
 class AdeptNoise(ClippedRewriter[Adept]):
@@ -252,14 +267,14 @@ class AdeptNoise(ClippedRewriter[Adept]):
 
 
 class AdeptCodebook(Fitted[Adept]):
-    """`Adept` with a codebook: the k nearest share the probability. Every output's is known (`HasDistribution`)."""
+    """`Adept` with a codebook, and the choice among its utterances. Every output's is known (`HasDistribution`)."""
 
-    __slots__ = ("codebook", "k")
+    __slots__ = ("choice", "codebook")
 
-    def __init__(self, spec: Adept, model: AnnotatedModel, codebook: TextCodebook, k: int) -> None:
+    def __init__(self, spec: Adept, model: AnnotatedModel, codebook: TextCodebook, choice: Choice) -> None:
         super().__init__(spec, model)
         self.codebook = codebook
-        self.k = k
+        self.choice = choice
 
     def public_records(self) -> list[Record]:
         """The utterances with their labels, as a pool of candidates for another mechanism."""
@@ -267,14 +282,9 @@ class AdeptCodebook(Fitted[Adept]):
         return [Record(str(i), text, label=label) for i, (text, label) in enumerate(pairs)]
 
     @property
-    def choice(self) -> TopKRandomizedResponse:
-        """The choice among the utterances."""
-        return TopKRandomizedResponse(self.spec.epsilon, self.k, len(self.codebook))
-
-    @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of the network, its training text, the sentence encoder if any, and of the codebook with its k."""
-        texts = json.dumps([self.codebook.texts, self.codebook.labels, self.k])
+        """Digests of the network, its training text, the sentence encoder if any, and of the codebook with its choice."""
+        texts = json.dumps([self.codebook.texts, self.codebook.labels, *_chosen(self.choice).values()])
         found = hashlib.sha256(texts.encode() + self.codebook.points.tobytes())
         return {**super().digests, "codebook": found.hexdigest()}
 
@@ -282,7 +292,7 @@ class AdeptCodebook(Fitted[Adept]):
         """Write network and codebook into an existing folder."""
         super().save(folder)
         book = self.codebook
-        described = {"k": self.k, "texts": book.texts, "labels": book.labels, "sources": book.sources}
+        described = {**_chosen(self.choice), "texts": book.texts, "labels": book.labels, "sources": book.sources}
         save_pool(folder, _CODEBOOK_FILES, described, book.points)
 
     def _scores(self, records: Sequence[Record]) -> Int16s:

@@ -50,7 +50,7 @@ PUBLIC_AUTOENCODER = (
 )
 _DOCUMENTS_AT_ONCE = 256
 _QUERIES = 500
-_INPUTS = 2000  # of an envelope
+_INPUTS, _PAIRS = 2000, 10_000_000  # of an envelope at most: bounds time and memory
 _LOW = (0.5, 0.9, 0.99)  # quantiles of the scores of public texts
 _HIGH = (0.99, 0.998, 0.9995, 1.0)
 #: Scores of the exponential mechanism lie in [0, 2]: its epsilon is then the range of its log weights, so that nothing
@@ -251,7 +251,7 @@ def enveloped(
 
     For the rest see `tuned`.
     """
-    cosines, labels, own = _compared(pool, ranker, public, _INPUTS, seed)
+    cosines, labels, own = _compared(pool, ranker, public, min(_INPUTS, _PAIRS // len(pool)), seed)
     if response is not None:
         rng = np.random.default_rng(seed)
         labels = [str(rng.choice(response.labels, p=response.distribution(label))) for label in labels]

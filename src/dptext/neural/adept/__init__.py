@@ -1,7 +1,7 @@
 """The auto-encoder of ADePT: network, training, codebook. What mechanisms use of it is imported here."""
 
 from dptext.neural.adept.codebook import TextCodebook as TextCodebook
-from dptext.neural.adept.codebook import best_k as best_k
+from dptext.neural.adept.codebook import best_choice as best_choice
 from dptext.neural.adept.codebook import scores as scores
 from dptext.neural.adept.codebook import write_codebook as write_codebook
 from dptext.neural.adept.decoding import Decoding as Decoding

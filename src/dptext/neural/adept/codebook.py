@@ -1,7 +1,7 @@
 """A public codebook of utterances: written by the decoder from public latents, cleaned, ranked by likeness.
 
 Everything here sees public text only. So no choice costs privacy: which sentences are kept, how many of them, and how
-many of the best share the probability.
+often each leaves at least.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from dptext.errors import ConfigError
 from dptext.frozen import read_only
 from dptext.neural.adept.decoding import Decoding
 from dptext.neural.adept.model import AnnotatedModel
-from dptext.sampling.top_k import agreement, best_number
+from dptext.sampling.envelope import EnvelopeResponse, tuned_response
 from dptext.text.records import Record
 from dptext.types import Floats, Int16s
 
 _ROUNDS = 6
 _WORST = 0.1
 _MIN_WORDS = 2
-_QUERIES = 1000
+_QUERIES = 2000
+_PAIRS = 10_000_000  # bounds time and memory
 _GRID = 4096.0
 _FIRST = 3.0  # two cosines differ by 2 at most
 
@@ -110,7 +111,7 @@ def _is_whole(text: str, max_tokens: int) -> bool:
     return _MIN_WORDS <= len(words) < max_tokens and not twice
 
 
-def best_k(
+def best_choice(
     codebook: TextCodebook,
     model: AnnotatedModel,
     public: Sequence[Record],
@@ -118,16 +119,14 @@ def best_k(
     epsilon: float,
     label_weight: float,
     seed: int,
-) -> int:
-    """How many of the nearest utterances share the probability, chosen on public records.
+) -> EnvelopeResponse:
+    """The choice among the utterances that keeps most of the scores of public records.
 
-    The result is the k with the largest expected cosine plus share of labels kept. An utterance that was written from a
-    record does not count for that record.
+    An utterance that was written from a record does not count for that record.
     """
-    rows = np.random.default_rng(seed).permutation(len(public))[:_QUERIES]
+    most = min(_QUERIES, max(1, _PAIRS // len(codebook)))
+    rows = np.random.default_rng(seed).permutation(len(public))[:most]
     asked = [public[i] for i in rows]
-    meanings = model.meanings(asked)
-    labels = [record.label for record in asked]
-    ranked = scores(codebook, meanings, labels, label_weight=label_weight)
-    gains = meanings @ codebook.points.T + agreement(codebook.labels, labels)
-    return best_number(ranked, gains, rows[:, None] == np.asarray(codebook.sources)[None, :], epsilon)
+    ranked = scores(codebook, model.meanings(asked), [record.label for record in asked], label_weight=label_weight)
+    own = rows[:, None] == np.asarray(codebook.sources)[None, :]
+    return tuned_response(ranked, own, epsilon=epsilon, seed=seed)
