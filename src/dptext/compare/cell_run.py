@@ -20,7 +20,7 @@ from dptext.compare.experiment import Experiment
 from dptext.compare.fits import SAMPLES, SharedFits
 from dptext.compare.grid import lifted
 from dptext.compare.lens import Lens
-from dptext.compare.measure import Measurement, Released, measured
+from dptext.compare.measure import Measurement, Released, limit_of_cosine, measured
 from dptext.compare.stored import REFUTED, TableRow
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Unit
@@ -92,9 +92,12 @@ def run_cell(
         labelled=labelled,
         written=written,
     )
+    numbers = measured(released, corpus, experiment, lens, seed=seed)
+    if "fidelity" in experiment.utilities and guarantee is not None and document and not guarantee.delta:
+        numbers += limit_of_cosine(corpus, lens, document)
     public = corpus.public[:SAMPLES] if cell.trains_on == "public" else ()
     return Outcome(
-        numbers=tuple(measured(released, corpus, experiment, lens, seed=seed)),
+        numbers=tuple(numbers),
         guarantee=guarantee,
         document=document,
         samples=_pairs(public, draw(public, source.at(_APART), seed)) if public else (),

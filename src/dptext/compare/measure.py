@@ -5,7 +5,9 @@ Every number has a name `utility.number`, and an interval where one is known.
 * `classification.accuracy`, `.macro_f1`: a classifier is trained on the releases and their labels, and judged on the
   test part. Where a mechanism releases no label, the classifier learns from the labels of the originals, which nothing
   protects: `classification.accuracy_true_labels`, `.macro_f1_true_labels`.
-* `fidelity.*`: as `dptext.utility.fidelity.Fidelity`. `stylometry.distance`: `dptext.utility.stylometry`.
+* `fidelity.*`: as `dptext.utility.fidelity.Fidelity`. `fidelity.limit`: the largest cosine of any mechanism that puts
+  a public text in the place of each record at the epsilon of a document, solved on the originals; high is its bound.
+* `stylometry.distance`: `dptext.utility.stylometry`.
 * `balance.l1_error`: error of the class balance of the private records, estimated by the labels of the releases.
 * `embedding.accuracy`, `.macro_f1`: a linear classifier trained on public texts labels the vectors of the releases (the
   embeddings of their texts, where they are texts). The label of the original is the right one.
@@ -38,11 +40,13 @@ from dptext.audits.trials.distinguishing import distinguish
 from dptext.compare.corpora import Corpus
 from dptext.compare.experiment import Experiment
 from dptext.compare.lens import Lens
+from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.tfidf import fit_quietly
 from dptext.errors import ConfigError, IncomparableError, needing
 from dptext.estimates import Estimate, bonferroni, clopper_pearson
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Basis, Guarantee, Trust
+from dptext.sampling.envelope import limit
 from dptext.text.records import Record, Release
 from dptext.types import Floats
 from dptext.utility.balance import balance_error
@@ -111,6 +115,17 @@ def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: L
             f"fields of labels or authors, or add 'fidelity'.{why}"
         )
     return found
+
+
+def limit_of_cosine(corpus: Corpus, lens: Lens, epsilon: float) -> list[Measurement]:
+    """The largest mean cosine by any mechanism that puts a public text in the place of each, with its bound above."""
+    embedder = lens.embedder()
+    private, public = (
+        embed_distinct((record.text for record in part), embedder).at(record.text for record in part)
+        for part in (corpus.private, corpus.public)
+    )
+    found = limit(private @ public.T, epsilon=epsilon)
+    return [Measurement("fidelity.limit", found.value, found.value, found.bound)]
 
 
 def _utility_measures(

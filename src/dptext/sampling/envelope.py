@@ -179,8 +179,17 @@ def best_envelope(utilities: NDArray[np.floating[Any]], *, epsilon: float, round
     return _solved(utilities, epsilon, rounds)[0]
 
 
-def limit(utilities: NDArray[np.floating[Any]], *, epsilon: float, rounds: int = 2 * _ROUNDS) -> tuple[float, float]:
-    """What the best epsilon-LDP choice of any kind gains for inputs of utilities `(n, m)`, found; and a bound on that.
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What the best epsilon-LDP choice of any kind would gain on average: found, and what none exceeds."""
+
+    epsilon: float
+    value: float
+    bound: float
+
+
+def limit(utilities: NDArray[np.floating[Any]], *, epsilon: float, rounds: int = 2 * _ROUNDS) -> Limit:
+    """What the best epsilon-LDP choice of any kind gains for the very inputs of utilities `(n, m)`: a measurement.
 
     The bound is any thresholds l `(n,)` with E[w(u - l)] <= 0 for each option, w(t) = e^epsilon t above 0, else t: then
     no choice gains more than their mean (MATHS 10). The mean of the thresholds on the way is nearly that. It is moved
@@ -191,7 +200,7 @@ def limit(utilities: NDArray[np.floating[Any]], *, epsilon: float, rounds: int =
     value = float(expected_utility(envelope, u, u, epsilon=epsilon).mean())
     columns = np.ascontiguousarray(u.T)
     bound = min(float(_feasible(columns, thresholds + shift, _ratio(epsilon)).mean()) for shift in _SHIFTS)
-    return value, bound
+    return Limit(epsilon, value, max(value, bound))
 
 
 def expected_utility(envelope: Floats, scores: Rankable, gains: Floats, *, epsilon: float) -> Floats:
@@ -220,11 +229,10 @@ def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -
             order, ranked = (part[stays[order]].reshape(n, -1) for part in (order, ranked))
             order = (np.cumsum(stays) - 1).astype(np.int32)[order]
             kept, a, u, mean = kept[stays], a[stays], u[:, stays], mean[stays]
-        level = _levels(order, ranked, a, ratio)
+        level, gain = _levels(order, ranked, u, a, ratio)
         power = 0.5 / (1 + i / 10)
         if i >= _ROUNDS // 20:
             thresholds, sums = thresholds + (i + 1) * power * level, sums + (i + 1) * power
-        gain = np.maximum(u - level[:, None].astype(np.float32), 0).mean(axis=0, dtype=np.float64)
         cost = gain - mean + level.mean()
         value = float(level.mean() + a @ (ratio * gain - cost))
         if value > best:
@@ -235,11 +243,16 @@ def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -
     return found, thresholds / sums
 
 
-def _levels(order: NDArray[np.int32], ranked: Singles, a: Floats, ratio: float) -> Floats:
-    """The utility of the last option that each input raises `(n,)`."""
-    room = np.cumsum(((ratio - 1) * a)[order], axis=1)
-    last = np.minimum((room < 1 - a.sum()).sum(axis=1), order.shape[1] - 1)
-    return np.asarray(ranked[np.arange(len(ranked)), last], np.float64)
+def _levels(order: NDArray[np.int32], ranked: Singles, u: Singles, a: Floats, ratio: float) -> tuple[Floats, Floats]:
+    """The utility of the last option that each input raises `(n,)`; and E[max(0, u - that)] of each option `(m,)`."""
+    room, rest = (ratio - 1) * a, 1 - a.sum()
+    level, gain = np.empty(len(u)), np.zeros(len(a))
+    for block in blocks_of(*u.shape):
+        last = (np.cumsum(room[order[block]], axis=1) < rest).sum(axis=1)
+        rows = ranked[block]
+        level[block] = rows[np.arange(len(rows)), np.minimum(last, len(a) - 1)]
+        gain += np.maximum(u[block] - level[block, None].astype(np.float32), 0).sum(axis=0)
+    return level, gain / len(u)
 
 
 def _feasible(columns: Floats, thresholds: Floats, ratio: float) -> Floats:

@@ -9,12 +9,17 @@ Every table must have the rows that `baselines` makes:
 Where there are labels it must also have what simple mechanisms keep at the same epsilon: `label_only (random)` and
 `label_only (medoid)`, where the whole budget is spent on the label, and `candidates`, the public text most like the
 private one.
+
+The row `limit` is a measurement and no way to release anything: the largest mean cosine that any mechanism could reach
+which puts one of the public texts in the place of each record at this epsilon, solved on the originals themselves
+(MATHS 10).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import FunctionType
 
 import numpy as np
@@ -24,11 +29,12 @@ from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.notebook import html_table
+from dptext.sampling.envelope import Limit, limit
 from dptext.text import tokens as text
 from dptext.text.reading import as_records
 from dptext.text.records import Record, Release
 from dptext.text.tables import Texts
-from dptext.types import Json
+from dptext.types import Json, fields_as_json
 from dptext.utility.classification import Accuracy, ClassifierName, Trainer, evaluate, train_named
 from dptext.utility.fidelity import Fidelity, check_pairs, fidelity
 
@@ -37,6 +43,7 @@ PUBLIC_ONLY = "public-only"
 RANDOM = "random"
 LABEL_ONLY_ROWS = ("label_only (random)", "label_only (medoid)")
 CANDIDATES = "candidates"
+LIMIT = "limit"
 
 _NOTHING = "-"
 
@@ -79,6 +86,7 @@ class UtilityTable:
         rows: one for each way to release the records, baselines among them.
         private, test: numbers of records.
         seed: of candidates, bootstrap and training.
+        limit: of the mean cosine by a choice among public texts; None where no epsilon or no such texts are known.
     """
 
     rows: tuple[UtilityRow, ...]
@@ -87,11 +95,13 @@ class UtilityTable:
     private: int
     test: int
     seed: int
+    limit: Limit | None = None
 
     def to_dict(self) -> dict[str, Json]:
         """The table as JSON-able data."""
         return {
-            "settings": {each.name: getattr(self, each.name) for each in fields(self) if each.name != "rows"},
+            "settings": {name: getattr(self, name) for name in ("classifier", "embedder", "private", "test", "seed")},
+            LIMIT: None if self.limit is None else fields_as_json(self.limit),
             "rows": {
                 row.name: {
                     "classification": None if row.accuracy is None else row.accuracy.to_dict(),
@@ -109,6 +119,8 @@ class UtilityTable:
         """The table in Markdown, below a line with its settings; intervals at 95%."""
         head = ["row", *self.rows[0].cells()]
         lines = [[row.name.replace("|", "\\|"), *map(_shown, row.cells().values())] for row in self.rows]
+        if self.limit is not None:
+            lines.append([LIMIT, *(shown_limit(self.limit) if name == "cosine" else _NOTHING for name in head[1:])])
         widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
         written = [
             "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
@@ -118,6 +130,11 @@ class UtilityTable:
             f"{self.private} private records, {self.test} test records; classifier {self.classifier}; cosines by "
             f"{self.embedder}; seed {self.seed}; intervals at 95%.\n\n" + "\n".join(written) + "\n"
         )
+
+
+def shown_limit(found: Limit) -> str:
+    """The limit of a mean cosine for reading."""
+    return f"{found.value:.3f}, below {math.ceil(found.bound * 1000) / 1000:.3f}"
 
 
 def _shown(value: Estimate | float | None) -> str:
@@ -136,6 +153,8 @@ def utility_table(
     embedder: Embedder,
     classifier: ClassifierName | Trainer = "tfidf",
     seed: int = 0,
+    pool: Sequence[str] = (),
+    epsilon: float | None = None,
 ) -> UtilityTable:
     """The table: for each row the accuracy of a classifier that learned from its outputs, and their fidelity.
 
@@ -146,6 +165,8 @@ def utility_table(
         embedder: public, for the cosines.
         classifier: the name of a classifier, or what trains one.
         seed: of candidates, bootstrap and training.
+        pool: public texts, for the limit.
+        epsilon: of a record, for the limit; none is stated without both.
 
     Raises:
         ConfigError: a baseline is missing, or releases do not match the private records.
@@ -162,7 +183,8 @@ def utility_table(
         check_pairs(private, releases)
     train = train_named(classifier) if isinstance(classifier, str) else classifier
     written = (release.output for releases in released.values() for release in releases)
-    embedded = embed_distinct([*(record.text for record in private), *written], embedder, single=True)
+    texts = [record.text for record in private]
+    embedded = embed_distinct([*texts, *written, *(pool if epsilon else ())], embedder, single=True)
     return UtilityTable(
         tuple(
             UtilityRow(
@@ -177,6 +199,7 @@ def utility_table(
         len(private),
         len(test),
         seed,
+        limit(embedded.at(texts) @ embedded.at(pool).T, epsilon=epsilon) if pool and epsilon else None,
     )
 
 

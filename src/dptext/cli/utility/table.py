@@ -20,7 +20,16 @@ from dptext.sampling.source import seeded
 from dptext.text.records import Record, Release
 from dptext.types import Json
 from dptext.utility.classification import ClassifierName
-from dptext.utility.tables import CANDIDATES, LABEL_ONLY_ROWS, ORIGINAL, UtilityTable, baselines, utility_table
+from dptext.utility.tables import (
+    CANDIDATES,
+    LABEL_ONLY_ROWS,
+    LIMIT,
+    ORIGINAL,
+    UtilityTable,
+    baselines,
+    shown_limit,
+    utility_table,
+)
 
 
 @spread
@@ -69,6 +78,8 @@ def _compare(
     cells = {row.name: row.cells() for row in found.rows}
     known = [column for column in columns if any(row[column] is not None for row in cells.values())]
     rows = [[row, *(cell(values[column], interval) for column in known)] for row, values in cells.items()]
+    if found.limit is not None:
+        rows.append([LIMIT, *(shown_limit(found.limit) if column == "cosine" else "-" for column in known)])
     screen = markdown_table(["interval at 95%", *known], rows)
     if judged.epsilon is None and judged.name != CANDIDATES:
         missing = f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon."
@@ -90,10 +101,7 @@ def _rows(judged: Judged) -> dict[str, Sequence[Release[str]]]:
             mechanism = each.fit(public=judged.public)
             spending[name] = mechanism.privatize(judged.originals, seeded(judged.seed + i))
     if judged.epsilon is not None and judged.name != CANDIDATES:
-        weight = 3.0 if judged.labels else 0.0  # labels first, as `adept` ranks by default
-        nearest = Candidates(judged.epsilon, judged.labels, label_weight=weight).fit(
-            public=judged.public, seed=judged.seed
-        )
+        nearest = Candidates(judged.epsilon, judged.labels).fit(public=judged.public, seed=judged.seed)
         spending[CANDIDATES] = nearest.privatize(judged.originals, seeded(judged.seed + len(LABEL_ONLY_ROWS)))
     return {ORIGINAL: plain.pop(ORIGINAL), judged.name: judged.releases, **spending, **plain}
 
@@ -112,6 +120,8 @@ def table(judged: Judged, *, test: Sequence[Record], classifier: ClassifierName)
         embedder=load_encoder(),
         classifier=classifier,
         seed=judged.seed,
+        pool=[record.text for record in judged.public],
+        epsilon=judged.epsilon,
     )
 
 

@@ -6,7 +6,8 @@ is calibrated to what two clipped latents can really differ by, and the decoder 
 
 The default is another mechanism on the same model (`noise="codebook"`, MATHS 2.6). The decoder writes a codebook of
 public utterances in advance. A private utterance is compared with them by its label and by a public sentence encoder,
-and one is picked by the best envelope for epsilon (MATHS 10). At epsilon 10 it keeps what continuous noise on a latent loses.
+and one is picked by the best envelope for epsilon (MATHS 10). At epsilon 10 it keeps what continuous noise on a latent
+loses.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ class Adept(LatentSpec, OneUnit):
         return self._choosing(model, codebook, texts, seed)
 
     def refit(self, fitted: Mechanism[str], *, public: Iterable[Record], seed: int) -> AdeptNoise | AdeptCodebook:
-        """As `dptext.mechanism.Refits`: network and codebook are taken over, and the choice is made for this epsilon."""
+        """As `dptext.mechanism.Refits`: network and codebook are taken over, the choice is made for this epsilon."""
         if isinstance(fitted, AdeptCodebook) and self.noise == "codebook":
             return self._choosing(fitted.model, fitted.codebook, as_records(public), seed)
         return self.fit(public=public, seed=seed)
@@ -283,7 +284,7 @@ class AdeptCodebook(Fitted[Adept]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of the network, its training text, the sentence encoder if any, and of the codebook with its choice."""
+        """Digests of the network, its training text, the sentence encoder if any, the codebook and its choice."""
         texts = json.dumps([self.codebook.texts, self.codebook.labels, *_chosen(self.choice).values()])
         found = hashlib.sha256(texts.encode() + self.codebook.points.tobytes())
         return {**super().digests, "codebook": found.hexdigest()}
