@@ -262,7 +262,7 @@ class Remarks:
 
 @runtime_checkable
 class HasRemarks(Protocol):
-    """A spec whose epsilon alone says too little."""
+    """A spec, or a fitted mechanism, whose epsilon alone says too little."""
 
     def remarks(self) -> Remarks:
         """What should be read beside its guarantee; ConfigError where a file that the settings name is unreadable."""

@@ -30,7 +30,7 @@ from dptext.embeddings.vector_files import load_saved_word_vectors, load_word_ve
 from dptext.embeddings.vectors import WordVectors
 from dptext.errors import ConfigError, IncomparableError
 from dptext.frozen import Frozen
-from dptext.mechanism import Learns, Mechanism, Spec, Traits
+from dptext.mechanism import Learns, Mechanism, Remarks, Spec, Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, NoEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Unit
@@ -216,6 +216,14 @@ def check_choices(spec: object) -> None:
 def settings_for(kind: type[Settings], spec: object) -> Settings:
     """What a spec says to its network: the dataclass `kind`, each field from the setting of the same name."""
     return kind(**{each.name: getattr(spec, each.name) for each in fields(kind)})  # type: ignore[arg-type]
+
+
+def texts_in_play(found: int, of: int) -> Remarks:
+    """What is said of a choice among public texts by an envelope; see `EnvelopeResponse.in_play`."""
+    return Remarks(
+        f"In play: {found:,} of {of:,} public texts carry 99% of what is chosen whatever a record says.",
+        {"texts_in_play": found},
+    )
 
 
 def _from_files(spec: Spec, files: Mapping[Path, bytes]) -> Mechanism[str]:

@@ -44,4 +44,5 @@ def explain(
     if not isinstance(spec, Spec):
         raise ConfigError(f"Expected something that carries a guarantee, found {type(what).__name__}.")
     said = [spec.guarantee(unit, delta).explain() for unit in spec.units]
-    return "\n\n".join([*said, *([spec.remarks().text] if isinstance(spec, HasRemarks) else [])])
+    said += [each.remarks().text for each in dict.fromkeys((spec, what)) if isinstance(each, HasRemarks)]
+    return "\n\n".join(said)

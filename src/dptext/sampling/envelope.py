@@ -31,9 +31,9 @@ from dptext.sampling.top_k import best_number
 from dptext.sampling.weights import Rankable, blocks_of, checked
 from dptext.types import Booleans, Floats, Int16s, Integers, Singles
 
-_ROUNDS = 200
+_ROUNDS, _FEWER = 150, 60  # for a choice; for trying one
 _MIXTURES = (0.0, 0.25, 0.5, 0.75, 1.0)
-_PRUNE_EVERY = 20
+_PRUNE_EVERY, _LEAST = 20, 0.05
 _SHIFTS = (-0.01, -0.005, -0.002, 0.0, 0.002, 0.005, 0.01)
 _SWEEPS = 30
 
@@ -155,14 +155,14 @@ def tuned_response(scores: Int16s, own: Booleans, *, epsilon: float, seed: int) 
     order = np.random.default_rng(seed).permutation(len(gains))
     found = np.zeros(len(_MIXTURES))
     for made, tried in ((order[::2], order[1::2]), (order[1::2], order[::2])) if len(gains) > 1 else ():
-        mixed = _mixtures(gains[made], own[made], scores[made], epsilon)
+        mixed = _mixtures(gains[made], own[made], scores[made], epsilon, _FEWER)
         found += [expected_utility(a, gains[tried], gains[tried], epsilon=epsilon).sum() for a in mixed]
-    return EnvelopeResponse.of(_mixtures(gains, own, scores, epsilon)[int(np.argmax(found))], epsilon=epsilon)
+    return EnvelopeResponse.of(_mixtures(gains, own, scores, epsilon, _ROUNDS)[int(np.argmax(found))], epsilon=epsilon)
 
 
-def _mixtures(gains: Floats, own: Booleans, scores: Int16s, epsilon: float) -> list[Floats]:
+def _mixtures(gains: Floats, own: Booleans, scores: Int16s, epsilon: float, rounds: int) -> list[Floats]:
     k, size = best_number(scores.copy(), gains.copy(), own, epsilon), gains.shape[1]
-    best, equal = best_envelope(gains, epsilon=epsilon), _of_top_k(k, size, epsilon)
+    best, equal = best_envelope(gains, epsilon=epsilon, rounds=rounds), _of_top_k(k, size, epsilon)
     return [(1 - share) * best + share * equal for share in _MIXTURES]
 
 
@@ -174,7 +174,7 @@ def best_envelope(utilities: NDArray[np.floating[Any]], *, epsilon: float, round
     """The envelope `(m,)` with which a choice among m options gains most for n public inputs; of utilities `(n, m)`.
 
     By multiplicative steps, each weight times a power of what it gains over what it costs, the power shrinking as 1/t.
-    An option that falls below a millionth of the largest weight is dropped. ConfigError unless utilities are finite.
+    An option that falls below a twentieth of the mean weight is dropped. ConfigError unless utilities are finite.
     """
     return _solved(utilities, epsilon, rounds)[0]
 
@@ -225,7 +225,7 @@ def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -
     best, found = float(mean.max()), (mean == mean.max()) / (mean == mean.max()).sum()  # one option for all inputs
     for i in range(rounds):
         if i and i % _PRUNE_EVERY == 0:
-            stays = a > 1e-6 * a.max()
+            stays = a > _LEAST * a.mean()
             order, ranked = (part[stays[order]].reshape(n, -1) for part in (order, ranked))
             order = (np.cumsum(stays) - 1).astype(np.int32)[order]
             kept, a, u, mean = kept[stays], a[stays], u[:, stays], mean[stays]

@@ -25,10 +25,10 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
-from dptext.mechanism import Mechanism, OnProgress, Traits, seen
+from dptext.mechanism import Mechanism, OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.adept import latent
 from dptext.mechanisms.adept.latent import ClippedRewriter, Fitted, LatentSpec
-from dptext.mechanisms.bases import OneUnit
+from dptext.mechanisms.bases import OneUnit, texts_in_play
 from dptext.privacy import accounting
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA, Event, PureEvent
 from dptext.privacy.guarantee import Unit
@@ -276,6 +276,11 @@ class AdeptCodebook(Fitted[Adept]):
         super().__init__(spec, model)
         self.codebook = codebook
         self.choice = choice
+
+    def remarks(self) -> Remarks:
+        """How many utterances are really in play."""
+        choice, size = self.choice, len(self.codebook)
+        return texts_in_play(choice.in_play() if isinstance(choice, EnvelopeResponse) else size, size)
 
     def public_records(self) -> list[Record]:
         """The utterances with their labels, as a pool of candidates for another mechanism."""

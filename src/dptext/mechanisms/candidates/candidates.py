@@ -31,8 +31,8 @@ from dptext.embeddings.embedder import read_alone
 from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
-from dptext.mechanism import Traits, seen
-from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
+from dptext.mechanism import Remarks, Traits, seen
+from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices, texts_in_play
 from dptext.mechanisms.candidates.rankers import (
     PUBLIC_AUTOENCODER,
     WIDTH,
@@ -361,6 +361,13 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
                 return TopKRandomizedResponse(self.spec.text_epsilon, self.pool.k, len(self.pool))
             case "exponential":
                 return self.spec.exponential
+
+    def remarks(self) -> Remarks:
+        """How many candidates are really in play."""
+        choice = self.choice
+        return texts_in_play(
+            choice.in_play() if isinstance(choice, EnvelopeResponse) else len(self.pool), len(self.pool)
+        )
 
     def _by_likeness(self, scores: Int16s) -> Int16s | Floats:
         return self.pool.stretched(scores) if self.spec.selection == "exponential" else scores
