@@ -66,7 +66,7 @@ def balance(
         f"{judged.name}, as released": error(own),
     }
     if model is not None:
-        unseen = judged.public if held_out is None else named.read(held_out)
+        unseen = judged.public if held_out is None else named.read_public(held_out, label=named.label_field)
         errors[f"{judged.name}, debiased by public texts"] = error(own, matrix=_confusion(judged, model, unseen))
     data: dict[str, Json] = {
         "note": NOT_PRIVATE,
