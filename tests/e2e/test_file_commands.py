@@ -251,3 +251,46 @@ def test_fit_reads_the_same_files(work: Path) -> None:
         assert message in done.stderr
     done = dptext(*fit, "--public", "public.jsonl", "--out", "model", *layout, "--empty-nulls", cwd=work)
     assert done.returncode == 0, done.stderr
+
+
+PUBLIC = "words,Sterne\n" + "".join(f"{WORDS[i % 9]} and {WORDS[i % 8]} {i},{i % 2}\n" for i in range(40))
+
+
+def test_the_texts_of_a_public_file_may_be_in_another_column(work: Path) -> None:
+    (work / "public.csv").write_text(PUBLIC, "utf-8")
+    fit = ("fit", "--mechanism", "candidates", "--set", "epsilon=9", "--set", "ranker=tfidf", "--public", "public.csv")
+    refused = dptext(*fit, "--text-field", "Bewertung", "--out", "model", cwd=work)
+    assert refused.returncode == 4
+    assert "found 'words', 'Sterne': name it with --public-text-field" in refused.stderr
+    (work / "dptext.toml").write_text(
+        'text-field = "Bewertung"\npublic-text-field = "words"\ndelimiter = ";"\nencoding = "cp1252"\n', "utf-8"
+    )
+    (work / "public.csv").write_text(PUBLIC.replace(",", ";"), "utf-8")
+    for command in ((*fit, "--out", "model"), ("privatize", "excel.csv", "out.csv", "--model", "model")):
+        done = dptext(*command, cwd=work)
+        assert done.returncode == 0, done.stderr
+    done = dptext("utility", "balance", "excel.csv", "out.csv", "--public", "public.csv", cwd=work)
+    assert "Expected releases with labels" in done.stderr  # the files were read
+    (work / "dptext.toml").unlink()
+    options = ("--text-field", "Bewertung", "--public", "public.csv", "--public-text-field", "words")
+    done = dptext("init", "excel.csv", *options, "--epsilon", "9", cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert 'public-text-field = "words"' in (work / "dptext.toml").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("audit", "message"),
+    [
+        (("authorship", "excel.csv", "--author-field", "Sterne"), "fewer for 4 of 4 authors"),
+        (("trait", "excel.csv", "excel.csv"), "texts of each set"),
+        (("membership", "excel.csv", "--label-field", "Sterne", "--attack", "loss"), "records left out"),
+        (("divergence", "excel.csv", "excel.csv", "--public", "excel.csv", "--embedding", "tfidf"), "found 0 of 60"),
+    ],
+    ids=["authorship", "trait", "membership", "divergence"],
+)
+def test_audits_read_the_same_files(work: Path, audit: tuple[str, ...], message: str) -> None:
+    layout = ("--text-field", "Bewertung", "--delimiter", ";", "--encoding", "cp1252", "--strip-html")
+    spec = ("--spec", "spec.toml") if audit[0] in ("authorship", "trait") else ("--details",)
+    done = dptext("audit", *audit, *spec, *layout, cwd=work)
+    assert message in done.stderr + done.stdout
+    assert CANARY not in done.stderr
