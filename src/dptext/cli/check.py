@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from dptext._wording import plural
 from dptext.cli.options import DelimiterOption, EncodingOption, FormatOption, JsonOption, file_argument, member
 from dptext.text.formats import PACKED, Format
 from dptext.text.survey import Column, Survey, survey
@@ -54,17 +55,18 @@ def _name(found: Survey, name: str) -> str:
 
 def _answer(found: Survey) -> str:
     if found.text is None:
-        return f"{found.path} holds {found.rows:,} rows, and no column of texts."
+        return f"{found.path} holds {plural(found.rows, 'row')}, and no column of texts."
     column = found.texts
     wants = [
-        f"{column.nulls:,} texts are null (--empty-nulls)" if column.nulls else "",
+        f"{plural(column.nulls, 'text')} null (--empty-nulls)" if column.nulls else "",
         f"{_share(column)} hold HTML (--strip-html)" if column.tags else "",
-        f"{found.bad:,} records cannot be read (first: {found.fault})" if found.bad else "",
+        f"{plural(found.bad, 'record')} unreadable (first: {found.fault})" if found.bad else "",
     ]
     said = "; ".join(filter(None, wants))
     nameless = not found.named and found.format is not Format.TEXT
     return (
-        f"{found.path} holds {found.rows:,} rows that can be read; the texts seem to be in {_name(found, found.text)}."
+        f"{found.path} holds {plural(found.rows, 'row')} that can be read; the texts seem to be in "
+        f"{_name(found, found.text)}."
         + " Its first line does not look like names of columns, and is not shown: if it has none, add them." * nameless
         + (f" To decide: {said}." if said else "")
     )
@@ -110,7 +112,7 @@ def _table(found: Survey) -> list[str]:
         for first, *rest in rows
     ]
     more = len(found.columns) - _MOST_COLUMNS
-    return [*lines, *([f"and {more} more columns"] if more > 0 else [])]
+    return [*lines, *([f"and {plural(more, 'more column')}"] if more > 0 else [])]
 
 
 def form_options(found: Survey) -> list[str]:

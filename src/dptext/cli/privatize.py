@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dptext._wording import plural
 from dptext.cli.chosen import check_label_field, chosen
 from dptext.cli.options import (
     DelimiterOption,
@@ -264,7 +265,7 @@ def _rehearsal(
         data = {"records": n_records, "seconds": took, "guarantees": guarantees, "charge": charge}
         return json.dumps(data, indent=2)
     lines = [
-        f"A run would release {n_records:,} records. Nothing was drawn, charged or written.",
+        f"A run would release {plural(n_records, 'record')}. Nothing was drawn, charged or written.",
         *(
             []
             if took is None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dptext import _validate
+from dptext._wording import plural
 from dptext.errors import ConfigError, DataError
 from dptext.notebook import html_text
 from dptext.privacy.events import Event, event_from_dict, event_to_dict
@@ -179,8 +180,8 @@ class Certificate:
     def explain(self) -> str:
         """The certificate in plain words."""
         head = (
-            f"{self.output}: {self.records:,} records, mechanism {self.settings['kind']}, dptext {self.version}, "
-            f"{self.randomness} randomness; {self.repetition}."
+            f"{self.output}: {plural(self.records, 'record')}, mechanism {self.settings['kind']}, dptext "
+            f"{self.version}, {self.randomness} randomness; {self.repetition}."
         )
         return "\n\n".join([head, *(guarantee.explain() for guarantee in self.guarantees)])
 

@@ -15,6 +15,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from string import Template
 from typing import Final, NamedTuple
 
+from dptext._wording import plural
 from dptext.audits.bounds import reconstruction_bound
 from dptext.mechanism import Learns
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
@@ -143,6 +144,7 @@ def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
     odds = (f"{_factor(each.epsilon)} per {_NOUN[each.unit]}{' at distance 1' * bool(each.metric)}" for each in holding)
     return {
         "certificate": found.certificate,
+        "records": plural(found.certificate.records, "record"),
         "reason": _void(stated[-1]),
         "void": "; ".join(f"each {_NOUN[each.unit]}, as {_void(each)}" for each in stated if _void(each)),
         "noun": _NOUN[main.unit],

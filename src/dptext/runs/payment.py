@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from dptext._wording import plural
 from dptext.errors import ConfigError, DataError, IncomparableError, LedgerError, NoGuaranteeError, PrivacyError
 from dptext.ledger.books import Ledger
 from dptext.ledger.entries import Account, Charge, require_within
@@ -178,7 +179,9 @@ class Due:
         several = [] if digest is None else [(digest.add(name), name) for name in subjects or ()]
         most = max(Counter(hashed for hashed, _ in several).values(), default=0)
         if most > request.units_per_subject:
-            raise DataError(f"Expected at most {request.units_per_subject} records of a subject, found {most} of one.")
+            raise DataError(
+                f"Expected at most {plural(request.units_per_subject, 'record')} of a subject, found {most} of one."
+            )
         found = None if key is None else next((each for each in ledger.log(account.name) if each.key == key), None)
         if found is not None:
             same = (found.request, found.subjects_digest) == (request, digest and digest.hexdigest())

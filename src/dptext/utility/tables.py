@@ -19,6 +19,7 @@ from types import FunctionType
 
 import numpy as np
 
+from dptext._wording import plural
 from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
@@ -115,8 +116,10 @@ class UtilityTable:
             for line in (head, ["-" * width for width in widths], *lines)
         ]
         return (
-            f"{self.private} private records, {self.test} test records; classifier {self.classifier}; cosines by "
-            f"{self.embedder}; seed {self.seed}; intervals at 95%.\n\n" + "\n".join(written) + "\n"
+            f"{plural(self.private, 'private record')}, {plural(self.test, 'test record')}; classifier "
+            f"{self.classifier}; cosines by {self.embedder}; seed {self.seed}; intervals at 95%.\n\n"
+            + "\n".join(written)
+            + "\n"
         )
 
 
