@@ -54,15 +54,36 @@ def test_check_names_what_works_and_it_works(work: Path) -> None:
     assert "not protected" in lines[1]
     assert "csv, parted by semicolon, cp1252 (a guess of charset-normalizer)" in done.stdout
     assert "20 empty, 0 repeated" in done.stdout
+    assert "\nEmpty  a text like any other" in done.stdout
+    assert "\nLong " not in done.stdout
     assert "Keep   not 'Nr': unique in each row" in done.stdout
     assert len(lines) <= 24
     assert CANARY not in done.stdout
     (line,) = (line for line in lines if line.startswith("  dptext privatize"))
     ran = dptext(*shlex.split(line.replace("--model MODEL", "--spec spec.toml"))[1:], cwd=work)
     assert ran.returncode == 0, ran.stderr
+    assert "an empty text is privatized like any other" in ran.stdout
     first, *_ = (work / "excel.private.jsonl").read_text("utf-8").splitlines()
     assert list(json.loads(first)) == ["id", "Bewertung"]
     assert dptext("explain", "excel.private.jsonl", cwd=work).returncode == 0
+
+
+def test_check_warns_of_long_texts(work: Path) -> None:
+    (work / "long.txt").write_text(f"{CANARY} " * 150_000 + "\nshort\n", "utf-8")
+    done = dptext("check", "long.txt", cwd=work)
+    lines = done.stdout.splitlines()
+    assert lines[0].endswith("To decide: 1 text of more than 10,000 characters (see Long).")
+    assert "largest 2,700,000" in done.stdout
+    assert "\nLong   candidates reads the first 64 sentences" in done.stdout
+    assert "\nEmpty " not in done.stdout
+    assert "refused" not in done.stdout
+    assert CANARY not in done.stdout
+    assert json.loads(dptext("check", "long.txt", "--json", cwd=work).stdout)["long"] == 1
+    (work / "long.txt").write_text("word " * 1_000_001, "utf-8")
+    done = dptext("check", "long.txt", cwd=work)
+    assert done.stdout.startswith("long.txt holds 1 row that can be read")
+    assert "A text of more than 5,000,000 characters is refused" in done.stdout
+    assert dptext("privatize", "long.txt", "out.txt", "--spec", "spec.toml", cwd=work).returncode == 4
 
 
 def proposed(work: Path, path: str) -> list[list[str]]:

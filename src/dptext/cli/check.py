@@ -13,9 +13,15 @@ import typer
 from dptext._wording import plural
 from dptext.cli.options import DelimiterOption, EncodingOption, FormatOption, JsonOption, file_argument, member
 from dptext.text.formats import PACKED, Format
-from dptext.text.survey import Column, Survey, survey
+from dptext.text.reading import MAX_CHARACTERS
+from dptext.text.survey import LONG, Column, Survey, survey
 
 NOT_PROTECTED: Final = "These numbers are computed from private text and not protected: do not hand them on."
+_EMPTY: Final = "Empty  a text like any other: candidates, for one, releases a public text in its place"
+_LONG: Final = """\
+Long   candidates reads the first 64 sentences, adept 256 word pieces, by default; what follows does not count.
+       Word by word (word_metric) all is read: time, and the epsilon of a text, grow with its words."""
+_TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
 _MOST_COLUMNS: Final = 12  # on a screen
 _HEADINGS: Final = ("null", "empty", "distinct", "median", "largest", "unique", "could be")
 _NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -60,6 +66,7 @@ def _answer(found: Survey) -> str:
     wants = [
         f"{plural(column.nulls, 'text')} null (--empty-nulls)" if column.nulls else "",
         f"{_share(column)} hold HTML (--strip-html)" if column.tags else "",
+        f"{plural(column.long, 'text')} of more than {LONG:,} characters (see Long)" if column.long else "",
         f"{plural(found.bad, 'record')} unreadable (first: {found.fault})" if found.bad else "",
     ]
     said = "; ".join(filter(None, wants))
@@ -87,6 +94,9 @@ def _facts(found: Survey, named: str | None) -> list[str]:
         f"File   {found.format}{parted}{encoding}{guessed}",
         f"Texts  {column.nulls:,} null, {column.empties:,} empty, {found.duplicates:,} repeated",
         f"       {_share(column)} with HTML tags; median {column.median:,} characters, largest {column.largest:,}",
+        *([_EMPTY] if column.empties else []),
+        *([_LONG] if column.long else []),
+        *([_TOO_LONG] if column.largest > MAX_CHARACTERS else []),
         *([f"Keep   not {kept}: unique in each row"] if kept else []),
     ]
 
@@ -162,6 +172,7 @@ def _data(found: Survey, options: list[str]) -> dict[str, object]:
         "bad": found.bad,
         "repeated": found.duplicates,
         "with_tags": found.texts.tags,
+        "long": found.texts.long,
         "columns": columns,
         "options": options,
     }

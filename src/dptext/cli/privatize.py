@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -54,6 +54,10 @@ from dptext.text.writers import APPENDABLE
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
     from dptext.runs.payment import Due, Payment
+
+
+_EMPTY: Final = "Each record that was read has a release: an empty text is privatized like any other."
+_SHORT: Final = " where texts are short, by made-up ones; `dptext check` finds long ones."
 
 
 def privatize(
@@ -217,7 +221,7 @@ def privatize(
     print(written.explain(), file=out)
     if payment is not None:
         print(f"\n{payment.left()}", file=out)
-    print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}", file=out)
+    print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}. {_EMPTY}", file=out)
     if target != STREAM:
         judged = source != STREAM and fitted_one.spec.traits.releases_text
         judged &= output_format is None  # which that command does not take
@@ -266,11 +270,7 @@ def _rehearsal(
         return json.dumps(data, indent=2)
     lines = [
         f"A run would release {plural(n_records, 'record')}. Nothing was drawn, charged or written.",
-        *(
-            []
-            if took is None
-            else [f"That takes about {max(1, round(took)):,} s where texts are short, by made-up ones."]
-        ),
+        *([] if took is None else [f"That takes about {max(1, round(took)):,} s{_SHORT}"]),
         promised[-1].sentence(),
         f"Leaves as it is: {', '.join(plan.reveals)}.",
     ]
