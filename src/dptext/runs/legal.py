@@ -45,8 +45,8 @@ class Page(NamedTuple):
     def text(self) -> str:
         """The page for a terminal of `WIDTH` columns."""
         parts = [_wrapped(self.title)]
-        for heading, lines, table in self.sections:
-            parts += ["", heading.upper(), *(_wrapped(line, "- ") for line in lines)]
+        for number, (heading, lines, table) in enumerate(self.sections):
+            parts += [*([""] if number < 2 else []), heading.upper(), *(_wrapped(line, "- ") for line in lines)]
             widths = [max(map(len, column)) for column in zip(*table, strict=True)]
             parts += ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
         return "\n".join([*parts, "", _wrapped(self.footer)])
