@@ -430,11 +430,15 @@ def test_a_rehearsal_takes_a_key_as_the_run_would(tmp_path: Path, source: Path, 
     mechanism.fail = False
     _ = Payment(ledger, "texts").charge(payment.request(mechanism.spec, randomness=secure())[1], "two")  # 2 are left
     for plan in (Plan(force=True), Plan(resume=True)):
-        assert rehearse(source, out, mechanism, plan=plan, **given)[0] == 30  # the charge is there
+        n_records, _, due = rehearse(source, out, mechanism, plan=plan, **given)
+        assert (n_records, due) == (30, None)  # the charge is there
     with pytest.raises(PrivacyError, match="paid for another run"):
         rehearse(source, out, mechanism, plan=replace(BY_NAME, force=True), **given)
     with pytest.raises(BudgetExceededError):
-        rehearse(source, out, mechanism, plan=Plan(), **{**given, "payment": Payment(ledger, "texts")})
+        rehearse(source, tmp_path / "2.jsonl", mechanism, plan=Plan(), **{**given, "payment": Payment(ledger, "texts")})
+    for run in (rehearse, privatize_file):
+        with pytest.raises(ConfigError, match="An unfinished run lies beside"):
+            run(source, out, mechanism, plan=Plan(), **given)
     privatize_file(source, out, mechanism, plan=Plan(resume=True), **given)
     with pytest.raises(PrivacyError, match="to be unused"):
         rehearse(source, tmp_path / "2.jsonl", mechanism, plan=Plan(), **given)

@@ -198,7 +198,9 @@ def privatize(
                 given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=_skipped
             )
             took = seconds(n_records, fitted_one)
-            print(_rehearsal(n_records, took, promised, plan, due, as_json=as_json), file=out)
+            told = _rehearsal(n_records, took, promised, plan, due, as_json=as_json)
+            paid = payment is not None and due is None and not as_json
+            print(told + "\nCost: nothing more, as the charge is in the books already." * paid, file=out)
             return
         total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
         with (

@@ -1,6 +1,7 @@
 """Named subjects: who pays for what, and that the books do not say who they are."""
 
 import base64
+import contextlib
 import hashlib
 import itertools
 import secrets
@@ -67,6 +68,25 @@ def test_a_charge_to_everyone_counts_for_all_before_and_after(ledger: Ledger, ra
     assert spent(ledger, name, "anna", "bert", "carl", "nobody yet", None) == [8.0, 6.0, 7.0, 2.0, 8.0]
     assert ledger.balance(name).subjects == 3
     assert ledger.verify(name).problems == ()
+
+
+@pytest.mark.parametrize("subjects", [None, ["anna", "bert"]], ids=["everyone", "named"])
+def test_what_is_weighed_is_what_would_be_charged_of_each(ledger: Ledger, subjects: list[str] | None) -> None:
+    """Most was spent of anna; but as her noise adds up slowly, bert is the one who cannot pay for more of it."""
+    noise = GaussianEvent(2.0)
+    own = {"anna": (noise, noise, noise, noise), "bert": (PureEvent(4.0),)}
+    before = {name: charged_epsilon(events, 1e-5) for name, events in own.items()}
+    asked = request(noise)
+    after = {name: charged_epsilon((*events, noise), 1e-5) for name, events in own.items()}
+    assert before["anna"] > before["bert"]
+    assert after["anna"] < after["bert"]
+    for epsilon, pays in ((after["bert"] * 1.0001, True), ((after["anna"] + after["bert"]) / 2, False)):
+        name = opened(ledger, epsilon, 1e-5, by_subject=True)
+        for subject, events in own.items():
+            ledger.charge(name, request(*events), subjects=[subject])
+        for ask in (ledger.weigh, ledger.charge):
+            with contextlib.nullcontext() if pays else pytest.raises(BudgetExceededError):
+                ask(name, asked, subjects=subjects)
 
 
 def test_one_who_cannot_pay_stops_the_run(ledger: Ledger, raw: Raw) -> None:
