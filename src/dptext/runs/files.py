@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import Guarantee, Unit
-from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.certificate import READING, Certificate, certificate_path
 from dptext.runs.plan import Plan, run_digest
 from dptext.runs.resume import State, draft_path, fingerprint, state_path
 from dptext.runs.streaming import guarantees, layout, limited, release, released, require_guarantee
@@ -404,6 +404,7 @@ class _Run:
             also_reveals=self.plan.reveals,
             charged=None if charge is None or self.due is None else self.due.charged(charge),
             fields=columns.renamed,
+            reading=tuple(name for name in READING if self.plan.reading[name]),
         )
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
         self._save(sealed)

@@ -323,7 +323,7 @@ def privatize(
         mechanism,
         promised=promised,
         fields=fields,
-        terms={**terms, "randomness": secured, "also_reveals": reveals},
+        terms={**terms, "randomness": secured, "also_reveals": reveals, "reading": ("empty_nulls",) * empty_nulls},
         charged=charged,
         left=left,
         kept=isinstance(private, Sized) and not isinstance(private, str),
