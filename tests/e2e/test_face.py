@@ -51,6 +51,11 @@ def test_each_example_names_options_that_are_there(name: tuple[str, ...]) -> Non
         assert f" {option} " in shown.partition("Example:")[0]
 
 
+def test_an_unknown_reader_is_refused_with_those_that_there_are() -> None:
+    done = dptext("explain", "out.jsonl", "--for", "lawyer")
+    assert (done.returncode, done.stderr) == (2, "dptext: Expected --for 'lawyer' to be one of legal.\n")
+
+
 def test_the_version_is_said() -> None:
     assert dptext("--version").stdout == f"dptext {dp.__version__}\n"
 

@@ -467,7 +467,7 @@ def test_authors_pay_for_their_maximum(tmp_path: Path, mechanism, ledger: Ledger
 
 def test_one_name_for_two_documents_is_refused(tmp_path: Path, mechanism, ledger: Ledger) -> None:
     source = write(tmp_path / "in.jsonl", ["a", "b", "a"])
-    with pytest.raises(DataError, match="at most 1 records of each subject") as caught:
+    with pytest.raises(DataError, match="at most 1 record of each subject") as caught:
         privatize_file(source, tmp_path / "out.jsonl", mechanism, payment=Payment(ledger, "texts"), plan=BY_NAME)
     assert "da" not in str(caught.value).split()
     assert beside(tmp_path) == []
@@ -502,7 +502,7 @@ def test_look_alike_names_are_one_subject_of_a_run(tmp_path: Path, mechanism, le
     with pytest.raises(DataError):
         privatize_file(thrice, tmp_path / "out3.jsonl", mechanism, payment=payment, plan=plan)
     documents = write(tmp_path / "in2.jsonl", ["a", "A"])
-    with pytest.raises(DataError, match="at most 1 records of each subject"):
+    with pytest.raises(DataError, match="at most 1 record of each subject"):
         privatize_file(documents, tmp_path / "out2.jsonl", mechanism, payment=Payment(ledger, "texts"), plan=BY_NAME)
     assert beside(tmp_path) == ["out.jsonl", "out.jsonl.guarantee.json"]
 

@@ -96,7 +96,7 @@ def _author_fault(author: str, n: int, max_per_author: int) -> str | None:
     if not author:
         return f"has no author, which max_per_author={max_per_author} needs."
     if n > max_per_author:
-        return f"is refused: its author has more records than max_per_author={max_per_author}."
+        return f"is refused: its author has more than max_per_author={max_per_author} records."
     return None
 
 

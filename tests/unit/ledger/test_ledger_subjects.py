@@ -214,7 +214,7 @@ def test_more_subjects_than_a_page(ledger: Ledger, raw: Raw) -> None:
     assert ledger.charge(name, request(1.0, units=2), key="run", subjects=[*crowd, *crowd[:500]]) == first
     before = raw.dump()
     # the two of one subject lie on different pages
-    with pytest.raises(DataError, match="at most 1 records of each subject in the run, found 2 of one") as caught:
+    with pytest.raises(DataError, match="at most 1 record of each subject in the run, found 2 of one") as caught:
         ledger.charge(name, request(1.0), subjects=[*crowd, "subject 7"])
     assert "subject 7" not in str(caught.value)
     with pytest.raises(PrivacyError):
@@ -269,7 +269,7 @@ def test_units_are_counted_in_normal_form(ledger: Ledger, raw: Raw) -> None:
     name = opened(ledger, by_subject=True)
     before = raw.dump()
     for spellings in ALIKE[:6]:
-        with pytest.raises(DataError, match="at most 1 records of each subject in the run, found 2 of one"):
+        with pytest.raises(DataError, match="at most 1 record of each subject in the run, found 2 of one"):
             ledger.charge(name, request(1.0), key="run", subjects=spellings[:2])
     assert raw.dump() == before
     assert ledger.charge(name, request(1.0, units=4), key="run", subjects=ALIKE[1]).subjects == 1
