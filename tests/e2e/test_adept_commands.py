@@ -125,7 +125,7 @@ def test_fit_says_what_is_guaranteed_and_shows_each_epoch(files: Files) -> None:
     assert "Guaranteed (epsilon = 6), per document" in files.fit.out
     assert f"Model: {files.model}" in files.fit.out
     lines = files.fit.err.splitlines()
-    assert lines[0].startswith("training: 1 of 12 epochs, loss ")
+    assert lines[0].startswith("fitting: 1 of 12 epochs, loss ")
     assert len(lines) >= 4
     assert sorted(path.name for path in files.model.iterdir()) == [
         "autoencoder.json",

@@ -8,7 +8,7 @@ import pytest
 
 import dptext as dp
 from commands import dptext
-from dptext.cli import COMMANDS, SECTIONS
+from dptext.cli import COMMANDS, SECTIONS, audit, budget, utility
 from dptext.mechanisms.registry import SPECS
 
 SCREEN = 24
@@ -22,13 +22,38 @@ def test_the_help_lists_every_command_in_a_section_once() -> None:
         assert f"\n  {name} " in shown
 
 
-@pytest.mark.parametrize("name", [name for name, entry in COMMANDS.items() if len(entry) > 2])
-def test_each_example_names_options_that_are_there(name: str) -> None:
-    shown = dptext(name, "--help").stdout
-    example = COMMANDS[name][2]
-    assert example.split()[:2] == ["dptext", name]
-    for option in (word for word in example.split() if word.startswith("--")):
+GROUPS = {"": COMMANDS, "audit": audit.COMMANDS, "budget": budget.COMMANDS, "utility": utility.COMMANDS}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_each_command_is_listed_on_one_line_that_is_whole(group: str) -> None:
+    lines = dptext(*group.split(), "-h").stdout.splitlines()
+    for name, (_, told, *_) in GROUPS[group].items():
+        (line,) = (line for line in lines if line.startswith(f"  {name} "))
+        assert line.endswith(f"  {told.partition('. ')[0].removesuffix('.')}.")
+        assert len(line) <= 80
+
+
+EXAMPLES = {
+    tuple(f"{group} {name}".split()): entry[2]
+    for group, own in GROUPS.items()
+    for name, entry in own.items()
+    if len(entry) > 2
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES, ids=" ".join)
+def test_each_example_names_options_that_are_there(name: tuple[str, ...]) -> None:
+    shown = dptext(*name, "--help").stdout
+    example = shlex.split(EXAMPLES[name])
+    assert example[: len(name) + 1] == ["dptext", *name]
+    for option in (word for word in example if word.startswith("--")):
         assert f" {option} " in shown.partition("Example:")[0]
+
+
+def test_an_unknown_reader_is_refused_with_those_that_there_are() -> None:
+    done = dptext("explain", "out.jsonl", "--for", "lawyer")
+    assert (done.returncode, done.stderr) == (2, "dptext: Expected --for 'lawyer' to be one of legal.\n")
 
 
 def test_the_version_is_said() -> None:

@@ -54,15 +54,36 @@ def test_check_names_what_works_and_it_works(work: Path) -> None:
     assert "not protected" in lines[1]
     assert "csv, parted by semicolon, cp1252 (a guess of charset-normalizer)" in done.stdout
     assert "20 empty, 0 repeated" in done.stdout
+    assert "\nEmpty  a text like any other" in done.stdout
+    assert "\nLong " not in done.stdout
     assert "Keep   not 'Nr': unique in each row" in done.stdout
     assert len(lines) <= 24
     assert CANARY not in done.stdout
     (line,) = (line for line in lines if line.startswith("  dptext privatize"))
     ran = dptext(*shlex.split(line.replace("--model MODEL", "--spec spec.toml"))[1:], cwd=work)
     assert ran.returncode == 0, ran.stderr
+    assert "an empty text is privatized like any other" in ran.stdout
     first, *_ = (work / "excel.private.jsonl").read_text("utf-8").splitlines()
     assert list(json.loads(first)) == ["id", "Bewertung"]
     assert dptext("explain", "excel.private.jsonl", cwd=work).returncode == 0
+
+
+def test_check_warns_of_long_texts(work: Path) -> None:
+    (work / "long.txt").write_text(f"{CANARY} " * 150_000 + "\nshort\n", "utf-8")
+    done = dptext("check", "long.txt", cwd=work)
+    lines = done.stdout.splitlines()
+    assert lines[0].endswith("To decide: 1 text of more than 10,000 characters (see Long).")
+    assert "largest 2,700,000" in done.stdout
+    assert "\nLong   candidates reads the first 64 sentences" in done.stdout
+    assert "\nEmpty " not in done.stdout
+    assert "refused" not in done.stdout
+    assert CANARY not in done.stdout
+    assert json.loads(dptext("check", "long.txt", "--json", cwd=work).stdout)["long"] == 1
+    (work / "long.txt").write_text("word " * 1_000_001, "utf-8")
+    done = dptext("check", "long.txt", cwd=work)
+    assert done.stdout.startswith("long.txt holds 1 row that can be read")
+    assert "A text of more than 5,000,000 characters is refused" in done.stdout
+    assert dptext("privatize", "long.txt", "out.txt", "--spec", "spec.toml", cwd=work).returncode == 4
 
 
 def proposed(work: Path, path: str) -> list[list[str]]:
@@ -251,3 +272,46 @@ def test_fit_reads_the_same_files(work: Path) -> None:
         assert message in done.stderr
     done = dptext(*fit, "--public", "public.jsonl", "--out", "model", *layout, "--empty-nulls", cwd=work)
     assert done.returncode == 0, done.stderr
+
+
+PUBLIC = "words,Sterne\n" + "".join(f"{WORDS[i % 9]} and {WORDS[i % 8]} {i},{i % 2}\n" for i in range(40))
+
+
+def test_the_texts_of_a_public_file_may_be_in_another_column(work: Path) -> None:
+    (work / "public.csv").write_text(PUBLIC, "utf-8")
+    fit = ("fit", "--mechanism", "candidates", "--set", "epsilon=9", "--set", "ranker=tfidf", "--public", "public.csv")
+    refused = dptext(*fit, "--text-field", "Bewertung", "--out", "model", cwd=work)
+    assert refused.returncode == 4
+    assert "found 'words', 'Sterne': name it with --public-text-field" in refused.stderr
+    (work / "dptext.toml").write_text(
+        'text-field = "Bewertung"\npublic-text-field = "words"\ndelimiter = ";"\nencoding = "cp1252"\n', "utf-8"
+    )
+    (work / "public.csv").write_text(PUBLIC.replace(",", ";"), "utf-8")
+    for command in ((*fit, "--out", "model"), ("privatize", "excel.csv", "out.csv", "--model", "model")):
+        done = dptext(*command, cwd=work)
+        assert done.returncode == 0, done.stderr
+    done = dptext("utility", "balance", "excel.csv", "out.csv", "--public", "public.csv", cwd=work)
+    assert "Expected releases with labels" in done.stderr  # the files were read
+    (work / "dptext.toml").unlink()
+    options = ("--text-field", "Bewertung", "--public", "public.csv", "--public-text-field", "words")
+    done = dptext("init", "excel.csv", *options, "--epsilon", "9", cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert 'public-text-field = "words"' in (work / "dptext.toml").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("audit", "message"),
+    [
+        (("authorship", "excel.csv", "--author-field", "Sterne"), "fewer for 4 of 4 authors"),
+        (("trait", "excel.csv", "excel.csv"), "texts of each set"),
+        (("membership", "excel.csv", "--label-field", "Sterne", "--attack", "loss"), "records left out"),
+        (("divergence", "excel.csv", "excel.csv", "--public", "excel.csv", "--embedding", "tfidf"), "found 0 of 60"),
+    ],
+    ids=["authorship", "trait", "membership", "divergence"],
+)
+def test_audits_read_the_same_files(work: Path, audit: tuple[str, ...], message: str) -> None:
+    layout = ("--text-field", "Bewertung", "--delimiter", ";", "--encoding", "cp1252", "--strip-html")
+    spec = ("--spec", "spec.toml") if audit[0] in ("authorship", "trait") else ("--details",)
+    done = dptext("audit", *audit, *spec, *layout, cwd=work)
+    assert message in done.stderr + done.stdout
+    assert CANARY not in done.stderr

@@ -513,3 +513,26 @@ def test_memory_of_a_survey_does_not_grow_with_repeated_values(tmp_path: Path) -
     found = survey(path)
     assert found.columns["n"].distinct is None
     assert found.columns["text"].distinct == 1
+
+
+# ------------------------------------------------------------------ what was done to texts as they were read
+
+
+@pytest.mark.parametrize("done", [(), ("empty_nulls",), ("strip_html",), ("empty_nulls", "strip_html")])
+def test_the_certificate_says_how_texts_were_read(tmp_path: Path, vectors: Path, done: tuple[str, ...]) -> None:
+    spec = WordMetric(epsilon=3.0, vectors=str(vectors), n_words=300)
+    (tmp_path / "in.jsonl").write_text('{"text": "<p>good</p>"}\n', "utf-8")
+    out = tmp_path / "out.jsonl"
+    privatize_file(tmp_path / "in.jsonl", out, spec.fit(), plan=Plan(**dict.fromkeys(done, True)))
+    path = certificate_path(out)
+    found = verify(path).certificate
+    assert found.reading == done
+    assert ("reading" in json.loads(path.read_text("utf-8"))) == bool(done)
+    assert ("null texts were read as empty ones" in found.explain()) == ("empty_nulls" in done)
+    assert ("HTML tags were taken out" in found.explain()) == ("strip_html" in done)
+    data = json.loads(path.read_text("utf-8")) | {"reading": ["all is well"]}
+    path.write_text(json.dumps(data), "utf-8")
+    with pytest.raises(ConfigError, match="not a certificate"):
+        verify(path)
+    memory = dp.privatize([None, "good"], spec.fit(), empty_nulls=True).certificate
+    assert memory.reading == ("empty_nulls",)

@@ -430,11 +430,15 @@ def test_a_rehearsal_takes_a_key_as_the_run_would(tmp_path: Path, source: Path, 
     mechanism.fail = False
     _ = Payment(ledger, "texts").charge(payment.request(mechanism.spec, randomness=secure())[1], "two")  # 2 are left
     for plan in (Plan(force=True), Plan(resume=True)):
-        assert rehearse(source, out, mechanism, plan=plan, **given)[0] == 30  # the charge is there
+        n_records, _, due = rehearse(source, out, mechanism, plan=plan, **given)
+        assert (n_records, due) == (30, None)  # the charge is there
     with pytest.raises(PrivacyError, match="paid for another run"):
         rehearse(source, out, mechanism, plan=replace(BY_NAME, force=True), **given)
     with pytest.raises(BudgetExceededError):
-        rehearse(source, out, mechanism, plan=Plan(), **{**given, "payment": Payment(ledger, "texts")})
+        rehearse(source, tmp_path / "2.jsonl", mechanism, plan=Plan(), **{**given, "payment": Payment(ledger, "texts")})
+    for run in (rehearse, privatize_file):
+        with pytest.raises(ConfigError, match="An unfinished run lies beside"):
+            run(source, out, mechanism, plan=Plan(), **given)
     privatize_file(source, out, mechanism, plan=Plan(resume=True), **given)
     with pytest.raises(PrivacyError, match="to be unused"):
         rehearse(source, tmp_path / "2.jsonl", mechanism, plan=Plan(), **given)
@@ -463,7 +467,7 @@ def test_authors_pay_for_their_maximum(tmp_path: Path, mechanism, ledger: Ledger
 
 def test_one_name_for_two_documents_is_refused(tmp_path: Path, mechanism, ledger: Ledger) -> None:
     source = write(tmp_path / "in.jsonl", ["a", "b", "a"])
-    with pytest.raises(DataError, match="at most 1 records of each subject") as caught:
+    with pytest.raises(DataError, match="at most 1 record of each subject") as caught:
         privatize_file(source, tmp_path / "out.jsonl", mechanism, payment=Payment(ledger, "texts"), plan=BY_NAME)
     assert "da" not in str(caught.value).split()
     assert beside(tmp_path) == []
@@ -498,7 +502,7 @@ def test_look_alike_names_are_one_subject_of_a_run(tmp_path: Path, mechanism, le
     with pytest.raises(DataError):
         privatize_file(thrice, tmp_path / "out3.jsonl", mechanism, payment=payment, plan=plan)
     documents = write(tmp_path / "in2.jsonl", ["a", "A"])
-    with pytest.raises(DataError, match="at most 1 records of each subject"):
+    with pytest.raises(DataError, match="at most 1 record of each subject"):
         privatize_file(documents, tmp_path / "out2.jsonl", mechanism, payment=Payment(ledger, "texts"), plan=BY_NAME)
     assert beside(tmp_path) == ["out.jsonl", "out.jsonl.guarantee.json"]
 

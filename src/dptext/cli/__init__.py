@@ -6,7 +6,7 @@ from typing import Final
 COMMANDS: Final = {
     "init": (
         "init:init",
-        "Answer a few questions, get a mechanism recommended, and write the dptext.toml that fit and privatize read.",
+        "Answer a few questions, and get a mechanism and a dptext.toml. `fit` and `privatize` read the file.",
         "dptext init reviews.csv --text-field review --public public.csv --epsilon 10",
     ),
     "mechanisms": (
@@ -16,22 +16,22 @@ COMMANDS: Final = {
     ),
     "explain": (
         "explain:explain",
-        "Say in plain words what a release, a model, or a mechanism with these settings guarantees.",
+        "Say in words what a release, model or mechanism guarantees.",
         "dptext explain reviews.private.csv",
     ),
     "fit": (
         "fit:fit",
-        "Make a model for `privatize --model`, from public records or, where a mechanism says so, from private ones.",
+        "Make a model for `privatize --model` from public records. Some mechanisms learn from private ones.",
         "dptext fit --mechanism candidates --set epsilon=10 --public public.csv --out reviews.model",
     ),
     "check": (
         "check:check",
-        "Say what a file of texts holds, without showing one, and the command line that reads it.",
+        "Say what a file holds, without a text of it, and how to read it.",
         "dptext check reviews.csv",
     ),
     "privatize": (
         "privatize:privatize",
-        "Privatize the records of IN into OUT, with a certificate beside it.",
+        "Privatize IN into OUT, with a certificate beside it.",
         "dptext privatize reviews.csv reviews.private.csv --model reviews.model",
     ),
     "compare": (
@@ -41,27 +41,27 @@ COMMANDS: Final = {
     ),
     "recommend": (
         "recommend:recommend",
-        'Name the mechanism that measured best under a guarantee; or say "none".',
+        "Name the mechanism that measured best under a guarantee.",
         "dptext recommend --unit document --epsilon 10 --task classification",
     ),
     "report": (
         "report:report",
-        "Write what `dptext compare` measured as one HTML page, which needs no network and no JavaScript.",
+        "Write what `compare` measured as one HTML page. It needs no network and no JavaScript.",
         "dptext report results --out report.html",
     ),
     "demo": (
         "demo:demo",
-        "Fit ADePT on built-in sample texts, privatize others, and show what was guaranteed, kept and leaked.",
+        "Try ADePT on built-in texts: what it guarantees and keeps.",
         "dptext demo",
     ),
     "audit": (
         "audit",
         "Attack a claim: exit code 1 when it is refuted. An audit can refute a guarantee, never prove one.",
     ),
-    "budget": ("budget", "Budgets that outlive the run: accounts with a limit, and charges that nothing takes back."),
+    "budget": ("budget", "Accounts with a limit, and charges that nothing takes back. They outlive the run."),
     "utility": (
         "utility",
-        "What released texts are still good for, beside rows that keep nothing. The numbers are not private.",
+        "Say what released texts are still good for. Rows that keep nothing stand beside. The numbers are not private.",
     ),
 }
 

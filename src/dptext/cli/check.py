@@ -10,11 +10,18 @@ from typing import Annotated, Final
 
 import typer
 
+from dptext._wording import plural
 from dptext.cli.options import DelimiterOption, EncodingOption, FormatOption, JsonOption, file_argument, member
 from dptext.text.formats import PACKED, Format
-from dptext.text.survey import Column, Survey, survey
+from dptext.text.reading import MAX_CHARACTERS
+from dptext.text.survey import LONG, Column, Survey, survey
 
 NOT_PROTECTED: Final = "These numbers are computed from private text and not protected: do not hand them on."
+_EMPTY: Final = "Empty  a text like any other: candidates, for one, releases a public text in its place"
+_LONG: Final = """\
+Long   candidates reads the first 64 sentences, adept 256 word pieces, by default; what follows does not count.
+       Word by word (word_metric) all is read: time, and the epsilon of a text, grow with its words."""
+_TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
 _MOST_COLUMNS: Final = 12  # on a screen
 _HEADINGS: Final = ("null", "empty", "distinct", "median", "largest", "unique", "could be")
 _NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -54,17 +61,19 @@ def _name(found: Survey, name: str) -> str:
 
 def _answer(found: Survey) -> str:
     if found.text is None:
-        return f"{found.path} holds {found.rows:,} rows, and no column of texts."
+        return f"{found.path} holds {plural(found.rows, 'row')}, and no column of texts."
     column = found.texts
     wants = [
-        f"{column.nulls:,} texts are null (--empty-nulls)" if column.nulls else "",
+        f"{plural(column.nulls, 'text')} null (--empty-nulls)" if column.nulls else "",
         f"{_share(column)} hold HTML (--strip-html)" if column.tags else "",
-        f"{found.bad:,} records cannot be read (first: {found.fault})" if found.bad else "",
+        f"{plural(column.long, 'text')} of more than {LONG:,} characters (see Long)" if column.long else "",
+        f"{plural(found.bad, 'record')} unreadable (first: {found.fault})" if found.bad else "",
     ]
     said = "; ".join(filter(None, wants))
     nameless = not found.named and found.format is not Format.TEXT
     return (
-        f"{found.path} holds {found.rows:,} rows that can be read; the texts seem to be in {_name(found, found.text)}."
+        f"{found.path} holds {plural(found.rows, 'row')} that can be read; the texts seem to be in "
+        f"{_name(found, found.text)}."
         + " Its first line does not look like names of columns, and is not shown: if it has none, add them." * nameless
         + (f" To decide: {said}." if said else "")
     )
@@ -85,6 +94,9 @@ def _facts(found: Survey, named: str | None) -> list[str]:
         f"File   {found.format}{parted}{encoding}{guessed}",
         f"Texts  {column.nulls:,} null, {column.empties:,} empty, {found.duplicates:,} repeated",
         f"       {_share(column)} with HTML tags; median {column.median:,} characters, largest {column.largest:,}",
+        *([_EMPTY] if column.empties else []),
+        *([_LONG] if column.long else []),
+        *([_TOO_LONG] if column.largest > MAX_CHARACTERS else []),
         *([f"Keep   not {kept}: unique in each row"] if kept else []),
     ]
 
@@ -110,7 +122,7 @@ def _table(found: Survey) -> list[str]:
         for first, *rest in rows
     ]
     more = len(found.columns) - _MOST_COLUMNS
-    return [*lines, *([f"and {more} more columns"] if more > 0 else [])]
+    return [*lines, *([f"and {plural(more, 'more column')}"] if more > 0 else [])]
 
 
 def form_options(found: Survey) -> list[str]:
@@ -160,6 +172,7 @@ def _data(found: Survey, options: list[str]) -> dict[str, object]:
         "bad": found.bad,
         "repeated": found.duplicates,
         "with_tags": found.texts.tags,
+        "long": found.texts.long,
         "columns": columns,
         "options": options,
     }

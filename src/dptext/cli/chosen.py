@@ -110,7 +110,7 @@ def fitted_on(
     private: Sequence[Record] = (),
     pool: Sequence[Record] | None = None,
     seed: int | None = None,
-    title: str = "training",
+    title: str = "fitting",
 ) -> Mechanism[str]:
     """The spec fitted on these records, with a bar for the epochs. No loss on private texts is shown.
 
@@ -122,9 +122,12 @@ def fitted_on(
     if not spec.traits.trains:
         return fitting()
     with counted(title, every=0.0) as tell:
+        shown = 0  # no estimate before a twentieth is done
 
         def told(at: FitProgress) -> None:
-            if at.done == at.total or at.done % max(1, at.total // _SHOWN_STEPS) == 0:
+            nonlocal shown
+            if (part := at.done * _SHOWN_STEPS // at.total) not in (0, shown):
+                shown = part
                 tell(at.done, at.total, f"{at.unit}{at.note and f', {at.note}'}")
 
         return fitting(on_progress=told)

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from dptext._wording import plural
 from dptext.audits.report import markdown_table
 from dptext.cli.answers import comparison, print_answer
 from dptext.cli.audit import EXIT_REFUTED
@@ -90,7 +91,7 @@ def compare(
     }
     print_answer(comparison(results.rows), screen, more, data, details=details, as_json=as_json)
     if summary.failed:
-        say(f"{summary.failed} cells failed: the column `error` of the table says why. --retry runs them again.")
+        say(f"{plural(summary.failed, 'cell')} failed: the table says why (column `error`). --retry runs them again.")
     if summary.refuted:
         return EXIT_REFUTED
     return EXIT_FAILED_CELLS if summary.failed else 0

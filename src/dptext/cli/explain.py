@@ -48,8 +48,8 @@ def explain(
     unit: Annotated[str | None, typer.Option("--unit", help="token, sentence, document or author.")] = None,
     delta: options.DeltaOption = 0.0,
     ledger: options.CheckedLedgerOption = None,
-    reader: Annotated[
-        Reader | None, typer.Option("--for", help="Say it on one page, for whoever answers for OUT.")
+    wanted_by: Annotated[
+        str | None, typer.Option("--for", metavar="legal", help="Say it on one page, for whoever answers for OUT.")
     ] = None,
     page: Annotated[Path | None, options.output_option("--html", help="With --for: the same as HTML, one A4.")] = None,
     force: options.ForceOption = False,
@@ -58,6 +58,7 @@ def explain(
     """Explain a certificate, a model, or a mechanism with settings."""
     named = mechanism or assignments or spec
     is_model = certificate is not None and certificate.is_dir()
+    reader = None if wanted_by is None else options.member(Reader, "--for", wanted_by)
     if certificate is not None and (named or (unit and not is_model)):
         raise ConfigError("Expected a certificate or a mechanism with settings, not both.")
     if ledger is not None and (certificate is None or is_model):

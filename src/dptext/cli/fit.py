@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from dptext.cli.chosen import check_label_field, chosen_spec, fitted_on, kinds
+from dptext.cli.grouped import spread
 from dptext.cli.options import (
-    DelimiterOption,
-    EmptyNullsOption,
-    EncodingOption,
-    FormatOption,
     JsonOption,
     LabelFieldOption,
+    Layout,
     MechanismOption,
     PublicOption,
     SetOption,
     SpecOption,
-    StripHtmlOption,
-    TextFieldOption,
     file_option,
     folder_option,
-    read_file,
     seed_of,
 )
 from dptext.cli.progress import say
@@ -36,11 +30,12 @@ from dptext.mechanism import HasTraining, Learns, Spec, Traits, settings
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
 from dptext.text.files import require_free
-from dptext.text.records import Fields
 from dptext.types import Json
 
 
+@spread
 def fit(
+    *,
     target: Annotated[Path, folder_option("--out", metavar="MODEL", help="New folder of the model.")],
     mechanism: MechanismOption = None,
     assignments: SetOption = None,
@@ -54,13 +49,8 @@ def fit(
         Path | None,
         file_option("--pool", help="Public records to choose among; default: those of --public."),
     ] = None,
-    text_field: TextFieldOption = "text",
+    layout: Layout,
     label_field: LabelFieldOption = None,
-    input_format: FormatOption = None,
-    delimiter: DelimiterOption = None,
-    encoding: EncodingOption = None,
-    empty_nulls: EmptyNullsOption = False,
-    strip_html: StripHtmlOption = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the training. It is public, no secret.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -81,21 +71,12 @@ def fit(
         )
     _check_texts(wanted, public, private, pool)
     require_free(target)
-    read = partial(
-        read_file,
-        fields=Fields(text=text_field, label=label_field),
-        input_format=input_format,
-        delimiter=delimiter,
-        encoding=encoding,
-        empty_nulls=empty_nulls,
-        strip_html=strip_html,
-    )
     with advising(lambda: f"Of an unfinished fit nothing is kept: there is no {target}. Run the command again."):
         model = fitted_on(
             wanted,
-            public=[] if public is None or wanted.traits.learns is Learns.NOTHING else read(public),
-            private=[] if private is None else read(private),
-            pool=None if pool is None else read(pool),
+            public=layout.read_public(None if wanted.traits.learns is Learns.NOTHING else public, label=label_field),
+            private=[] if private is None else layout.read(private, label=label_field),
+            pool=None if pool is None else layout.read_public(pool, label=label_field),
             seed=seed,
         )
         save_model(model, target)

@@ -13,7 +13,15 @@ import typer
 
 from dptext.cli.check import form_options
 from dptext.cli.config import FILE
-from dptext.cli.options import ForceOption, LabelFieldOption, PublicOption, file_argument, member
+from dptext.cli.options import (
+    ForceOption,
+    LabelFieldOption,
+    Layout,
+    PublicOption,
+    PublicTextFieldOption,
+    file_argument,
+    member,
+)
 from dptext.compare.measured_table import read_measured
 from dptext.compare.recommend import Asked, recommend
 from dptext.errors import ConfigError
@@ -23,8 +31,7 @@ from dptext.privacy.guarantee import Unit
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.toml import settings_to_toml
 from dptext.text.files import Target, sha256_of
-from dptext.text.reading import read_records
-from dptext.text.records import TEXT_FIELD, Fields, Record
+from dptext.text.records import TEXT_FIELD, Record
 from dptext.text.survey import survey
 from dptext.types import Json
 
@@ -38,6 +45,7 @@ def init(
     text_field: Annotated[str | None, typer.Option("--text-field", help="Field of the text.")] = None,
     label_field: LabelFieldOption = None,
     public: PublicOption = None,
+    public_text_field: PublicTextFieldOption = None,
     unit: Annotated[str | None, typer.Option("--unit", help="What is protected: token or document.")] = None,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="The most that a release may cost.")] = None,
     task: Annotated[
@@ -55,7 +63,7 @@ def init(
         public = Path(told) if told else None
     wanted = member(Unit, "--unit", unit or _asked("Protect each document or each token", Unit.DOCUMENT))
     limit = _number(_asked("The largest epsilon for each", "10")) if epsilon is None else epsilon
-    known, form = ([], []) if public is None else _public(public, source, text_field, label_field)
+    known, form = ([], []) if public is None else _public(public, source, public_text_field or text_field, label_field)
     labels = _labels(known, label_field)
     settings, why = _mechanism(Asked(wanted, limit, 1e-3, task), labels, n_public=len(known))
     spec = spec_from_settings(settings)
@@ -67,6 +75,8 @@ def init(
     }
     if labels and spec.traits.releases_labels:
         fields["label-field"] = label_field
+    if learns and public_text_field is not None:
+        fields["public-text-field"] = public_text_field
     if learns:
         fields |= {"public": str(public), "model": f"{source.name.partition('.')[0]}.model"}
     Target(FILE, force).write(settings_to_toml({**fields, "mechanism": settings}).encode())
@@ -102,14 +112,8 @@ def _public(public: Path, source: Path, text_field: str, label_field: str) -> tu
             "Expected public texts, found the private file itself: its texts would be released as they are."
         )
     found = survey(public, text=text_field)
-    records = read_records(
-        public,
-        Fields(text=text_field, label=label_field or None),
-        delimiter=found.delimiter,
-        encoding=found.encoding,
-        empty_nulls=True,
-    )
-    return list(records), form_options(found)
+    layout = Layout(text_field, delimiter=found.delimiter, encoding=found.encoding, empty_nulls=True)
+    return layout.read_public(public, label=label_field or None), form_options(found)
 
 
 def _labels(public: Sequence[Record], label_field: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import secrets
 import stat
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -12,7 +13,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from dptext import _validate
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, DataError
 from dptext.text.files import Target
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
 from dptext.text.reading import read_records
@@ -85,6 +86,9 @@ SpecOption = Annotated[Path | None, file_option("--spec", help="TOML file with t
 ModelOption = Annotated[Path | None, folder_option("--model", help="Folder of a model that `dptext fit` wrote.")]
 PublicOption = Annotated[Path | None, file_option("--public", help="Public records, none of them private.")]
 TextFieldOption = Annotated[str, typer.Option("--text-field", help="Field of the text.")]
+PublicTextFieldOption = Annotated[
+    str | None, typer.Option("--public-text-field", help="The same in public files; default: --text-field.")
+]
 LabelFieldOption = Annotated[str | None, typer.Option("--label-field", help="Field of the label.")]
 FormatOption = Annotated[
     str | None,
@@ -102,7 +106,9 @@ DelimiterOption = Annotated[
 EncodingOption = Annotated[
     str | None, typer.Option("--encoding", help="Of the file, as cp1252 or utf-16; default: UTF-8.")
 ]
-EmptyNullsOption = Annotated[bool, typer.Option("--empty-nulls", help="Read null texts as empty ones.")]
+EmptyNullsOption = Annotated[
+    bool, typer.Option("--empty-nulls", help="Read null texts as empty ones, which are texts like others.")
+]
 StripHtmlOption = Annotated[
     bool, typer.Option("--strip-html", help="Take HTML tags out of the texts first, and decode entities.")
 ]
@@ -151,31 +157,54 @@ def member(kind: type[Named], option: str, text: str, *others: str) -> Named:
         raise ConfigError(f"Expected {option} {text!r} to be one of {', '.join([*kind, *others])}.") from None
 
 
-def read_file(
-    path: Path,
-    fields: Fields,
-    *,
-    input_format: str | None,
-    delimiter: str | None,
-    encoding: str | None,
-    empty_nulls: bool,
-    strip_html: bool,
-) -> list[Record]:
-    """The records of one of several files, which may be of several formats, by the values of the options.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the files of a command are read, which may be of several formats.
 
     What speaks of columns parted by a delimiter, or of lines, is not for files of other formats.
     """
-    kind = file_format(path, None if input_format is None else member(Format, "--format", input_format))
-    found = read_records(
-        path,
-        fields,
-        format=kind,
-        delimiter=delimiter if kind in DELIMITED else None,
-        encoding=None if kind in PACKED else encoding,
-        empty_nulls=empty_nulls,
-        strip_html=strip_html,
-    )
-    return list(found)
+
+    text_field: TextFieldOption = "text"
+    public_text_field: PublicTextFieldOption = None
+    input_format: FormatOption = None
+    delimiter: DelimiterOption = None
+    encoding: EncodingOption = None
+    empty_nulls: EmptyNullsOption = False
+    strip_html: StripHtmlOption = False
+
+    def read(
+        self, path: Path, *, label: str | None = None, author: str | None = None, id: str | None = None
+    ) -> list[Record]:
+        """The records of a file, with these fields.
+
+        Raises:
+            ConfigError: it cannot be opened, or the options are not for it.
+            DataError: a record cannot be read.
+        """
+        return self._records(path, Fields(self.text_field, label=label, author=author, id=id))
+
+    def read_public(self, path: Path | None, *, label: str | None = None) -> list[Record]:
+        """The records of a public file, none where there is no file; errors name --public-text-field."""
+        if path is None:
+            return []
+        try:
+            return self._records(path, Fields(self.public_text_field or self.text_field, label=label))
+        except DataError as error:
+            error.args = (str(error).replace("--text-field", "--public-text-field"),)
+            raise
+
+    def _records(self, path: Path, fields: Fields) -> list[Record]:
+        kind = file_format(path, None if self.input_format is None else member(Format, "--format", self.input_format))
+        found = read_records(
+            path,
+            fields,
+            format=kind,
+            delimiter=self.delimiter if kind in DELIMITED else None,
+            encoding=None if kind in PACKED else self.encoding,
+            empty_nulls=self.empty_nulls,
+            strip_html=self.strip_html,
+        )
+        return list(found)
 
 
 def seed_of(seed: int | None) -> int:

@@ -10,10 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from dptext._wording import plural
 from dptext.cli.chosen import check_label_field, chosen
 from dptext.cli.options import (
     DelimiterOption,
@@ -53,6 +54,10 @@ from dptext.text.writers import APPENDABLE
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
     from dptext.runs.payment import Due, Payment
+
+
+_EMPTY: Final = "Each record that was read has a release: an empty text is privatized like any other."
+_SHORT: Final = " where texts are short, by made-up ones; `dptext check` finds long ones."
 
 
 def privatize(
@@ -193,7 +198,9 @@ def privatize(
                 given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=_skipped
             )
             took = seconds(n_records, fitted_one)
-            print(_rehearsal(n_records, took, promised, plan, due, as_json=as_json), file=out)
+            told = _rehearsal(n_records, took, promised, plan, due, as_json=as_json)
+            paid = payment is not None and due is None and not as_json
+            print(told + "\nCost: nothing more, as the charge is in the books already." * paid, file=out)
             return
         total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
         with (
@@ -216,7 +223,7 @@ def privatize(
     print(written.explain(), file=out)
     if payment is not None:
         print(f"\n{payment.left()}", file=out)
-    print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}", file=out)
+    print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}. {_EMPTY}", file=out)
     if target != STREAM:
         judged = source != STREAM and fitted_one.spec.traits.releases_text
         judged &= output_format is None  # which that command does not take
@@ -264,12 +271,8 @@ def _rehearsal(
         data = {"records": n_records, "seconds": took, "guarantees": guarantees, "charge": charge}
         return json.dumps(data, indent=2)
     lines = [
-        f"A run would release {n_records:,} records. Nothing was drawn, charged or written.",
-        *(
-            []
-            if took is None
-            else [f"That takes about {max(1, round(took)):,} s where texts are short, by made-up ones."]
-        ),
+        f"A run would release {plural(n_records, 'record')}. Nothing was drawn, charged or written.",
+        *([] if took is None else [f"That takes about {max(1, round(took)):,} s{_SHORT}"]),
         promised[-1].sentence(),
         f"Leaves as it is: {', '.join(plan.reveals)}.",
     ]

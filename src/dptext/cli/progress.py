@@ -52,14 +52,19 @@ def counted(title: str, unit: str = "", *, every: float = LINE_EVERY_SECONDS) ->
 
 
 def _lines(title: str, unit: str, every: float) -> Tell:
-    began = last = time.monotonic()
+    began = phase = last = time.monotonic()
+    before = 0
 
     def tell(done: int, total: int | None, what: str = unit, /) -> None:
-        nonlocal last
+        nonlocal last, phase, before
         now = time.monotonic()
+        if done < before:  # something else is counted now
+            phase = now
+        before = done
         if now - last >= every:
             last = now
             among = "" if total is None else f" of {total:,}"
-            say(f"{title}: {done:,}{among} {what}, {now - began:.0f} s")
+            left = f", about {(now - phase) * (total - done) / done:.0f} s more" if total and 0 < done < total else ""
+            say(f"{title}: {done:,}{among} {what}, {now - began:.0f} s{left}")
 
     return tell

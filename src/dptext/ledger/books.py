@@ -32,7 +32,7 @@ from dptext.ledger import standings
 from dptext.ledger import statements as rows
 from dptext.ledger.charging import write_whole
 from dptext.ledger.database import WAIT_SECONDS, Database
-from dptext.ledger.entries import Account, Balance, Charge
+from dptext.ledger.entries import Account, Balance, Charge, require_within
 from dptext.ledger.opening import require_name, require_openable, write_account
 from dptext.ledger.recomputation import Recomputation, recompute
 from dptext.ledger.requests import Request, terms_from_text
@@ -241,6 +241,19 @@ class Ledger:
         return Balance(
             found, spent_guarantee(events, found.limit, terms), row.charges, row.subjects, in_order(events), terms
         )
+
+    def weigh(self, account: str, request: Request, subjects: Iterable[str] | None = None) -> None:
+        """Raise BudgetExceededError where `charge` would for these subjects, or everyone; nothing is written."""
+        with self._database.reading() as connection:
+            row = rows.account(connection, account)
+            found = rows.to_account(row)
+            if subjects is None:
+                standings.weigh_everyone(connection, row, found, request)
+                return
+            naming, everyone = self._naming(row), events_from_text(row.events)
+            own = {standings.tally_of(connection, row.id, naming.hash(name)) for name in subjects}
+        if own:
+            require_within(found, [(*everyone, *each) for each in own], request.events)
 
     def find(self, number: int) -> Charge:
         """The charge of this number; ConfigError where there is none, or a newer dptext wrote it."""

@@ -8,6 +8,7 @@ from itertools import groupby
 
 import sqlalchemy as sa
 
+from dptext._wording import plural
 from dptext.errors import ConfigError, IncomparableError, LedgerError
 from dptext.ledger import standings
 from dptext.ledger.entries import Account
@@ -68,7 +69,7 @@ def recompute(connection: sa.Connection, row: AnyRow, account: Account) -> Recom
     problems += _charges_without_subjects(connection, row.id)
     n_subjects, wrong = _compare_subjects(connection, row.id, known)
     if wrong:
-        problems.append(f"the balances of {wrong} subjects are not the sums of their charges")
+        problems.append(f"the balances of {plural(wrong, 'subject')} are not the sums of their charges")
     if n_subjects != row.subjects:
         problems.append(f"the balance speaks of {row.subjects} subjects, there are {n_subjects}")
     limit = account.limit

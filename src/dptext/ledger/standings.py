@@ -14,6 +14,7 @@ from itertools import islice
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable
 
+from dptext._wording import plural
 from dptext.errors import DataError
 from dptext.ledger.entries import Account, require_within
 from dptext.ledger.requests import Request
@@ -104,8 +105,8 @@ def receive(connection: sa.Connection, hashes: Iterable[bytes], units_per_subjec
     n_subjects, most = connection.execute(counted).one()
     if (most or 0) > units_per_subject:
         raise DataError(
-            f"Expected at most {units_per_subject} records of each subject in the run, found {most} of one: nothing "
-            "is charged and nothing is released."
+            f"Expected at most {plural(units_per_subject, 'record')} of each subject in the run, found {most} of one: "
+            "nothing is charged and nothing is released."
         )
     return int(n_subjects)
 

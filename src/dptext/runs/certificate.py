@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dptext import _validate
+from dptext._wording import plural
 from dptext.errors import ConfigError, DataError
 from dptext.notebook import html_text
 from dptext.privacy.events import Event, event_from_dict, event_to_dict
@@ -27,6 +28,11 @@ SCHEMA = 4
 READABLE = (1, 2, 3, SCHEMA)
 SCHEMA_OF_EVENTS = 3
 ONE_RELEASE = "one release; each repetition adds"
+#: What may have been done to texts as they were read, by the name of the setting.
+READING = {
+    "empty_nulls": "null texts were read as empty ones",
+    "strip_html": "HTML tags were taken out of the texts first",
+}
 _HEX = 64
 _LONGEST_NAME = 255  # bytes of a file's name
 
@@ -94,6 +100,7 @@ class Certificate:
         charged: the charge that paid for it, where a ledger did.
         schema: of the file that it was read from.
         fields: the names of the columns `id`, `text` and `label` in the file, where they have others.
+        reading: the names in `READING` of what was done to texts as they were read; it shows in releases.
     """
 
     settings: Mapping[str, Json]
@@ -111,6 +118,7 @@ class Certificate:
     charged: Charged | None = None
     schema: int = SCHEMA
     fields: Mapping[str, str] = field(default_factory=dict)
+    reading: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _validate.probability(delta=self.delta)
@@ -145,6 +153,7 @@ class Certificate:
             "charged": None if self.charged is None else self.charged.to_dict(),
             "repetition": self.repetition,
             **({"fields": dict(self.fields)} if self.fields else {}),
+            **({"reading": list(self.reading)} if self.reading else {}),
         }
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -178,9 +187,10 @@ class Certificate:
 
     def explain(self) -> str:
         """The certificate in plain words."""
+        said = [*(READING[name] for name in self.reading), self.repetition]
         head = (
-            f"{self.output}: {self.records:,} records, mechanism {self.settings['kind']}, dptext {self.version}, "
-            f"{self.randomness} randomness; {self.repetition}."
+            f"{self.output}: {plural(self.records, 'record')}, mechanism {self.settings['kind']}, dptext "
+            f"{self.version}, {self.randomness} randomness; {'; '.join(said)}."
         )
         return "\n\n".join([head, *(guarantee.explain() for guarantee in self.guarantees)])
 
@@ -238,6 +248,9 @@ def _read(data: Mapping[str, Json]) -> Certificate:
     if Path(output).name != output or not 0 < len(output.encode()) <= _LONGEST_NAME or "\0" in output:
         raise ValueError("Expected the name of a file, without a folder.")
     delta, most = data["delta"], data["max_per_author"]
+    reading = _texts(data.get("reading", []))
+    if not set(reading) <= READING.keys():
+        raise ValueError("Expected what dptext does to texts as it reads them.")
     return Certificate(
         settings=_typed(data["settings"], dict),
         events=tuple(event_from_dict(_typed(event, dict)) for event in events),
@@ -254,4 +267,5 @@ def _read(data: Mapping[str, Json]) -> Certificate:
         charged=charged,
         schema=schema,
         fields=_fields(_typed(data.get("fields", {}), dict)),
+        reading=reading,
     )

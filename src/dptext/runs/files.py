@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
 from dptext.privacy.guarantee import Guarantee, Unit
-from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.certificate import READING, Certificate, certificate_path
 from dptext.runs.plan import Plan, run_digest
 from dptext.runs.resume import State, draft_path, fingerprint, state_path
 from dptext.runs.streaming import guarantees, layout, limited, release, released, require_guarantee
@@ -106,10 +106,11 @@ def rehearse(
 ) -> tuple[int, tuple[Guarantee, ...], Due | None]:
     """Check and read what `privatize_file` would, with the same errors; nothing is drawn, charged or written.
 
-    It says how many records would be released, with which guarantees, and what would be paid.
+    It says how many records would be released, with which guarantees, and what would be paid, if anything.
     """
     run = _run(source, target, mechanism, plan, randomness, payment)
-    return run.count(on_skip), run.promised, run.due
+    due = run.still_due()
+    return run.count(on_skip), run.promised, due
 
 
 def seconds(n_records: int, mechanism: Mechanism[str], *, longest: float = 2.0) -> float | None:
@@ -213,11 +214,18 @@ class _Run:
         setting = (self.mechanism, self.plan, self.randomness, self.kind, payment)
         return run_digest(*setting, compressed=compressed, renamed=renamed)
 
-    def count(self, on_skip: Callable[[int, str], None] | None) -> int:
+    def still_due(self) -> Due | None:
+        """What `go` would pay, where nothing else stops it; nothing is written."""
         self._check_paths()
         state = self._unfinished() if self.plan.resume else None
-        if self.due is not None and not (state and state.certificate):
-            self.due.weigh(state.charge_key if state else self.due.payment.key, self._subjects())
+        if state is None:
+            self._refuse_unfinished()
+        if self.due is None or (state and state.certificate):
+            return None
+        key = state.charge_key if state else self.due.payment.key
+        return self.due if self.due.weigh(key, self._subjects()) else None
+
+    def count(self, on_skip: Callable[[int, str], None] | None) -> int:
         with contextlib.closing(self._batches(on_skip)) as batches:
             return sum(map(len, batches))
 
@@ -272,12 +280,16 @@ class _Run:
             for path in (self.target, certificate_path(self.target)):
                 refuse_existing(path, force=self.plan.force)
 
+    def _refuse_unfinished(self) -> None:
+        """Refuse to begin where an unfinished run lies, unless it is to be thrown away."""
+        if not self.plan.force and (self._part.exists() or self._state.exists()):
+            how = "go on with --resume, or begin" if self._state.exists() else "nothing of it is done: begin"
+            raise ConfigError(f"An unfinished run lies beside {self.target}: {how} anew with --force.")
+        self._keep_what_was_paid()
+
     def _begin(self, digest: str) -> State:
+        self._refuse_unfinished()
         if self._part.exists() or self._state.exists():
-            if not self.plan.force:
-                how = "go on with --resume, or begin" if self._state.exists() else "nothing of it is done: begin"
-                raise ConfigError(f"An unfinished run lies beside {self.target}: {how} anew with --force.")
-            self._keep_what_was_paid()
             if self._part.exists():
                 with self._opened():  # refused while another run is writing it
                     self._clean()
@@ -392,6 +404,7 @@ class _Run:
             also_reveals=self.plan.reveals,
             charged=None if charge is None or self.due is None else self.due.charged(charge),
             fields=columns.renamed,
+            reading=tuple(name for name in READING if self.plan.reading[name]),
         )
         sealed = replace(state, bytes=file.tell(), certificate=certificate.to_json())
         self._save(sealed)

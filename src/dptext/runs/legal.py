@@ -15,6 +15,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from string import Template
 from typing import Final, NamedTuple
 
+from dptext._wording import plural
 from dptext.audits.bounds import reconstruction_bound
 from dptext.mechanism import Learns
 from dptext.privacy.events import MAX_MEANINGFUL_DELTA
@@ -44,8 +45,8 @@ class Page(NamedTuple):
     def text(self) -> str:
         """The page for a terminal of `WIDTH` columns."""
         parts = [_wrapped(self.title)]
-        for heading, lines, table in self.sections:
-            parts += ["", heading.upper(), *(_wrapped(line, "- ") for line in lines)]
+        for number, (heading, lines, table) in enumerate(self.sections):
+            parts += [*([""] if number < 2 else []), heading.upper(), *(_wrapped(line, "- ") for line in lines)]
             widths = [max(map(len, column)) for column in zip(*table, strict=True)]
             parts += ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
         return "\n".join([*parts, "", _wrapped(self.footer)])
@@ -143,6 +144,7 @@ def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
     odds = (f"{_factor(each.epsilon)} per {_NOUN[each.unit]}{' at distance 1' * bool(each.metric)}" for each in holding)
     return {
         "certificate": found.certificate,
+        "records": plural(found.certificate.records, "record"),
         "reason": _void(stated[-1]),
         "void": "; ".join(f"each {_NOUN[each.unit]}, as {_void(each)}" for each in stated if _void(each)),
         "noun": _NOUN[main.unit],

@@ -14,9 +14,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from dptext._wording import plural
 from dptext.errors import ConfigError, DataError, IncomparableError, LedgerError, NoGuaranteeError, PrivacyError
 from dptext.ledger.books import Ledger
-from dptext.ledger.entries import Account, Charge, require_within
+from dptext.ledger.entries import Account, Charge
 from dptext.ledger.requests import Request, Terms
 from dptext.ledger.spending import format_left, spent_epsilon
 from dptext.mechanism import Spec, settings
@@ -169,8 +170,8 @@ class Due:
             raise _used(charge, "a release")
         return charge
 
-    def weigh(self, key: str | None, subjects: Iterable[str] | None) -> None:
-        """Raise what `charge` would, and write nothing; for everyone, the subject of whom most was spent is weighed."""
+    def weigh(self, key: str | None, subjects: Iterable[str] | None) -> bool:
+        """Raise what `charge` would, and write nothing; False where the books have the charge of this key already."""
         ledger, account, request = self.payment.ledger, self.account, self.request
         request.require_chargeable()
         account.require_same_meaning(request)
@@ -178,18 +179,17 @@ class Due:
         several = [] if digest is None else [(digest.add(name), name) for name in subjects or ()]
         most = max(Counter(hashed for hashed, _ in several).values(), default=0)
         if most > request.units_per_subject:
-            raise DataError(f"Expected at most {request.units_per_subject} records of a subject, found {most} of one.")
+            raise DataError(
+                f"Expected at most {plural(request.units_per_subject, 'record')} of a subject, found {most} of one."
+            )
         found = None if key is None else next((each for each in ledger.log(account.name) if each.key == key), None)
         if found is not None:
             same = (found.request, found.subjects_digest) == (request, digest and digest.hexdigest())
             if found.release is not None or not same:
                 raise _used(found, "a release" if same else "another run")
-            return
-        balance = ledger.balance(account.name)
-        before = {balance.events}
-        if several and balance.subjects:
-            before = {ledger.balance(account.name, subject=name).events for name in dict(several).values()}
-        require_within(account, before, request.events)
+            return False
+        ledger.weigh(account.name, request, None if digest is None else dict(several).values())
+        return True
 
     def epsilon(self) -> float:
         """What the charge costs alone, at the delta of the account."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dptext import _validate
+from dptext._wording import plural
 from dptext.errors import ConfigError, PrivacyError, needing
 from dptext.mechanism import Mechanism, Spec, settings
 from dptext.notebook import html_table
@@ -111,8 +112,8 @@ class Privatized(Iterable[Release[str]]):
             self._finish()
         if self._state != "complete":
             raise ConfigError(
-                f"{self._n:,} releases are drawn so far. The certificate is complete when the stream is: iterate to "
-                "its end, or call to_records() or write(path)."
+                f"So far {plural(self._n, 'release')} drawn. The certificate is complete when the stream is: iterate "
+                "to its end, or call to_records() or write(path)."
             )
         return self._certificate(IN_MEMORY, self._sha256.hexdigest())
 
@@ -172,14 +173,14 @@ class Privatized(Iterable[Release[str]]):
         return found
 
     def __repr__(self) -> str:
-        return f"Privatized({self.spec.kind}, {self._n:,} releases drawn)"
+        return f"Privatized({self.spec.kind}, {plural(self._n, 'release')} drawn)"
 
     def _repr_html_(self) -> str:
         """The guarantee in a sentence, the first rows, and what is left of the budget."""
         said = [self.guarantees[-1].sentence(), self.left]
         head = "".join(f"<p>{escape(each)}</p>" for each in said if each)
         if self._kept is None:
-            return f"{head}<p>A stream, of which {self._n:,} releases are drawn. to_records() keeps them.</p>"
+            return f"{head}<p>A stream, with {plural(self._n, 'release')} drawn. to_records() keeps them.</p>"
         while len(self._kept) < _SHOWN and self._draw():
             pass
         columns = self._columns(self._kept[:_SHOWN])
@@ -187,7 +188,7 @@ class Privatized(Iterable[Release[str]]):
         return head + html_table(list(columns), rows, f"The first of {self._plural()}.")
 
     def _plural(self) -> str:
-        return f"{self._n:,} releases" if self._state == "complete" else "the releases"
+        return plural(self._n, "release") if self._state == "complete" else "the releases"
 
     # ------------------------------------------------------------------ drawing
 
@@ -322,7 +323,7 @@ def privatize(
         mechanism,
         promised=promised,
         fields=fields,
-        terms={**terms, "randomness": secured, "also_reveals": reveals},
+        terms={**terms, "randomness": secured, "also_reveals": reveals, "reading": ("empty_nulls",) * empty_nulls},
         charged=charged,
         left=left,
         kept=isinstance(private, Sized) and not isinstance(private, str),

@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dptext._wording import plural
 from dptext.embeddings.embedder import ALONE, HIDDEN
 from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.mechanism import Spec
@@ -112,7 +113,7 @@ def _count_records(certificate: Certificate, folder: Path, column: str) -> None:
     except BrokenFileError:
         pass  # no records at all, which is right where all were skipped; the bytes were compared before
     if found != certificate.records:
-        raise DataError(f"{path} has {found} records, its certificate speaks of {certificate.records}.")
+        raise DataError(f"{path} has {plural(found, 'record')}, its certificate speaks of {certificate.records}.")
 
 
 def _recompute(certificate: Certificate) -> Spec:

@@ -17,6 +17,7 @@ from typing import TypeVar, overload
 
 import numpy as np
 
+from dptext._wording import plural
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.text.formats import Scalar
@@ -92,7 +93,7 @@ class Batch(Frozen, Sequence[Record]):
             yield Record(id_, text, label, author, subject=subject, kept=kept)
 
     def __repr__(self) -> str:
-        return f"Batch({len(self)} records)"
+        return f"Batch({plural(len(self), 'record')})"
 
     @staticmethod
     def joined(parts: Sequence[Batch]) -> Batch:
@@ -263,4 +264,4 @@ class Releases(Frozen, Sequence[Release[str]]):
     __hash__ = None  # type: ignore[assignment]  # as of a list
 
     def __repr__(self) -> str:
-        return f"Releases({len(self)} releases)"
+        return f"Releases({plural(len(self), 'release')})"

@@ -30,7 +30,7 @@ def are_names(found: Sequence[str]) -> bool:
 def listed(names: Sequence[str], most: int = 20) -> str:
     """Names for a message."""
     if not are_names(names):
-        return f"{len(names)} that do not look like names of columns and are not shown"
+        return "names that do not look like those of columns and are not shown"
     shown = ", ".join(map(repr, itertools.islice(names, most)))
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 

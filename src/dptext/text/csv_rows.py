@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dptext._wording import plural
 from dptext.text.column_names import no_column
 from dptext.text.formats import string_fault
 from dptext.text.lines import Bad, Broken, Chunk, RawLine, Row, Table
@@ -181,7 +182,7 @@ def _csv_block(reader: Iterator[list[str]], source: _CsvLines, header: list[str]
 def _named(row: list[str], header: list[str]) -> Row:
     if len(row) == len(header):
         return dict(zip(header, row, strict=True))
-    return Bad(f"the row has {len(row)} columns and the header {len(header)}")
+    return Bad(f"the row has {plural(len(row), 'column')} and the header {len(header)}")
 
 
 def _csv_row(reader: Iterator[list[str]], source: _CsvLines) -> list[str] | Broken | None:

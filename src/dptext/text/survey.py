@@ -30,6 +30,7 @@ _BEGINNING: Final = 2**16  # bytes
 _MOST_LABELS: Final = 50
 _MOST_DISTINCT: Final = 10_000  # of short values, where some are equal
 _SHORT: Final = 40  # characters, on average
+LONG: Final = 10_000  # characters; some 64 sentences, all that `candidates` reads
 
 
 @dataclass(slots=True)
@@ -73,6 +74,11 @@ class Column:
     def mean(self) -> float:
         """Characters of a value."""
         return sum(size * n for size, n in self.lengths.items()) / max(1, self.lengths.total())
+
+    @property
+    def long(self) -> int:
+        """How many values are so long that some mechanisms read a part of them alone, and others take long."""
+        return sum(n for size, n in self.lengths.items() if size > LONG)
 
     @property
     def largest(self) -> int:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from dptext._wording import plural
 from dptext.errors import needing
 from dptext.text.column_names import no_column
 from dptext.text.formats import as_scalar, as_string
@@ -79,7 +80,7 @@ def _rows(rows: Iterator[Sequence[object]], header: list[str], text: str | None)
 def _named(row: Sequence[object], header: list[str], text: str | None) -> Row:
     cells = list(map(_cell, _trimmed(row)))
     if len(cells) > len(header):
-        return Bad(f"the row has {len(cells)} columns and the header {len(header)}")
+        return Bad(f"the row has {plural(len(cells), 'column')} and the header {len(header)}")
     named = dict(zip(header, cells + [""] * (len(header) - len(cells)), strict=True))
     if text is not None:
         named[text] = as_string(named[text])

@@ -17,6 +17,7 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.distinct import EmbeddedTexts, embed_distinct
 from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate, bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from dptext.sampling.bootstrap import bootstrap_mean
@@ -87,7 +88,7 @@ def fidelity(
     originals: Texts,
     outputs: Iterable[Release[str]],
     *,
-    embedder: Embedder,
+    embedder: Embedder | None = None,
     embedded: EmbeddedTexts | None = None,
     seed: int = 0,
 ) -> Fidelity:
@@ -96,17 +97,18 @@ def fidelity(
     Args:
         originals: the private records, or what `as_records` makes records of.
         outputs: one release a record, in the same order.
-        embedder: public, for the cosines.
+        embedder: public, for the cosines; all-MiniLM-L6-v2 by default.
         embedded: vectors of all these texts. With them the embedder is not asked.
         seed: of the candidates and the bootstrap.
 
     Raises:
         ConfigError: outputs that do not match the originals, or an embedder without finite vectors.
+        MissingExtraError: the default embedder is not installed.
     """
     originals, outputs = as_records(originals), list(outputs)
     check_pairs(originals, outputs)
     texts, written = [record.text for record in originals], [release.output for release in outputs]
-    space = embedded or embed_distinct([*texts, *written], embedder, single=True)
+    space = embedded or embed_distinct([*texts, *written], embedder or load_encoder(), single=True)
     own, ranked = _cosines(space, space.positions(texts), space.positions(written), seed)
     tokens, tokens_out = _tokens(texts), _tokens(written)
     shares = [_share(before, after) for before, after in zip(tokens, tokens_out, strict=True) if before]

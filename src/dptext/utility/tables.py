@@ -24,8 +24,10 @@ from types import FunctionType
 
 import numpy as np
 
+from dptext._wording import plural
 from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.notebook import html_table
@@ -127,8 +129,10 @@ class UtilityTable:
             for line in (head, ["-" * width for width in widths], *lines)
         ]
         return (
-            f"{self.private} private records, {self.test} test records; classifier {self.classifier}; cosines by "
-            f"{self.embedder}; seed {self.seed}; intervals at 95%.\n\n" + "\n".join(written) + "\n"
+            f"{plural(self.private, 'private record')}, {plural(self.test, 'test record')}; classifier "
+            f"{self.classifier}; cosines by {self.embedder}; seed {self.seed}; intervals at 95%.\n\n"
+            + "\n".join(written)
+            + "\n"
         )
 
 
@@ -150,7 +154,7 @@ def utility_table(
     *,
     private: Texts,
     test: Texts,
-    embedder: Embedder,
+    embedder: Embedder | None = None,
     classifier: ClassifierName | Trainer = "tfidf",
     seed: int = 0,
     pool: Sequence[str] = (),
@@ -162,7 +166,7 @@ def utility_table(
         rows: the releases of the private records, in their order, by name.
         private: the private records, or what `as_records` makes records of.
         test: other real records, neither public nor private ones, for the accuracy.
-        embedder: public, for the cosines.
+        embedder: public, for the cosines; all-MiniLM-L6-v2 by default.
         classifier: the name of a classifier, or what trains one.
         seed: of candidates, bootstrap and training.
         pool: public texts, for the limit.
@@ -170,7 +174,7 @@ def utility_table(
 
     Raises:
         ConfigError: a baseline is missing, or releases do not match the private records.
-        MissingExtraError: the package of the classifier is absent.
+        MissingExtraError: the package of the classifier, or of the default embedder, is absent.
     """
     private, test = as_records(private), as_records(test)
     released = {name: list(releases) for name, releases in rows.items()}
@@ -183,6 +187,7 @@ def utility_table(
         check_pairs(private, releases)
     train = train_named(classifier) if isinstance(classifier, str) else classifier
     written = (release.output for releases in released.values() for release in releases)
+    embedder = embedder or load_encoder()
     texts = [record.text for record in private]
     embedded = embed_distinct([*texts, *written, *(pool if epsilon else ())], embedder, single=True)
     return UtilityTable(

@@ -73,7 +73,7 @@ def books(open_books: tuple[Ledger, Raw]) -> Books:
 
 
 EVERYONE = "the balance of everyone is not the sum of the charges to everyone"
-ONE_SUBJECT = "the balances of 1 subjects are not the sums of their charges"
+ONE_SUBJECT = "the balances of 1 subject are not the sums of their charges"
 TWO_SUBJECTS = "the balances of 2 subjects are not the sums of their charges"
 MINE = "WHERE account_id = :account"
 

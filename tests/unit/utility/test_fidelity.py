@@ -7,13 +7,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from dptext.embeddings import sentence_encoder
 from dptext.embeddings.distinct import EmbeddedTexts, embed_distinct
-from dptext.errors import ConfigError
+from dptext.errors import ConfigError, MissingExtraError
 from dptext.estimates import clopper_pearson
 from dptext.text.records import Record, Release
 from dptext.text.samples import sample_records
 from dptext.text.tokens import tokenize
 from dptext.utility.fidelity import draw_others, fidelity
+from dptext.utility.tables import required_rows, utility_table
 
 
 class Bag:
@@ -227,3 +229,15 @@ def test_outputs_that_belong_to_others_are_refused():
         fidelity([], [], embedder=Bag())
     with pytest.raises(ConfigError, match="finite"):
         fidelity(ORIGINALS[:1], SOME[:1], embedder=Given({ORIGINALS[0].text: (np.nan, 1), SOME[0].output: (0, 1)}))
+
+
+def test_without_an_embedder_it_is_the_default_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = releases([record.text for record in ORIGINALS])
+    monkeypatch.setattr(sentence_encoder, "load_sentence_encoder", lambda *_, **__: Bag())
+    assert fidelity(ORIGINALS, outputs) == fidelity(ORIGINALS, outputs, embedder=Bag())
+    rows = dict.fromkeys(required_rows(ORIGINALS), outputs)
+    assert utility_table(rows, private=ORIGINALS, test=[]).embedder == Bag().name
+    monkeypatch.undo()
+    monkeypatch.setattr(sentence_encoder, "PACKAGE", "absent_package")
+    with pytest.raises(MissingExtraError, match=r"dptext\[sbert\]"):
+        fidelity(ORIGINALS, outputs)

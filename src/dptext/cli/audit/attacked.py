@@ -11,12 +11,12 @@ from dptext.audits.report import markdown_table
 from dptext.audits.texts import shared_texts
 from dptext.cli.answers import Lines, interval, print_answer
 from dptext.cli.chosen import Choice, check_label_field, fitted_on
+from dptext.cli.options import Layout
 from dptext.cli.progress import say
 from dptext.errors import ConfigError
-from dptext.mechanism import Mechanism, Spec
+from dptext.mechanism import Mechanism
 from dptext.runs.streaming import require_guarantee
-from dptext.text.reading import read_records
-from dptext.text.records import Fields, Record
+from dptext.text.records import Record
 from dptext.types import Json
 
 Report = AuthorshipReport | TraitReport
@@ -56,14 +56,14 @@ def check_options(choice: Choice, public: Path | None, label_field: str | None, 
     require_guarantee(spec, voided)
 
 
-def own_fields(spec: Spec, fields: Fields) -> Fields:
-    """The fields of the attacked records. The label is among them only where the mechanism reads it."""
-    return Fields(fields.text, label=fields.label if spec.traits.reads_labels else None, author=fields.author)
+def own_label(choice: Choice | None, label_field: str | None) -> str | None:
+    """The field of the label of attacked records, which is not read where the mechanism does not read it."""
+    return label_field if choice is None or choice.spec.traits.reads_labels else None
 
 
-def public_records(public: Path | None, fields: Fields, own: Sequence[Record]) -> list[Record]:
+def public_records(public: Path | None, layout: Layout, label_field: str | None, own: Sequence[Record]) -> list[Record]:
     """The records of --public; says how many texts of the attacked records are among them."""
-    known = [] if public is None else list(read_records(public, Fields(text=fields.text, label=fields.label)))
+    known = layout.read_public(public, label=label_field)
     if common := shared_texts(known, own):
         say(f"{common} of the texts are in --public, too: no mechanism was made to protect those.")
     return known

@@ -17,25 +17,26 @@ from dptext.cli.audit.attacked import (
     check_options,
     check_public,
     made_ready,
-    own_fields,
+    own_label,
     public_records,
     say_trained,
     show_attacks,
 )
 from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
+from dptext.cli.grouped import spread
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError
 from dptext.mechanism import Spec
 from dptext.privacy.guarantee import Basis, Guarantee, Trust, Unit
 from dptext.sampling.source import seeded
-from dptext.text.reading import read_records
-from dptext.text.records import Fields
 from dptext.types import Json
 
 
+@spread
 def authorship(
+    *,
     records: Annotated[Path, options.file_argument(metavar="RECORDS", help="Texts of known authors, several of each.")],
     mechanism: options.MechanismOption = None,
     assignments: options.SetOption = None,
@@ -46,7 +47,7 @@ def authorship(
         Path | None,
         options.file_option("--released", help="Releases of all RECORDS in their order, instead of a mechanism."),
     ] = None,
-    text_field: options.TextFieldOption = "text",
+    layout: options.Layout,
     author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
     label_field: options.LabelFieldOption = None,
     train_texts: Annotated[int, typer.Option("--train-texts", help="Texts of each author to learn from.")] = 20,
@@ -65,7 +66,6 @@ def authorship(
     if bundle > attacked_texts:
         raise ConfigError(f"Expected --bundle {bundle} <= --attacked-texts {attacked_texts}: make it smaller.")
     seed = options.seed_of(seed)
-    fields = Fields(text=text_field, author=author_field, label=label_field)
     if author_field is None:
         raise ConfigError("Expected --author-field NAME: the attackers learn who wrote what.")
     if (choice is None) == (released is None):
@@ -77,13 +77,13 @@ def authorship(
         check_public(choice, public)
     else:
         check_options(choice, public, label_field, voided=without_guarantee)
-    own = list(read_records(records, fields if choice is None else own_fields(choice.spec, fields)))
+    own = layout.read(records, label=own_label(choice, label_field), author=author_field)
     split = split_authors(own, training=train_texts, attacked=attacked_texts, seed=seed)
     if released is not None:
         by_id = {release.id: release for release in read_back(released, own, labelled=False)}
         of_attacked, of_training = ([by_id[record.id] for record in side] for side in (split.attacked, split.training))
     elif choice is not None:
-        known = public_records(public, fields, [*split.training, *split.attacked])
+        known = public_records(public, layout, label_field, [*split.training, *split.attacked])
         ready = made_ready(choice, known, seed)
         with counted("releases", "texts") as tell:
             of_attacked, of_training = release_split(ready, split, randomness=seeded(seed), on_progress=tell)

@@ -13,14 +13,14 @@ from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import interval, print_answer, short
 from dptext.cli.encoder import load_encoder
+from dptext.cli.grouped import spread
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import NOT_PRIVATE
 from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.files import Target, writing
-from dptext.text.reading import read_records
-from dptext.text.records import Fields, Record
+from dptext.text.records import Record
 from dptext.types import Json
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ EMBEDDINGS = ("sentence", "glove", "tfidf")
 _CURVES, _PLANE, _NUMBERS = "divergence.svg", "plane.svg", "divergence.json"
 
 
+@spread
 def divergence(
     first: options.FirstSetArgument,
     second: options.SecondSetArgument,
@@ -40,7 +41,7 @@ def divergence(
             "--public", help="Other texts, redacted as A and B are, but of other originals. They fix the space."
         ),
     ],
-    text_field: options.TextFieldOption = "text",
+    layout: options.Layout,
     embedding: Annotated[
         str, typer.Option("--embedding", help="sentence, glove, tfidf, or the folder of a sentence encoder.")
     ] = "sentence",
@@ -81,7 +82,7 @@ def divergence(
             out.mkdir(parents=True, exist_ok=True)
         for target in targets.values():
             target.check()
-    a, b, others = (list(read_records(path, Fields(text=text_field))) for path in (first, second, public))
+    a, b, others = layout.read(first), layout.read(second), layout.read_public(public)
     say(NOT_PRIVATE)
     embedder = _embedder(embedding, others, (a, b), settings.seed)
     with counted("divergence", "steps") as tell:

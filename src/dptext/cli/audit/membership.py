@@ -18,20 +18,21 @@ from dptext.cli.answers import interval, print_answer
 from dptext.cli.audit.attacked import check_public, made_ready
 from dptext.cli.audit.membership_attacks import attack_classifier, attack_given, attack_model, reconstructing
 from dptext.cli.chosen import Choice, check_label_field, chosen_if_any, kinds
+from dptext.cli.grouped import spread
 from dptext.cli.progress import say
 from dptext.cli.utility.judged import chosen_classifier
 from dptext.errors import ConfigError
 from dptext.mechanism import Learns
 from dptext.runs.streaming import require_guarantee
 from dptext.text.files import Target
-from dptext.text.reading import read_records
-from dptext.text.records import Fields
 from dptext.types import Json
 
 ATTACKS: Final = ("shokri", "lira", "loss", "reconstruction")
 
 
+@spread
 def membership(
+    *,
     records: Annotated[
         Path,
         options.file_argument(
@@ -49,7 +50,7 @@ def membership(
             "--others", help="Records that --model was not trained on, for --attack reconstruction of the model itself."
         ),
     ] = None,
-    text_field: options.TextFieldOption = "text",
+    layout: options.Layout,
     label_field: options.LabelFieldOption = None,
     attack: Annotated[
         str, typer.Option("--attack", help="shokri, lira, loss; or reconstruction, of the mechanism's own model.")
@@ -75,8 +76,7 @@ def membership(
     chosen_classifier(classifier)
     seed = options.seed_of(seed)
     svg = options.target_of(figure, records, spec, model, public, others, force=force)
-    fields = Fields(text=text_field, label=label_field)
-    _check(choice, attack, public, others, fields)
+    _check(choice, attack, public, others, label_field)
     if choice is not None:
         require_guarantee(choice.spec, without_guarantee)
     given = None
@@ -84,11 +84,12 @@ def membership(
         given = choice.fitted()
         reconstructing(given)
         check_label_field(given.spec, label_field, needed=given.spec.traits.reads_labels)
-    known = [] if public is None else list(read_records(public, fields))
+    known = layout.read_public(public, label=label_field)
+    own = layout.read(records, label=label_field)
     split = (
-        split_members(read_records(records, fields), seed=seed)
+        split_members(own, seed=seed)
         if others is None
-        else match_members(read_records(records, fields), read_records(others, fields), seed=seed)
+        else match_members(own, layout.read(others, label=label_field), seed=seed)
     )
     if common := shared_texts(known, [*split.members, *split.non_members]):
         say(f"{common} of the records have a text that is in --public, too: no mechanism was made to protect those.")
@@ -121,7 +122,9 @@ def membership(
     print_answer(answers.membership(best, name), screen, more, data, details=details, as_json=as_json)
 
 
-def _check(choice: Choice | None, attack: str, public: Path | None, others: Path | None, fields: Fields) -> None:
+def _check(
+    choice: Choice | None, attack: str, public: Path | None, others: Path | None, label_field: str | None
+) -> None:
     """The options, before anything is read."""
     is_model = choice is not None and choice.model is not None
     spec = None if choice is None or is_model else choice.spec
@@ -145,8 +148,8 @@ def _check(choice: Choice | None, attack: str, public: Path | None, others: Path
             )
         if public is None and spec.traits.learns is Learns.PRIVATE:
             raise ConfigError(f"Expected --public FILE: {spec.kind} learns from public text first.")
-        check_label_field(spec, fields.label, needed=spec.traits.reads_labels)
-    elif fields.label is None:
+        check_label_field(spec, label_field, needed=spec.traits.reads_labels)
+    elif label_field is None:
         raise ConfigError("Expected --label-field NAME: the attacked classifier learns labels.")
     elif spec is not None and spec.traits.takes_private:
         raise ConfigError(

@@ -14,15 +14,14 @@ from dptext.audits.inference.sets import split_sets
 from dptext.audits.inference.trait import SetReleases, infer_trait_from_releases, release_sets
 from dptext.cli import answers, options
 from dptext.cli.audit import EXIT_REFUTED
-from dptext.cli.audit.attacked import check_options, made_ready, own_fields, public_records, say_trained, show_attacks
+from dptext.cli.audit.attacked import check_options, made_ready, own_label, public_records, say_trained, show_attacks
 from dptext.cli.chosen import chosen_if_any
 from dptext.cli.encoder import load_encoder
+from dptext.cli.grouped import spread
 from dptext.cli.progress import counted, say
 from dptext.cli.utility.judged import NOT_PRIVATE, read_back
 from dptext.errors import ConfigError, needing
 from dptext.sampling.source import seeded
-from dptext.text.reading import read_records
-from dptext.text.records import Fields
 from dptext.types import Json
 
 #: Attackers by the name of --attacker. The transformer, which is slow, is one more.
@@ -30,7 +29,9 @@ ATTACKERS: Final = {"tfidf": TFIDF, "linear": LINEAR, "mlp": MLP}
 TRANSFORMER: Final = "transformer"
 
 
+@spread
 def trait(
+    *,
     first: options.FirstSetArgument,
     second: options.SecondSetArgument,
     mechanism: options.MechanismOption = None,
@@ -45,7 +46,7 @@ def trait(
     released_b: Annotated[
         Path | None, options.file_option("--released-b", help="Releases of all of B in its order.")
     ] = None,
-    text_field: options.TextFieldOption = "text",
+    layout: options.Layout,
     label_field: options.LabelFieldOption = None,
     group_field: Annotated[
         str | None,
@@ -80,7 +81,6 @@ def trait(
         _validate.not_negative(claim=claim)
     attackers = _attackers(attacker or list(ATTACKERS), epochs, top_layers)
     target = options.target_of(out, first, second, spec, model, public, released_a, released_b, force=force)
-    fields = Fields(text=text_field, author=group_field, label=label_field)
     if (choice is None) == (released_a is None and released_b is None):
         raise ConfigError(
             "Expected one of --mechanism NAME, --spec FILE.toml, --model MODEL, and --released-a FILE with "
@@ -89,11 +89,10 @@ def trait(
     if choice is None:
         if public is not None or label_field is not None:
             raise ConfigError("Expected --public and --label-field with a mechanism only.")
-        own = fields
     else:
         check_options(choice, public, label_field, voided=without_guarantee)
-        own = own_fields(choice.spec, fields)
-    sets = list(read_records(first, own)), list(read_records(second, own))
+    label = own_label(choice, label_field)
+    sets = layout.read(first, label=label, author=group_field), layout.read(second, label=label, author=group_field)
     split = split_sets(*sets, training=training, attacked=attacked, seed=seed)
     of_attacked: SetReleases
     of_training: SetReleases
@@ -110,7 +109,7 @@ def trait(
         )
     else:
         texts = [record for sides in (split.training, split.attacked) for side in sides for record in side]
-        ready = made_ready(choice, public_records(public, fields, texts), seed)
+        ready = made_ready(choice, public_records(public, layout, label_field, texts), seed)
         with counted("releases", "texts") as tell:
             of_attacked, of_training = release_sets(ready, split, randomness=seeded(seed), on_progress=tell)
     say(NOT_PRIVATE)

@@ -2,14 +2,31 @@
 
 from typing import Final
 
-#: By name: MODULE:FUNCTION in this package, and the help.
+#: By name: MODULE:FUNCTION in this package, the help, and an example.
 COMMANDS: Final = {
     "open": (
         "accounts:open_account",
         "Open an account, and the ledger where there is none yet. A limit never changes.",
+        "dptext budget open reviews --epsilon 20 --unit author --ledger books.db",
     ),
-    "show": ("accounts:show", "What is spent and what is left: spent is rounded up, left down."),
-    "log": ("charges:log", "The charges of an account, oldest first."),
-    "verify": ("books:verify", "Recompute balances from the charges; exit code 4 where they do not add up."),
-    "upgrade": ("books:upgrade", "Bring a ledger that an older dptext wrote to the newest schema."),
+    "show": (
+        "accounts:show",
+        "What is spent and what is left: spent is rounded up, left down.",
+        "dptext budget show reviews --ledger books.db",
+    ),
+    "log": (
+        "charges:log",
+        "The charges of an account, oldest first.",
+        "dptext budget log reviews --ledger books.db",
+    ),
+    "verify": (
+        "books:verify",
+        "Recompute balances from the charges. Exit code 4: they do not add up.",
+        "dptext budget verify --ledger books.db",
+    ),
+    "upgrade": (
+        "books:upgrade",
+        "Bring a ledger of an older dptext to the newest schema.",
+        "dptext budget upgrade --ledger books.db",
+    ),
 }

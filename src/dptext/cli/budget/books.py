@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dptext._wording import plural
 from dptext.cli.options import JsonOption, LedgerOption
 from dptext.errors import DataError
 from dptext.types import Json
@@ -56,7 +57,7 @@ def verify(ledger: LedgerOption, name: OptionalName = None, as_json: JsonOption 
     else:
         for one in found:
             verdict = "; ".join(one.problems) or "the balance follows from the charges"
-            print(f"{one.account}: {one.charges:,} charges, {one.subjects:,} subjects: {verdict}")
+            print(f"{one.account}: {plural(one.charges, 'charge')}, {plural(one.subjects, 'subject')}: {verdict}")
     if broken := [one.account for one in found if one.problems]:
         raise DataError(f"The books of {', '.join(map(repr, broken))} do not add up: somebody changed them.")
 

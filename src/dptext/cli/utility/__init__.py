@@ -2,15 +2,21 @@
 
 from typing import Final
 
-#: By name: MODULE:FUNCTION in this package, and the help.
+#: By name: MODULE:FUNCTION in this package, the help, and an example.
 COMMANDS: Final = {
-    "fidelity": ("table:fidelity", "How much of each record came through: label, meaning, words; with all baselines."),
+    "fidelity": (
+        "table:fidelity",
+        "How much of each record came through: label, meaning, words. All baselines stand beside.",
+        "dptext utility fidelity reviews.csv reviews.private.csv --public public.csv",
+    ),
     "classification": (
         "table:classification",
-        "Accuracy of a classifier that is trained on the releases, never without fidelity and baselines.",
+        "Accuracy of a classifier that is trained on the releases. Fidelity and baselines stand beside.",
+        "dptext utility classification in.csv out.csv --public public.csv --test test.csv --label-field stars",
     ),
     "balance": (
         "balance:balance",
-        "Error of the class balance recovered from the releases; --model corrects it by what it does to public texts.",
+        "Error of the class balance recovered from the releases. --model corrects it by what it does to public texts.",
+        "dptext utility balance reviews.csv reviews.private.csv --public public.csv --label-field stars",
     ),
 }

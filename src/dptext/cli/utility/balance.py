@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+from dptext._wording import plural
 from dptext.audits.report import markdown_table
 from dptext.cli import answers, options
 from dptext.cli.answers import interval
@@ -66,7 +67,7 @@ def balance(
         f"{judged.name}, as released": error(own),
     }
     if model is not None:
-        unseen = judged.public if held_out is None else named.read(held_out)
+        unseen = judged.public if held_out is None else named.read_public(held_out, label=named.label_field)
         errors[f"{judged.name}, debiased by public texts"] = error(own, matrix=_confusion(judged, model, unseen))
     data: dict[str, Json] = {
         "note": NOT_PRIVATE,
@@ -77,7 +78,7 @@ def balance(
     }
     rows = [[name, interval(found)] for name, found in errors.items()]
     screen = markdown_table(["class balance recovered from", "L1 error (0 to 2), interval at 95%"], rows)
-    legend = f"{len(true)} private records; epsilon {judged.epsilon:g}; seed {judged.seed}; intervals at 95%."
+    legend = f"{plural(len(true), 'private record')}; epsilon {judged.epsilon:g}; seed {judged.seed}; intervals at 95%."
     if model is not None and held_out is None:
         biased = "The correction is biased where the model was fitted on --public: give --held-out, texts it never saw."
         screen += ["", biased]

@@ -43,10 +43,9 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class Named(options.Layout):
     """How these files are read, but RELEASED, and what a certificate says where there is one."""
 
-    text_field: options.TextFieldOption = "text"
     label_field: options.LabelFieldOption = None
     id_field: Annotated[
         str | None, typer.Option("--id-field", help="Field of the ids, as when ORIGINALS were privatized.")
@@ -59,23 +58,6 @@ class Named:
         float | None,
         typer.Option("--epsilon", help="Of label_only and candidates; default: that of the certificate."),
     ] = None
-    input_format: options.FormatOption = None
-    delimiter: options.DelimiterOption = None
-    encoding: options.EncodingOption = None
-    empty_nulls: options.EmptyNullsOption = False
-    strip_html: options.StripHtmlOption = False
-
-    def read(self, path: Path, *, ids: bool = False) -> list[Record]:
-        """The records of a file; see `options.read_file`."""
-        return options.read_file(
-            path,
-            Fields(text=self.text_field, label=self.label_field, id=self.id_field if ids else None),
-            input_format=self.input_format,
-            delimiter=self.delimiter,
-            encoding=self.encoding,
-            empty_nulls=self.empty_nulls,
-            strip_html=self.strip_html,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +117,12 @@ def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
             "--label NAME, repeated."
         )
     labelled = bool(found) if spec is None else spec.traits.releases_labels
-    private = named.read(files.originals, ids=True)
+    private = named.read(files.originals, label=named.label_field, id=named.id_field)
     return Judged(
         "released" if spec is None else spec.kind,
         private,
         read_back(files.released, private, labelled=labelled),
-        named.read(files.public),
+        named.read_public(files.public, label=named.label_field),
         found,
         _epsilon(certificate, named.epsilon, needed=bool(found)),
         seed,

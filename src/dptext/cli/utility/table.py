@@ -68,7 +68,7 @@ def _compare(
     if test is not None:
         if named.label_field is None:
             raise ConfigError("Expected --label-field NAME: a classifier learns labels.")
-        real = named.read(test)
+        real = named.read(test, label=named.label_field)
     say(NOT_PRIVATE)
     found = table(judged, test=real, classifier=name)
     answer, columns = answers.fidelity(found, judged.name), ["cosine", "tokens kept", "label kept"]

@@ -31,7 +31,7 @@ from dptext.embeddings.embedder import read_alone
 from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
-from dptext.mechanism import Remarks, Traits, seen
+from dptext.mechanism import OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices, texts_in_play
 from dptext.mechanisms.candidates.rankers import (
     PUBLIC_AUTOENCODER,
@@ -159,8 +159,8 @@ class Candidates(OneEpsilon):
     @property
     def traits(self) -> Traits:
         """It reads the label of a record where that counts for anything."""
-        reads = bool(self.weight or self.label_share)
-        return Traits(takes_pool=True, labels=self.labels, reads_labels=reads)
+        reads, trains = bool(self.weight or self.label_share), self.ranker in ("text", "sentence", "distilled")
+        return Traits(takes_pool=True, trains=trains, labels=self.labels, reads_labels=reads)
 
     @property
     def released(self) -> tuple[PureEvent | ExponentialEvent]:
@@ -205,7 +205,12 @@ class Candidates(OneEpsilon):
         return Exponential(_log_range(self.text_epsilon, self.candidates), score_range=WIDTH)
 
     def fit(
-        self, *, public: Iterable[Record] = (), pool: Iterable[Record] | None = None, seed: int | None = None
+        self,
+        *,
+        public: Iterable[Record] = (),
+        pool: Iterable[Record] | None = None,
+        seed: int | None = None,
+        on_progress: OnProgress | None = None,
     ) -> CandidatesMechanism:
         """Choose the candidates, and tune on public records what the choice needs.
 
@@ -216,6 +221,7 @@ class Candidates(OneEpsilon):
             pool: public records from which the candidates come instead, such as the codebook of an ADePT, labelled as
                 `public`: on `public`, if there is any, only k or the range of scores is then tuned.
             seed: of the choice of candidates; drawn at random where None. It is no secret.
+            on_progress: called as the sentence encoder reads the candidates.
 
         Raises:
             ConfigError: too few records for k, or one without a known label; the folder of `adept` holds no
@@ -235,7 +241,7 @@ class Candidates(OneEpsilon):
             raise ConfigError(f"Expected at least {fewest} different public texts for k={self.k}, found {len(chosen)}.")
         texts, labels = tuple(record.text for record in chosen), tuple(record.label for record in chosen)
         digests = (records_digest(known), "" if given is None else records_digest(given))
-        ranker = self._ranker(texts, Path(self.adept))
+        ranker = self._ranker(texts, Path(self.adept), on_progress=on_progress)
         asked = [] if given is None else [record for record in asked if record.text.strip()]
         found = Pool(texts, labels, self.k or 1, -STEPS, STEPS, *digests)
         if self.selection == "envelope":
@@ -248,11 +254,22 @@ class Candidates(OneEpsilon):
             found = tuned(found, ranker, asked, choice=choice, label_weight=self.weight, seed=seed)
         return CandidatesMechanism(self, found, ranker)
 
-    def _ranker(self, texts: Sequence[str], folder: Path, saved: Saved | None = None) -> Ranker:
+    def _ranker(
+        self, texts: Sequence[str], folder: Path, saved: Saved | None = None, on_progress: OnProgress | None = None
+    ) -> Ranker:
         # What an envelope keeps is the cosine itself; other choices have only ranks or differences of it.
         centred = self.selection != "envelope" or self.ranker == "adept"
-        most, device = self.max_sentences, self.device
-        return load_ranker(self.ranker, texts, folder, max_sentences=most, device=device, centred=centred, saved=saved)
+        most, device, told = self.max_sentences, self.device, on_progress
+        return load_ranker(
+            self.ranker,
+            texts,
+            folder,
+            max_sentences=most,
+            device=device,
+            centred=centred,
+            saved=saved,
+            on_progress=told,
+        )
 
     def _checked(self, given: list[Record], name: str) -> list[Record]:
         """The records, without labels where there are none in the settings."""

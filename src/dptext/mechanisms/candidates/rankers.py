@@ -27,6 +27,7 @@ from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
 from dptext.embeddings.text_pools import TextPool
 from dptext.errors import ConfigError, needing
+from dptext.mechanism import FitProgress, OnProgress
 from dptext.sampling.envelope import tuned_response
 from dptext.sampling.exponential import Exponential
 from dptext.sampling.label_response import LabelResponse
@@ -131,6 +132,7 @@ def load_ranker(
     device: str,
     centred: bool,
     saved: Saved | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Ranker:
     """What compares texts with these candidates; where `centred` the candidates' mean is taken off, but for words.
 
@@ -146,7 +148,7 @@ def load_ranker(
 
     The `folder` is where the pupil was saved, if it was; for `adept` where `dptext fit --mechanism adept` saved a
     model. At most `max_sentences` of a text are read, with `distilled` only of a candidate. Points and centre that were
-    computed before are `saved`.
+    computed before are `saved`. Before that `on_progress` is told how many candidates a sentence encoder has read.
 
     Raises:
         ConfigError: the folder holds no auto-encoder of public text; or what was saved is cut short, edited, or of
@@ -161,14 +163,18 @@ def load_ranker(
             return words_ranker(texts)
         case "text" | "sentence":
             encoder = load_encoder("sentence", device=device)
-            read = encoder.embed if name == "text" else partial(_means, encoder, max_sentences)
+            parts = max_sentences if name == "sentence" else 0
+            read = partial(_means, encoder, parts)
+            if saved is None:
+                own = _means(encoder, parts, texts, on_progress)
             dim, shown, digests = encoder.dim, encoder.name, {"encoder": encoder.digest}
         case "distilled":
             if saved is None:
                 encoder = load_encoder("sentence", device=device)
-                own = _means(encoder, max_sentences, texts)
+                own = _means(encoder, max_sentences, texts, on_progress)
                 own /= np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12)
-                pupil = distil_with_words(encoder, texts, own, common=common_words())
+                teacher = encoder if on_progress is None else _Watched(encoder, encoder.name, encoder.dim, on_progress)
+                pupil = distil_with_words(teacher, texts, own, common=common_words())
             else:
                 pupil = load_distilled(folder)
             read, save, dim, shown, digests = pupil.embed, pupil.save, pupil.dim, pupil.name, {"encoder": pupil.digest}
@@ -197,14 +203,38 @@ def _latents(model: AnnotatedModel, texts: Sequence[str]) -> Floats:
     return model.latents([Record("", text) for text in texts])
 
 
-def _means(encoder: Encoder, max_sentences: int, texts: Sequence[str]) -> Floats:
-    """Means of the embeddings of each text's first sentences `(n_texts, dim)`."""
+def _means(encoder: Encoder, max_sentences: int, texts: Sequence[str], on_progress: OnProgress | None = None) -> Floats:
+    """Means of the embeddings of each text's first sentences `(n_texts, dim)`; with 0 sentences, of texts as a whole."""
     vectors = np.zeros((len(texts), encoder.dim))
     for start in range(0, len(texts), _DOCUMENTS_AT_ONCE):  # bounds the memory of the sentences
-        parts = [sentences(text)[:max_sentences] for text in texts[start : start + _DOCUMENTS_AT_ONCE]]
-        embeddings = encoder.embed([part for document in parts for part in document])
+        here = texts[start : start + _DOCUMENTS_AT_ONCE]
+        parts = [sentences(text)[:max_sentences] if max_sentences else [text] for text in here]
+        read = [part for document in parts for part in document]
+        told = None if on_progress is None else _documents(on_progress, start, len(parts), len(set(read)), len(texts))
+        embeddings = encoder.embed(read) if told is None else encoder.embed(read, on_progress=told)
         vectors[start : start + len(parts)] = mean_by_document(embeddings, [len(document) for document in parts])
     return vectors
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """An encoder of words that tells how many it has read; an `Embedder`."""
+
+    encoder: Encoder
+    name: str
+    dim: int
+    on_progress: OnProgress
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """Unit vectors `(n_texts, dim)`."""
+        total = len(set(texts))
+        told = self.on_progress
+        return self.encoder.embed(texts, on_progress=lambda done: told(FitProgress(done, total, "words embedded")))
+
+
+def _documents(on_progress: OnProgress, before: int, here: int, n_sentences: int, total: int) -> Callable[[int], None]:
+    """Tells by the sentences that are read how many documents are, after those before."""
+    return lambda done: on_progress(FitProgress(before + here * done // n_sentences, total, "texts embedded"))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
