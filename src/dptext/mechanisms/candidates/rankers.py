@@ -204,7 +204,7 @@ def _latents(model: AnnotatedModel, texts: Sequence[str]) -> Floats:
 
 
 def _means(encoder: Encoder, max_sentences: int, texts: Sequence[str], on_progress: OnProgress | None = None) -> Floats:
-    """Means of the embeddings of each text's first sentences `(n_texts, dim)`; with 0 sentences, of texts as a whole."""
+    """Means of the embeddings of each text's first sentences `(n_texts, dim)`; with 0 of them, of whole texts."""
     vectors = np.zeros((len(texts), encoder.dim))
     for start in range(0, len(texts), _DOCUMENTS_AT_ONCE):  # bounds the memory of the sentences
         here = texts[start : start + _DOCUMENTS_AT_ONCE]
