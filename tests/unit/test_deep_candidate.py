@@ -23,6 +23,7 @@ from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import secure, seeded
+from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record, records_digest
 from dptext.text.samples import sample_records
 from dptext.text.tokens import SENTENCE_COUNT, sentences
@@ -600,6 +601,12 @@ def test_a_distilled_encoder_reads_for_the_same_guarantee(distilled: DeepCandida
     # What leaves is what the teacher said, not a guess.
     taught = np.asarray(WordMean(load_glove()).embed(sentences(distilled.candidates[7]))).mean(axis=0)
     np.testing.assert_allclose(distilled.candidate_embeddings[7], taught, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_contract_of_a_distilled_encoder(distilled: DeepCandidateMechanism) -> None:
+    names = [name for name in CHECKS if name not in ("guarantee", "fit")]
+    assert check_mechanism(distilled, PUBLIC[:5], checks=names) == tuple(names)
 
 
 def test_a_distilled_encoder_is_saved_with_the_candidates(distilled: DeepCandidateMechanism, tmp_path: Path) -> None:
