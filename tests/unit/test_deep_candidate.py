@@ -603,6 +603,17 @@ def test_a_distilled_encoder_reads_for_the_same_guarantee(distilled: DeepCandida
     np.testing.assert_allclose(distilled.candidate_embeddings[7], taught, atol=1e-6)
 
 
+@pytest.mark.parametrize("encoder", ["all-MiniLM-L6-v2", "distilled"])
+def test_the_precision_reaches_the_encoder(encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A distilled one's teacher has it."""
+    asked: list[tuple[str, dict[str, str]]] = []
+    monkeypatch.setattr(
+        "dptext.embeddings.sentence_encoder.load_sentence_encoder", lambda name, **how: asked.append((name, how))
+    )
+    DeepCandidate(1.0, encoder=encoder, precision="int8")._settings.load_encoder()
+    assert asked == [("all-MiniLM-L6-v2", {"device": "cpu", "precision": "int8"})]
+
+
 @pytest.mark.slow
 def test_contract_of_a_distilled_encoder(distilled: DeepCandidateMechanism) -> None:
     names = [name for name in CHECKS if name not in ("guarantee", "fit")]
