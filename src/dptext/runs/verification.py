@@ -128,14 +128,14 @@ def _recompute(certificate: Certificate) -> Spec:
         reveals=certificate.also_reveals,
     )
     # Whoever assumed more than is needed today said nothing wrong.
-    if certificate.schema < SCHEMA or any(IN_BATCHES in stated.assumptions for stated in certificate.guarantees):
+    older = certificate.schema < SCHEMA or any(IN_BATCHES in stated.assumptions for stated in certificate.guarantees)
+    if older:
         derived = tuple(_as_in_schema_3(each, certificate.settings) for each in derived)
     if certificate.schema < SCHEMA_OF_EVENTS:
         derived = tuple(map(_as_in_schema_2, derived))
 
     def placed(guarantee: Guarantee) -> Guarantee:
-        ordered = certificate.schema >= SCHEMA
-        return guarantee if ordered else replace(guarantee, assumptions=tuple(sorted(guarantee.assumptions)))
+        return replace(guarantee, assumptions=tuple(sorted(guarantee.assumptions))) if older else guarantee
 
     follows = len(derived) == len(certificate.guarantees) and all(
         stated.basis is ours.basis
