@@ -24,7 +24,7 @@ from dptext import Adept, Record, sample_records
 from dptext.mechanisms.adept.sound import AdeptCodebook, AdeptNoise
 from dptext.neural.adept.decoding import Decoding
 from dptext.neural.adept.model import AnnotatedModel
-from dptext.neural.adept.network import AutoEncoder, encode
+from dptext.neural.adept.network import AutoEncoder
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN
 from dptext.sampling.noise import clip
 from dptext.sampling.randomness import secure
@@ -73,7 +73,7 @@ def plain(model: AutoEncoder, mechanism: AdeptNoise, records: list[Record], *, b
 def fast(mechanism: AdeptNoise, records: list[Record], *, rows: int) -> None:
     """The library's decoder, `rows` latents at once."""
     model = mechanism.model
-    latents = encode(model.model, model.inputs(records), device="cpu")
+    latents = model.latents(records)
     noisy = clip(mechanism.release(latents, secure()), mechanism.spec.clip_norm)
     model._decoder.decode(noisy, Decoding("none"), rows=rows)
 

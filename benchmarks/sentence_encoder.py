@@ -73,9 +73,9 @@ def products(precision: str) -> Callable[[], None]:
     weights, bias = rng.normal(size=(1536, 384)).astype(np.float32), np.zeros(1536, np.float32)
     layer = network.Linear.of(weights, bias, precision)
     n, loops = 256, network.loops
-    rows = network._room(n + 8, 384, dtype=network._DTYPES[precision])
-    out, scales, totals = network._room(n + 8, 1536), network._room(n + 8), network._room(n + 8, dtype=np.int32)
-    tile = network._room(8, network.tiles.COLUMNS, dtype=np.int32 if precision == "int8" else np.float32)
+    rows = network.room(n + 8, 384, dtype=network._DTYPES[precision])
+    out, scales, totals = network.room(n + 8, 1536), network.room(n + 8), network.room(n + 8, dtype=np.int32)
+    tile = network.room(8, network.tiles.COLUMNS, dtype=np.int32 if precision == "int8" else np.float32)
 
     def run() -> None:
         for _ in range(20):

@@ -25,6 +25,10 @@ def test_the_cost_of_a_flipped_rounding_is_stated(kind: str) -> None:
         spec = replace(spec, encoder="sentence" if kind == "truncation" else "all-MiniLM-L6-v2")
         assert not any("alone" in text for text in spec.guarantee().assumptions)  # computed by itself on a processor
         spec = replace(spec, device="cuda")
+    if kind in ("adept", "adept_dpsgd"):  # an LSTM is computed on the processor, whatever the device
+        for device in ("cpu", "cuda"):
+            assert not any("alone" in text for text in replace(spec, device=device).guarantee().assumptions)
+        spec = replace(spec, encoder="sentence", device="cuda")
     specs = [spec]
     if kind == "candidates":
         assert not any("alone" in text for text in spec.guarantee().assumptions)

@@ -3,6 +3,7 @@
 import copy
 import math
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,13 +15,13 @@ from opacus import GradSampleModule  # noqa: E402
 from opacus.layers import DPLSTM  # noqa: E402
 
 from dptext import audits  # noqa: E402
+from dptext.embeddings.embedder import IN_BATCHES  # noqa: E402
 from dptext.errors import ConfigError, DataError, IncomparableError  # noqa: E402
 from dptext.mechanism import settings  # noqa: E402
-from dptext.mechanisms.adept import latent  # noqa: E402
 from dptext.mechanisms.adept.dpsgd import AdeptDpSgd  # noqa: E402
 from dptext.neural.adept import private_training  # noqa: E402
-from dptext.neural.adept.network import Architecture, AutoEncoder, encode, shifted  # noqa: E402
-from dptext.neural.adept.private_training import ClippedGradients, PrivateSchedule, RecordLstm, sampled, train_privately  # noqa: E402  # noqa: E402
+from dptext.neural.adept.network import Architecture, AutoEncoder, Encoding, shifted  # noqa: E402
+from dptext.neural.adept.private_training import ClippedGradients, PrivateSchedule, RecordLstm, sampled, train_privately  # noqa: E402
 from dptext.neural.tokens import PAD, UNKNOWN  # noqa: E402
 from dptext.privacy import accounting  # noqa: E402
 from dptext.privacy.events import SampledGaussianEvent  # noqa: E402
@@ -119,9 +120,10 @@ def test_what_the_guarantee_says():
     assert "trainer of the model sees the private text and must be trusted" in found.explain()
     assert "floats" in found.explain()
     assert "the texts of the first training are public" in found.explain()
-    for encoder in ("sentence", "distilled", "lstm"):
-        for stated in (replace(TINY, encoder=encoder).guarantee(), replace(TINY, encoder=encoder).release_guarantee()):
-            assert (latent.ALONE in stated.assumptions) == (encoder == "lstm")
+    for encoder, device in product(("sentence", "distilled", "lstm"), ("cpu", "cuda")):
+        changed = replace(TINY, encoder=encoder, device=device)
+        for stated in (changed.guarantee(), changed.release_guarantee()):
+            assert (IN_BATCHES in stated.assumptions) == ((encoder, device) == ("sentence", "cuda"))
     assert Guarantee.from_dict(found.to_dict()) == found
     local = TINY.release_guarantee()
     assert local.trust is Trust.LOCAL
@@ -446,7 +448,7 @@ def test_steps_are_all_taken_and_nothing_of_the_loss_is_told(model):
     )
     assert told == [(1, 3), (2, 3), (3, 3)]
     assert not trained.training
-    assert np.isfinite(encode(trained, inputs, device="cpu")).all()
+    assert np.isfinite(Encoding(trained, device="cpu")(inputs)).all()
 
 
 # ----------------------------------------------------------------------------------------- as a mechanism

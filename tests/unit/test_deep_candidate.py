@@ -23,6 +23,7 @@ from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import Basis, Relation, Unit
 from dptext.runs.models import load_model, save_model
 from dptext.sampling.randomness import secure, seeded
+from dptext.testing import CHECKS, check_mechanism
 from dptext.text.records import Record, records_digest
 from dptext.text.samples import sample_records
 from dptext.text.tokens import SENTENCE_COUNT, sentences
@@ -574,6 +575,63 @@ def test_edited_numbers(fitted: DeepCandidateMechanism, tmp_path: Path, monkeypa
             fitted.spec.load(tmp_path)
     save_file(arrays, path)
     assert fitted.spec.load(tmp_path).digests == fitted.digests
+
+
+@pytest.fixture
+def distilled(monkeypatch: pytest.MonkeyPatch) -> DeepCandidateMechanism:
+    """With GloVe's means as the teacher, who is gone after the fit."""
+    with monkeypatch.context() as patched:
+        patched.setattr(candidates_fit, "common_words", lambda: ["doctor", "zebra"])
+        patched.setattr(CandidateSettings, "load_encoder", lambda self: WordMean(load_glove()))
+        found = replace(spec("whitened", output="both"), encoder="distilled").fit(public=PUBLIC, seed=1)
+    monkeypatch.setattr("dptext.embeddings.sentence_encoder.load_sentence_encoder", None)
+    return found
+
+
+def test_a_distilled_encoder_reads_for_the_same_guarantee(distilled: DeepCandidateMechanism) -> None:
+    like = distilled.spec
+    for device in ("cpu", "cuda"):
+        assert replace(like, device=device).guarantee() == replace(like, encoder="glove").guarantee()
+    one = random_sentences(4)
+    texts = [" ".join([other, *one[1:]]) for other in (*SENTENCES[:20], "Zqxv zzyzx.", "A zebra.")]
+    found = distributions(distilled, [*texts, ""])
+    assert 0.1 < np.abs(found[:-1, None] - found[None, :-1]).max() <= 2.0
+    assert np.ptp(found[-1]) < 1e-12
+    assert (found[3] == distributions(distilled, [texts[3]])[0]).all()
+    # What leaves is what the teacher said, not a guess.
+    taught = np.asarray(WordMean(load_glove()).embed(sentences(distilled.candidates[7]))).mean(axis=0)
+    np.testing.assert_allclose(distilled.candidate_embeddings[7], taught, atol=1e-6)
+
+
+@pytest.mark.parametrize("encoder", ["all-MiniLM-L6-v2", "distilled"])
+def test_the_precision_reaches_the_encoder(encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A distilled one's teacher has it."""
+    asked: list[tuple[str, dict[str, str]]] = []
+    monkeypatch.setattr(
+        "dptext.embeddings.sentence_encoder.load_sentence_encoder", lambda name, **how: asked.append((name, how))
+    )
+    DeepCandidate(1.0, encoder=encoder, precision="int8")._settings.load_encoder()
+    assert asked == [("all-MiniLM-L6-v2", {"device": "cpu", "precision": "int8"})]
+
+
+@pytest.mark.slow
+def test_contract_of_a_distilled_encoder(distilled: DeepCandidateMechanism) -> None:
+    names = [name for name in CHECKS if name not in ("guarantee", "fit")]
+    assert check_mechanism(distilled, PUBLIC[:5], checks=names) == tuple(names)
+
+
+def test_a_distilled_encoder_is_saved_with_the_candidates(distilled: DeepCandidateMechanism, tmp_path: Path) -> None:
+    assert "distilled into" in distilled.model.encoder.name
+    save_model(distilled, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    records = [Record(str(i), " ".join(random_sentences(3))) for i in range(10)]
+    assert again.privatize(records, seeded(3)) == distilled.privatize(records, seeded(3))
+    assert again.digests == distilled.digests
+    path = tmp_path / "model" / "distilled.npy"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(ConfigError, match="again"):
+        distilled.spec.load(tmp_path / "model")
 
 
 # ------------------------------------------------------------------ what is fitted

@@ -11,6 +11,7 @@ import pytest
 
 import dptext as dp
 from dptext.cli.explain import explain_certificate
+from dptext.embeddings.embedder import IN_BATCHES
 from dptext.errors import ConfigError, DataError
 from dptext.runs.certificate import certificate_path
 
@@ -99,6 +100,32 @@ def test_an_epsilon_may_be_smaller_by_what_a_numerical_distribution_rounds_and_n
         else:
             with pytest.raises(DataError, match="does not follow from its settings"):
                 dp.verify(edge)
+
+
+@pytest.mark.parametrize("name", ["adept_0", "dpsgd_0"])
+def test_what_was_assumed_of_a_batch_may_stand_in_a_certificate_and_no_other_text(name: str, tmp_path: Path) -> None:
+    """The LSTM of adept read texts in batches once: what assumed it holds; what was so and does not say it does not."""
+    path = Path(__file__).parents[1] / "snapshots" / "certificates_schema_3.json"
+    saved = next(each for each in json.loads(path.read_text("utf-8")) if name in each["certificate"]["output"])
+    data = saved["certificate"]
+    (tmp_path / data["output"]).write_bytes(base64.b85decode(saved["file"]))
+    beside = certificate_path(tmp_path / data["output"])
+    assert all(IN_BATCHES in each["assumptions"] for each in data["guarantees"])
+
+    def stating(schema: int, left_out: str) -> Path:
+        stated = [
+            {**each, "assumptions": [text for text in each["assumptions"] if not text.startswith(left_out)]}
+            for each in data["guarantees"]
+        ]
+        beside.write_text(json.dumps({**data, "schema": schema, "guarantees": stated}), "utf-8")
+        return beside
+
+    for schema in (3, 4):
+        dp.verify(stating(schema, "nothing"))
+        with pytest.raises(DataError, match="does not follow from its settings"):
+            dp.verify(stating(schema, "the auto-encoder" if name == "adept_0" else "no text stands"))
+    with pytest.raises(DataError, match="does not follow from its settings"):
+        dp.verify(stating(3, IN_BATCHES))
 
 
 def test_what_is_measured_on_absent_vectors_is_said_to_be_unknown(

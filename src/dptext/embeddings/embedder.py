@@ -15,6 +15,8 @@ HIDDEN = (
 )
 #: What a guarantee assumes where a sentence encoder reads private text by torch: padding a batch changes last bits.
 ALONE = f"the sentence encoder reads a sentence as if it were alone in its batch: {HIDDEN}"
+#: The same, in the words of auto-encoders.
+IN_BATCHES = f"the encoder reads a text as if it were alone in its batch: {HIDDEN}"
 
 
 def read_alone(encoder: str, device: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ tells more than the noisy vectors do.
 from __future__ import annotations
 
 import contextlib
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -87,22 +88,31 @@ class NearestWords:
             _validate.count(threads=self.threads)
         words, dim = self.vectors.vectors, self.vectors.dim
         mean = words.mean(axis=0, dtype=np.float64)
-        rotated = words - mean
-        _, axes = np.linalg.eigh(rotated.T @ rotated)
+        # A tile after the other: what stands between is in the cache, and the system hands out no memory for it.
+        tiles = [words[start : start + _TILE] for start in range(0, len(words), _TILE)]
+        products, largest = np.zeros((dim, dim)), 0.0
+        for tile in tiles:
+            centred = tile - mean
+            products += centred.T @ centred
+            largest = max(largest, float(np.einsum("ij,ij->i", centred, centred).max()))
+        _, axes = np.linalg.eigh(products)
         axes = np.ascontiguousarray(axes[:, ::-1])  # largest variance first
-        rotated = rotated @ axes
-        radius = float(np.sqrt(np.einsum("ij,ij->i", rotated, rotated).max())) or 1.0
-        rotated /= radius  # so that nothing over- or underflows in float32
+        radius = math.sqrt(largest) or 1.0
         cuts = tuple(round(dim * share) for share in _CUTS) if dim >= _MIN_DIM_FOR_CUTS else ()
         # Columns: |e_rest| for each cut, -|e|^2 / 2, e. A cut is then a slice of columns, and one table serves all.
-        columns = np.zeros((-(-len(words) // _TILE) * _TILE, len(cuts) + 1 + dim), np.float32)
-        for column, cut in enumerate(cuts):
-            columns[: len(words), column] = _norms(rotated[:, cut:])
-        columns[: len(words), len(cuts)] = np.einsum("ij,ij->i", rotated, rotated) / -2
-        columns[: len(words), len(cuts) + 1 :] = rotated
-        columns[len(words) :, len(cuts)] = -1e30  # fills up the last tile and is never the best
         # Blocks of words with a word to a column: the small products read them a fifth faster than the other way.
-        table = np.ascontiguousarray(columns.reshape(-1, _BLOCK, columns.shape[1]).swapaxes(1, 2))
+        columns = np.zeros((_TILE, len(cuts) + 1 + dim), np.float32)
+        table = np.empty((len(tiles) * _BLOCKS, columns.shape[1], _BLOCK), np.float32)
+        for i, tile in enumerate(tiles):
+            rotated = (tile - mean) @ axes
+            rotated /= radius  # so that nothing over- or underflows in float32
+            for column, cut in enumerate(cuts):
+                columns[: len(tile), column] = _norms(rotated[:, cut:])
+            columns[: len(tile), len(cuts)] = np.einsum("ij,ij->i", rotated, rotated) / -2
+            columns[: len(tile), len(cuts) + 1 :] = rotated
+            columns[len(tile) :, len(cuts)] = -1e30  # fills up the last tile and is never the best
+            columns[len(tile) :, : len(cuts)] = columns[len(tile) :, len(cuts) + 1 :] = 0
+            table[i * _BLOCKS : (i + 1) * _BLOCKS] = columns.reshape(_BLOCKS, _BLOCK, -1).swapaxes(1, 2)
         object.__setattr__(self, "_mean", mean)
         object.__setattr__(self, "_axes", axes)
         object.__setattr__(self, "_radius", radius)

@@ -43,7 +43,8 @@ def load_glove(n_words: int = 50_000) -> WordVectors:
         rows = np.load(path / "glove_6B_50d_emb.npy", mmap_mode="r")
         _validate.within(2, len(rows), n_words=n_words)
         # Row i of the parquet file is the word of row i of the matrix; there is nothing to sort by.
-        column = parquet.read_table(path / "glove_6B_index.parquet", columns=["index"]).column("index")
+        with parquet.ParquetFile(path / "glove_6B_index.parquet") as file:  # pyarrow's read_table loads pandas
+            column = file.read(columns=["index"]).column("index")
         words = [str(word) for word in column.slice(0, n_words).to_pylist()]
         return WordVectors(tuple(words), rows[:n_words], name=f"glove-6b-50d:{n_words}")
 

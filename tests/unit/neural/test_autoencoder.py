@@ -12,8 +12,8 @@ from dptext.neural.adept.network import (  # noqa: E402
     LATENT_GRID,
     Architecture,
     AutoEncoder,
+    Encoding,
     _projected,
-    encode,
     shifted,
 )
 from dptext.neural.tokens import BEGIN, END, PAD, UNKNOWN, Tokens  # noqa: E402
@@ -98,12 +98,13 @@ def test_a_latent_of_zeros_has_no_broken_gradient() -> None:
 
 @pytest.mark.parametrize("size", [1, 63, 64, 65, 300])
 def test_a_latent_is_the_same_alone_and_among_others(model: AutoEncoder, size: int) -> None:
-    alone = np.concatenate([encode(model, INPUTS[i : i + 1], device="cpu") for i in range(20)])
+    encode = Encoding(model, device="cpu")
+    alone = np.concatenate([encode(INPUTS[i : i + 1]) for i in range(20)])
     for place in {0, size // 2, size - 1}:
         for i in range(0, 20, 7):
             batch = np.roll(INPUTS, place - i, axis=0)[:size]
             assert batch[place].tolist() == INPUTS[i].tolist()
-            assert encode(model, batch, device="cpu")[place].tolist() == alone[i].tolist()
+            assert encode(batch)[place].tolist() == alone[i].tolist()
 
 
 def test_no_latent_depends_on_the_lengths_of_its_neighbours(model: AutoEncoder) -> None:
@@ -147,27 +148,27 @@ def test_sums_that_are_not_exact_would_be_noticed() -> None:
 def test_padding_to_the_longest_neighbour_would_be_noticed(model: AutoEncoder) -> None:
     """The planted fault: an encoder that reads as far as the longest text of the batch."""
     sequences = TOKENS.sequences([Record("0", "Send money", label="money"), Record("1", "a " * 10)])
-    whole = encode(model, TOKENS.inputs(sequences), device="cpu")[0]
+    whole = Encoding(model, device="cpu")(TOKENS.inputs(sequences))[0]
     width = int((sequences[0] != PAD).sum())
-    assert encode(model, TOKENS.inputs(sequences)[:1, -width:], device="cpu")[0].tolist() != whole.tolist()
+    assert Encoding(model, device="cpu")(TOKENS.inputs(sequences)[:1, -width:])[0].tolist() != whole.tolist()
 
 
 def test_each_record_has_its_own_latent_in_order(model: AutoEncoder) -> None:
     """Blocks are joined in order: swapped or repeated rows are seen."""
-    found = encode(model, INPUTS, device="cpu")
+    found = Encoding(model, device="cpu")(INPUTS)
     with torch.inference_mode():
         naive = model.latent(torch.from_numpy(INPUTS)).double().numpy()
     assert found.shape == (300, 6)
     assert np.abs(found - naive).max() <= LATENT_GRID
     order = np.random.default_rng(0).permutation(300)
-    assert encode(model, INPUTS[order], device="cpu").tolist() == found[order].tolist()
+    assert Encoding(model, device="cpu")(INPUTS[order]).tolist() == found[order].tolist()
     distinct = len({tuple(row) for row in INPUTS.tolist()})
     assert len(np.unique(found, axis=0)) > 0.95 * distinct
-    assert encode(model, INPUTS[:0], device="cpu").shape == (0, 6)
+    assert Encoding(model, device="cpu")(INPUTS[:0]).shape == (0, 6)
 
 
 def test_latents_lie_on_the_grid_in_double_precision(model: AutoEncoder) -> None:
-    found = encode(model, INPUTS, device="cpu")
+    found = Encoding(model, device="cpu")(INPUTS)
     assert found.dtype == np.float64
     assert (found / LATENT_GRID == np.rint(found / LATENT_GRID)).all()
     assert np.linalg.norm(found, axis=1).max() <= 1 + LATENT_GRID * 6**0.5
@@ -177,12 +178,12 @@ def test_features_take_the_place_of_the_lstm() -> None:
     model = network(features=5, latent_dim=3)
     assert not hasattr(model, "reader")
     features = np.random.default_rng(0).normal(size=(130, 5))
-    found = encode(model, features, device="cpu")
+    found = Encoding(model, device="cpu")(features)
     weight, bias = (p.detach().double().numpy() for p in (model.project.weight, model.project.bias))
     naive = features @ weight.T + bias
     naive /= np.maximum(1, np.linalg.norm(naive, axis=1, keepdims=True))
     assert np.abs(found - naive).max() < LATENT_GRID
-    assert encode(model, features[7:8], device="cpu").tolist() == found[7:8].tolist()
+    assert Encoding(model, device="cpu")(features[7:8]).tolist() == found[7:8].tolist()
 
 
 def test_the_published_latent_is_the_final_state() -> None:
@@ -204,7 +205,7 @@ def test_the_losses_are_mean_cross_entropies_of_what_counts(model: AutoEncoder) 
         *RECORDS[:5],
     ]
     targets = torch.from_numpy(TOKENS.sequences(records))
-    latents = torch.from_numpy(encode(model, TOKENS.inputs(targets.numpy()), device="cpu").astype(np.float32))
+    latents = torch.from_numpy(Encoding(model, device="cpu")(TOKENS.inputs(targets.numpy())).astype(np.float32))
     with torch.inference_mode():
         found = model.losses(latents, targets)
         for i, row in enumerate(targets.tolist()):

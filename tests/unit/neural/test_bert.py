@@ -122,16 +122,16 @@ def test_progress_and_nothing_to_do(bert: Bert) -> None:
 def test_products_are_those_of_numpy(exactness: str) -> None:
     rng = np.random.default_rng(0)
     n, n_in, n_out = 2 * tiles.ROWS + 1, 96, 2 * tiles.COLUMNS
-    x, out = network._room(n + tiles.ROWS, n_in), network._room(n + tiles.ROWS, n_out)
+    x, out = network.room(n + tiles.ROWS, n_in), network.room(n + tiles.ROWS, n_out)
     x[:n] = rng.normal(size=(n, n_in)) * rng.exponential(size=(n, 1))
     weights, bias = rng.normal(size=(n_out, n_in)).astype(np.float32), rng.normal(size=n_out).astype(np.float32)
     largest = np.abs(x).max(axis=0)
     layer = Linear.of(weights, bias, exactness, largest)
-    rows = network._room(n + tiles.ROWS, n_in, dtype=network._DTYPES[exactness])
-    tile = network._room(tiles.ROWS, tiles.COLUMNS, dtype=np.int32 if exactness == "int8" else np.float32)
+    rows = network.room(n + tiles.ROWS, n_in, dtype=network._DTYPES[exactness])
+    tile = network.room(tiles.ROWS, tiles.COLUMNS, dtype=np.int32 if exactness == "int8" else np.float32)
     exact = x[:n].astype(np.float64) @ weights.T.astype(np.float64)
     if exactness == "int8":
-        scales, totals = network._room(n + tiles.ROWS), network._room(n + tiles.ROWS, dtype=np.int32)
+        scales, totals = network.room(n + tiles.ROWS), network.room(n + tiles.ROWS, dtype=np.int32)
         loops.quantize_rows(x, n, layer.smoothing, rows, scales, totals)
         loops.int_products(rows, n, layer.panels, layer.units, bias, scales, totals, tile, out)
         steps = np.rint(weights / layer.smoothing / layer.units[:, None]).astype(np.int64)
@@ -158,7 +158,7 @@ def test_the_functions_between() -> None:
     exact = x * 0.5 * (1 + erf(x.astype(np.float64) / np.sqrt(2)))
     assert np.abs(found[:2] - exact[:2]).max() < 2e-5
     assert np.array_equal(found[2], x[2])  # beyond the rows
-    shares = network._room(2, 48)
+    shares = network.room(2, 48)
     shares[:] = np.random.default_rng(0).normal(size=(2, 48)) * 10
     known = softmax(shares[1, :37].astype(np.float64))
     loops._softmax(shares, 1, 37, 48)

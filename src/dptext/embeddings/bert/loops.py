@@ -45,7 +45,8 @@ _ONE, _HALF, _MOST = F(1.0), F(0.5), F(127.0)
 _TINY, _NOTHING = F(1e-30), F(-1e30)
 
 
-def _compiled(loops: Loops) -> Loops:
+def compiled(loops: Loops) -> Loops:
+    """The loops in machine code, compiled when they are first called."""
     try:
         return cast("Loops", njit(nogil=True, fastmath=True, error_model="numpy", cache=True)(loops))
     except RuntimeError:  # there is no place to keep it
@@ -55,7 +56,7 @@ def _compiled(loops: Loops) -> Loops:
 # ------------------------------------------------------------------------------------------------ linear layers
 
 
-@_compiled
+@compiled
 def round_rows(x: Array, n: int, rows: Array) -> None:
     """The rows as bfloat16."""
     for i in range(n):
@@ -63,7 +64,7 @@ def round_rows(x: Array, n: int, rows: Array) -> None:
             rows[i, k] = to_bfloat(x[i, k])
 
 
-@_compiled
+@compiled
 def quantize_rows(x: Array, n: int, smoothing: Array, rows: Array, scales: Array, totals: Array) -> None:
     """The rows, each times `smoothing`, as whole numbers from -127 to 127 with a scale a row; 128 times their sum."""
     for i in range(n):
@@ -76,7 +77,7 @@ def quantize_rows(x: Array, n: int, smoothing: Array, rows: Array, scales: Array
         scales[i], totals[i] = most / _MOST, np.int32(total) * 128
 
 
-@_compiled
+@compiled
 def products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: Array) -> None:
     """The rows times the panels, plus the bias; of float32 or bfloat16."""
     stride, steps = rows.shape[1] * rows.itemsize, panels.shape[1]
@@ -89,7 +90,7 @@ def products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: 
                     out[i + r, p * COLUMNS + j] = tile[r, j] + bias[p * COLUMNS + j]
 
 
-@_compiled
+@compiled
 def int_products(
     rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, tile: Array, out: Array
 ) -> None:
@@ -109,7 +110,7 @@ def int_products(
 # ------------------------------------------------------------------------------------------------ between them
 
 
-@_compiled
+@compiled
 def gelu(x: Array, n: int) -> None:
     """x Phi(x), in place."""
     for i in range(n):
@@ -121,7 +122,7 @@ def gelu(x: Array, n: int) -> None:
             x[i, k] = _HALF * x[i, k] * (_ONE + z * p / q)
 
 
-@_compiled
+@compiled
 def add_and_normalize(x: Array, more: Array, n: int, gain: Array, shift: Array, epsilon: np.float32) -> None:
     """LayerNorm(x + more), in place of x."""
     width = F(x.shape[1])
@@ -138,7 +139,7 @@ def add_and_normalize(x: Array, more: Array, n: int, gain: Array, shift: Array, 
             x[i, k] = (x[i, k] - mean) * factor * gain[k] + shift[k]
 
 
-@_compiled
+@compiled
 def look_up(pieces: Array, places: Array, words: Array, positions: Array, x: Array, more: Array) -> None:
     """The vectors of word pieces in x; those of their places in `more`."""
     for i in range(len(pieces)):
@@ -147,25 +148,31 @@ def look_up(pieces: Array, places: Array, words: Array, positions: Array, x: Arr
             more[i, k] = positions[places[i], k]
 
 
-@_compiled
+@compiled
+def exp_minus(x: np.float32) -> np.float32:
+    """e^-x, but for x beyond 69 from 0 that of 69."""
+    power = min(max(-x * _LOG2_E, _LEAST), -_LEAST)
+    whole = np.rint(power)
+    f = power - whole
+    part = _EXP[0] + f * (_EXP[1] + f * (_EXP[2] + f * (_EXP[3] + f * (_EXP[4] + f * _EXP[5]))))
+    return F(part * np.int32((whole + _MOST) * _BITS).view(np.float32))
+
+
+@compiled
 def _softmax(shares: Array, r: int, n: int, padded: int) -> None:
     """Shares of the n scores in row r, in place. Those after them, up to a multiple of 16, get next to nothing."""
     for j in range(n, padded):
         shares[r, j] = _NOTHING
     most, total = largest(shares.ctypes.data + r * shares.shape[1] * 4, padded), F(0.0)
     for j in range(padded):
-        power = max((shares[r, j] - most) * _LOG2_E, _LEAST)
-        whole = np.rint(power)
-        f = power - whole
-        part = _EXP[0] + f * (_EXP[1] + f * (_EXP[2] + f * (_EXP[3] + f * (_EXP[4] + f * _EXP[5]))))
-        shares[r, j] = part * np.int32((whole + _MOST) * _BITS).view(np.float32)
+        shares[r, j] = exp_minus(most - shares[r, j])
         total += shares[r, j]
     factor = _ONE / total
     for j in range(padded):
         shares[r, j] *= factor
 
 
-@_compiled
+@compiled
 def attend(
     projected: Array, ends: Array, heads: int, keys: Array, values: Array, shares: Array, tile: Array, out: Array
 ) -> None:
@@ -212,7 +219,7 @@ def attend(
         start = end
 
 
-@_compiled
+@compiled
 def unit_means(x: Array, ends: Array, out: Array) -> None:
     """The mean over the pieces of each text, at norm 1."""
     start = 0

@@ -38,7 +38,7 @@ def best_there_is(asked: str) -> Exactness:
     return "bfloat16" if asked in ("auto", "bfloat16") and tiles.HAS_BFLOAT16 else "float32"
 
 
-def _room(*shape: int, dtype: type[np.generic] = np.float32) -> np.ndarray[Any, Any]:
+def room(*shape: int, dtype: type[np.generic] = np.float32) -> np.ndarray[Any, Any]:
     """Zeros, aligned as the vectors want them."""
     n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     raw = np.zeros(n_bytes + _ALIGNED, np.uint8)
@@ -88,7 +88,7 @@ def _panels(weights: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """`(n_out, n_in)` to `(n_panels, n_steps, COLUMNS * per_step)`: the weights of a step stand side by side."""
     n_out, n_in = weights.shape
     per_step = 4 // weights.itemsize  # a step reads 4 bytes of a row
-    found = _room(n_out // tiles.COLUMNS, n_in // per_step, tiles.COLUMNS * per_step, dtype=weights.dtype.type)
+    found = room(n_out // tiles.COLUMNS, n_in // per_step, tiles.COLUMNS * per_step, dtype=weights.dtype.type)
     split = weights.reshape(n_out // tiles.COLUMNS, tiles.COLUMNS, n_in // per_step, per_step)
     found[:] = split.transpose(0, 2, 1, 3).reshape(found.shape)
     return found
@@ -117,15 +117,15 @@ class _Workspace:
     def __init__(self, network: Bert, n_pieces: int) -> None:
         n = -(-n_pieces // tiles.ROWS) * tiles.ROWS + tiles.ROWS
         wide, dtype = network.layers[0].widened.weights.shape[0], _DTYPES[network.exactness]
-        self.x, self.more, self.taken = (_room(n, network.dim) for _ in range(3))
-        self.projected, self.hidden = _room(n, 3 * network.dim), _room(n, wide)
-        self.rows, self.wide_rows = _room(n, network.dim, dtype=dtype), _room(n, wide, dtype=dtype)
-        self.scales, self.totals = _room(n), _room(n, dtype=np.int32)
+        self.x, self.more, self.taken = (room(n, network.dim) for _ in range(3))
+        self.projected, self.hidden = room(n, 3 * network.dim), room(n, wide)
+        self.rows, self.wide_rows = room(n, network.dim, dtype=dtype), room(n, wide, dtype=dtype)
+        self.scales, self.totals = room(n), room(n, dtype=np.int32)
         kind = np.int32 if network.exactness == "int8" else np.float32
-        self.tile = _room(tiles.ROWS, tiles.COLUMNS, dtype=kind)
+        self.tile = room(tiles.ROWS, tiles.COLUMNS, dtype=kind)
         head, blocks = network.dim // network.heads, -(-n // 32)
-        self.keys, self.values = _room(blocks, head, 32), _room(head // 32, 32 * blocks, 32)
-        self.shares, self.head_tile = _room(tiles.ROWS, 32 * blocks), _room(tiles.ROWS, 32)
+        self.keys, self.values = room(blocks, head, 32), room(head // 32, 32 * blocks, 32)
+        self.shares, self.head_tile = room(tiles.ROWS, 32 * blocks), room(tiles.ROWS, 32)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

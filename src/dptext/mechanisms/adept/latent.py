@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.embedder import HIDDEN, read_alone
+from dptext.embeddings.embedder import IN_BATCHES, read_alone
 from dptext.errors import needing
 from dptext.mechanism import FitProgress, OnProgress, VectorNoise
 from dptext.mechanisms.bases import OnModel, check_choices, settings_for
@@ -33,17 +33,13 @@ if TYPE_CHECKING:  # torch is an extra and slow to load
 
 #: The noises that are calibrated to what two clipped latents can really differ by.
 NoiseName = Literal["privunit", "gaussian", "l2_laplace", "laplace_l1", "laplace_l2"]
-#: An LSTM reads texts in blocks of fixed shapes. The size of a batch decides the shape, and so the last bits.
-ALONE = f"the encoder reads a text as if it were alone in its batch: {HIDDEN}"
 EncoderName = Literal["sentence", "distilled", "lstm"]
 _ROWS = 1024
 
 
 def alone(encoder: EncoderName, device: str) -> tuple[str, ...]:
     """What is assumed of the encoder of a private text: nothing where each text is computed by itself."""
-    if encoder == "sentence":
-        return (ALONE,) if read_alone(encoder, device) else ()
-    return (ALONE,) if encoder == "lstm" else ()
+    return (IN_BATCHES,) if encoder == "sentence" and read_alone(encoder, device) else ()
 
 
 class NetworkSpec:

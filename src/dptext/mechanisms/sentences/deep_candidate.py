@@ -86,7 +86,9 @@ class DeepCandidate:
         output: what is released: the candidate's text, its embedding, or both. The embedding is the mean of its
             sentences' embeddings, with a recoder of the recoded ones.
         encoder: of sentences: "all-MiniLM-L6-v2" from its package, the name or folder of a sentence-transformers model
-            you have, or "glove" for means of word vectors, which is light.
+            you have, or "glove" for means of word vectors, which is light. With "distilled" all-MiniLM-L6-v2 embeds
+            public text alone, and a linear model of words, fitted on it and saved, guesses what it says of private
+            sentences: about a hundred times as fast.
         precision: numbers of the encoder: auto, float32, bfloat16, or int8, which is the fastest and the least exact.
         device: where the encoder computes.
     """

@@ -110,7 +110,8 @@ def covariance_root(points: Floats, mix: float) -> Floats:
 
     ConfigError: lambda is 1 and the points lie in fewer dimensions than they have coordinates.
     """
-    covariance = np.cov(points, rowvar=False).reshape(points.shape[1], -1)
+    centred = points - points.mean(axis=0)
+    covariance = centred.T @ centred
     covariance *= points.shape[1] / np.trace(covariance)
     values, axes = np.linalg.eigh(mix * covariance + (1 - mix) * np.eye(points.shape[1]))
     if values.min() < 1e-6:

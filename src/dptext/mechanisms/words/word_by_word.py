@@ -26,6 +26,8 @@ from dptext.types import Floats, Integers
 
 _TOKENS_AT_ONCE = 8192
 _MOST_OUTPUTS = 1_000_000
+_SOME = 8192
+_CLEARLY = 1e-9
 
 
 class WordByWord(OnWords[Spec_co], ABC):
@@ -129,7 +131,16 @@ class WordNoiseMechanism(WordByWord[Spec_co]):
         return np.asarray(latents, np.float64).reshape(-1, dim)
 
     def _share(self, indices: Integers) -> float:
-        return float(np.mean(self._replace(indices, [len(indices)], seeded(0)) == indices))
+        vectors, kept = self._words.vectors.vectors, 0
+        some = vectors[:_SOME].astype(np.float64)
+        halves = np.einsum("ij,ij->i", some, some) / 2
+        for here, noisy in self._noisy(lambda tokens: self._words.at(indices[tokens]), [len(indices)], seeded(0)):
+            points, own = noisy if self._root is None else noisy @ self._root, vectors[indices[here]].astype(np.float64)
+            # A word has changed if one of some others is clearly nearer. All words are searched for the rest only.
+            lead = (points @ some.T - halves).max(axis=1) - np.einsum("ij,ij->i", points - own / 2, own)
+            left = np.flatnonzero(lead < _CLEARLY * np.einsum("ij,ij->i", points, points))
+            kept += int(np.count_nonzero(self._nearest.search(points[left]) == indices[here][left]))
+        return kept / len(indices)
 
 
 class WordChoiceMechanism(WordByWord[Spec_co]):

@@ -26,7 +26,7 @@ from dptext.embeddings.torch_network import TorchPrecision
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.neural.adept.decoding import Decoder, Decoding
-from dptext.neural.adept.network import AutoEncoder, encode
+from dptext.neural.adept.network import AutoEncoder, Encoding
 from dptext.neural.adept.training import reconstruction_losses, writing_losses
 from dptext.neural.tokens import Tokens
 from dptext.neural.weights import network_digest, weights_of
@@ -85,7 +85,7 @@ class AnnotatedModel(Frozen):
             a spec that names the same training loads the model.
     """
 
-    __slots__ = ("_decoder", "device", "digest", "model", "reader", "tokens", "trained_on", "training")
+    __slots__ = ("_decoder", "_encoding", "device", "digest", "model", "reader", "tokens", "trained_on", "training")
 
     def __init__(
         self,
@@ -104,6 +104,7 @@ class AnnotatedModel(Frozen):
         self.model = model.eval()
         self.device = device
         self.reader = reader
+        self._encoding = Encoding(self.model, device=device)
         self._decoder = Decoder(model, tokens, device=device, dtype=getattr(torch, precision))
         self.digest = network_digest(model, json.dumps([tokens.words, tokens.labels, tokens.max_tokens]))
 
@@ -136,7 +137,7 @@ class AnnotatedModel(Frozen):
 
     def latents(self, records: Sequence[Record]) -> Floats:
         """Clipped latents `(n, dim)`."""
-        return encode(self.model, self.inputs(records), device=self.device)
+        return self._encoding(self.inputs(records))
 
     def meanings(self, records: Sequence[Record]) -> Floats:
         """Unit vectors `(n, d)` of the texts for ranking: sentence embeddings, else the directions of the latents."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -19,11 +20,13 @@ from torch import Tensor, nn
 
 from dptext.errors import ConfigError
 from dptext.neural.tokens import BEGIN, PAD, UNKNOWN
-from dptext.types import Floats
+from dptext.types import Floats, Integers
 
-#: Latents are rounded to this step before they leave the encoder. It hides what another batch changes: the last bits.
+if TYPE_CHECKING:
+    from dptext.neural.adept.exact import ExactReader
+
+#: Latents are rounded to this step before they leave the encoder.
 LATENT_GRID = 2.0**-14
-_ROWS = 256
 _WEIGHT_GRID = 2.0**-20
 _MOST_WEIGHT = 2.0**22  # of a row's absolute sum: sums of multiples of 2^-30 stay below 2^53 of them
 
@@ -113,42 +116,58 @@ def shifted(targets: Tensor) -> Tensor:
     return torch.cat([torch.full_like(targets[:, :1], BEGIN), targets[:, :-1]], dim=1)
 
 
-def encode(model: AutoEncoder, inputs: NDArray[np.generic], *, device: str) -> Floats:
-    """Latents `(n, latent_dim)` in float64, on a grid of 2^-14.
+class Encoding:
+    """The encoder in use: latents `(n, latent_dim)` in float64, on a grid of 2^-14, each of its own row alone.
 
-    Those of features are exact sums (see `_projected`). The LSTM computes in blocks of one public shape: 64 or 256
-    rows, filled up with zeros. So the kernel that computes a record hardly depends on the number of the others.
+    Those of features are exact sums (see `_projected`). The LSTM is computed by `exact`, on the processor. Where numba
+    is not installed, torch computes one text after the other on the device, which takes many times as long. Later
+    changes of the model's weights are not seen.
     """
-    found = _projected(model, inputs) if model.sizes.features else _read(model, inputs, device=device)
-    return np.asarray(np.rint(found / LATENT_GRID) * LATENT_GRID)
+
+    def __init__(self, model: AutoEncoder, *, device: str) -> None:
+        self._model = model
+        self._device = device
+        self._reader = None if model.sizes.features else _exact_reader(model)
+
+    def __call__(self, inputs: NDArray[np.generic]) -> Floats:
+        """Latents of left-padded tokens `(n, length)` or of features `(n, features)`."""
+        found = _projected(self._model, inputs) if self._model.sizes.features else self._read(inputs.astype(np.int64))
+        norms = np.maximum(np.sqrt(np.einsum("ij,ij->i", found, found)), 1e-12)
+        clipped = found * np.minimum(self._model.sizes.clip_norm / norms, 1.0)[:, None]
+        return np.asarray(np.rint(clipped / LATENT_GRID) * LATENT_GRID)
+
+    def _read(self, tokens: Integers) -> Floats:
+        if self._reader is not None:
+            return self._reader.read(tokens)
+        found = np.empty((len(tokens), self._model.sizes.latent_dim))
+        with torch.inference_mode():
+            for i, row in enumerate(torch.from_numpy(tokens)):
+                found[i] = self._model.latent(row[None].to(self._device))[0].double().cpu().numpy()
+        return found
+
+
+def _exact_reader(model: AutoEncoder) -> ExactReader | None:
+    """The LSTM encoder of a network; None where numba is not installed."""
+    if find_spec("numba") is None:
+        return None
+    from dptext.neural.adept.exact import ExactReader  # noqa: PLC0415 (numba is an extra, slow to load)
+
+    weights = {name: value.detach().float().cpu().numpy() for name, value in model.named_parameters()}
+    inner, outer = ((weights[f"reader.weight_{part}_l0"], weights[f"reader.bias_{part}_l0"]) for part in ("ih", "hh"))
+    last = (weights["project.weight"], weights["project.bias"]) if model.sizes.projected else None
+    return ExactReader(weights["read_embedding.weight"], inner, outer, last)
 
 
 def _projected(model: AutoEncoder, features: NDArray[np.generic]) -> Floats:
-    """Clipped latents of features, each a function of its own row alone, bit for bit.
+    """What the linear layer makes of features, each row a function of itself alone, bit for bit.
 
     Features are multiples of 2^-10 from -1 to 1 (unit vectors on that grid, and labels), weights are rounded to
     multiples of 2^-20. So every product is a multiple of 2^-30, and all sums are exact in float64: no order of
-    summation changes them. The norm is a sum over one row.
+    summation changes them.
     """
     layer = cast("nn.Linear", model.project)
     weights = layer.weight.detach().double().cpu().numpy()
     rounded = np.rint(weights / _WEIGHT_GRID) * _WEIGHT_GRID
     if not np.abs(rounded).sum(axis=1).max() < _MOST_WEIGHT or not np.isfinite(rounded).all():
         raise ConfigError("Expected an auto-encoder of smaller weights: its sums would not be exact. Fit it again.")
-    found = np.asarray(features, np.float64) @ rounded.T + layer.bias.detach().double().cpu().numpy()
-    norms = np.maximum(np.sqrt(np.einsum("ij,ij->i", found, found)), 1e-12)
-    return np.asarray(found * np.minimum(model.sizes.clip_norm / norms, 1.0)[:, None])
-
-
-def _read(model: AutoEncoder, inputs: NDArray[np.generic], *, device: str) -> Floats:
-    """Clipped latents of left-padded tokens."""
-    found = np.empty((len(inputs), model.sizes.latent_dim))
-    with torch.inference_mode():
-        for start in range(0, len(inputs), _ROWS):
-            block = inputs[start : start + _ROWS]
-            rows = 64 if len(block) <= 64 else _ROWS
-            padded = torch.zeros((rows, *block.shape[1:]), dtype=torch.int64)
-            padded[: len(block)] = torch.from_numpy(np.ascontiguousarray(block)).to(torch.int64)
-            latents = model.latent(padded.to(device))[: len(block)]
-            found[start : start + len(block)] = latents.double().cpu().numpy()
-    return found
+    return np.asarray(np.asarray(features, np.float64) @ rounded.T + layer.bias.detach().double().cpu().numpy())

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dptext.errors import ConfigError
-from dptext.neural.adept.network import AutoEncoder, encode, shifted
+from dptext.neural.adept.network import AutoEncoder, Encoding, shifted
 from dptext.neural.tokens import PAD, UNKNOWN
 from dptext.types import Floats, Integers
 
@@ -132,8 +132,9 @@ def reconstruction_losses(
 ) -> Floats:
     """Mean cross-entropy per token of each text, `(n,)`, with teacher forcing: an auto-encoder's membership score."""
     found = np.empty(len(targets))
+    encode = Encoding(model, device=device)
     for start in range(0, len(targets), rows):
-        latents = encode(model, inputs[start : start + rows], device=device)
+        latents = encode(inputs[start : start + rows])
         if noise is not None:
             latents = noise(latents)
         wanted = targets[start : start + rows]

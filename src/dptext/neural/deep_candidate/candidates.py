@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from dptext.embeddings.depth import ProjectedCandidates, Statistic
+from dptext.embeddings.distilled import DistilledEncoder, load_distilled
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, CosineSpace, Evidence, likeness_sums, sums_by_document
 from dptext.embeddings.sentence_encoder import Precision
@@ -116,8 +117,9 @@ class CandidateSettings:
     device: str
 
     def load_encoder(self) -> Encoder:
-        """The encoder of sentences."""
-        return load_encoder(self.encoder, device=self.device, precision=self.precision)
+        """The encoder of sentences; the teacher where it is distilled."""
+        name = "sentence" if self.encoder == "distilled" else self.encoder
+        return load_encoder(name, device=self.device, precision=self.precision)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -128,7 +130,7 @@ class FittedCandidates:
         texts, labels: of the candidates; each label None without labels.
         outputs: the embeddings that are released, `(m, dim)` in float32.
         scores: their utility for documents.
-        encoder: what embeds sentences.
+        encoder: what embeds private sentences.
         trained_on, pool: digests of the public text, and of the pool; "" where the candidates come from the former.
     """
 
@@ -137,7 +139,7 @@ class FittedCandidates:
     labels: tuple[str | None, ...]
     outputs: Singles
     scores: DepthScores | LikenessScores
-    encoder: Encoder
+    encoder: Encoder | DistilledEncoder
     trained_on: str
     pool: str = ""
 
@@ -171,7 +173,7 @@ class FittedCandidates:
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
     def save(self, folder: Path) -> None:
-        """Write everything but the encoder into an existing folder without such files."""
+        """Write everything, of encoders only a distilled one, into an existing folder without such files."""
         described = {
             "utility": self.settings.utility,
             "recoder": self.settings.recoder,
@@ -187,11 +189,13 @@ class FittedCandidates:
             file.write(save(self._arrays()))
         if isinstance(self.scores, DepthScores) and self.scores.recoder is not None:
             self.scores.recoder.save(folder)
+        if isinstance(self.encoder, DistilledEncoder):
+            self.encoder.save(folder)
 
 
 def load_candidates(settings: CandidateSettings, folder: Path) -> FittedCandidates:
     """What `FittedCandidates.save` wrote under the same settings; else ConfigError."""
-    encoder = settings.load_encoder()
+    encoder = load_distilled(folder) if settings.encoder == "distilled" else settings.load_encoder()
     with reading_saved(f"the candidates in {folder}"):
         described = json.loads((folder / TEXTS_FILE).read_bytes())
         tensors = read_weights((folder / ARRAYS_FILE).read_bytes())

@@ -11,6 +11,8 @@ import torch
 from scipy.cluster.vq import kmeans2
 
 from dptext.embeddings.depth import Statistic
+from dptext.embeddings.distilled import DistilledEncoder, common_words, distil_with_words
+from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import Encoder
 from dptext.embeddings.likeness import GRID, Evidence, centred, mean_by_document, whitened
 from dptext.errors import ConfigError
@@ -216,7 +218,14 @@ def fit_candidates(
             raise ConfigError(
                 f"Expected public documents of each label of the pool, found none of {unseen}: give more."
             )
-    scores = _fit(settings, candidates, rest, every.take(tuned), seed=seed)
+    reader: Encoder | DistilledEncoder = encoder
+    tuning = every.take(tuned)
+    if settings.encoder == "distilled":
+        # Guesses are compared with what the teacher said of candidates: that keeps more than guesses with guesses do.
+        texts = [sentence for _, found in split for sentence in found]
+        reader = distil_with_words(encoder, texts, every.embeddings, common=common_words())
+        tuning = _embedded(settings, reader, [split[i] for i in tuned])
+    scores = _fit(settings, candidates, rest, tuning, seed=seed)
     outputs = scores.means if isinstance(scores, DepthScores) else candidates.means
     return FittedCandidates(
         settings,
@@ -224,7 +233,7 @@ def fit_candidates(
         tuple(offered[i][0].label if settings.labels else None for i in chosen),
         outputs.astype(np.float32),
         scores,
-        encoder,
+        reader,
         records_digest(public),
         "" if pool is None else records_digest(pool),
     )
@@ -281,7 +290,7 @@ def _long(settings: CandidateSettings, split: _Split, given: Sequence[Record], w
     return long
 
 
-def _embedded(settings: CandidateSettings, encoder: Encoder, split: _Split) -> Documents:
+def _embedded(settings: CandidateSettings, encoder: Embedder, split: _Split) -> Documents:
     return Documents(
         np.asarray(encoder.embed([sentence for _, found in split for sentence in found]), np.float64),
         tuple(len(found) for _, found in split),
