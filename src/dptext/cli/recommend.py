@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,11 +14,13 @@ import typer
 from dptext.cli.options import DetailsOption, ForceOption, JsonOption, any_path, member, output_option
 from dptext.cli.progress import say
 from dptext.compare.measured_table import MADE_BY, read_measured, reduced
-from dptext.compare.recommend import FIDELITY, TASKS, Asked, Recommendation, Verdict
+from dptext.compare.recommend import FIDELITY, LABEL_KEPT, TASKS, Asked, Recommendation, Verdict
 from dptext.compare.recommend import recommend as recommended
 from dptext.compare.stored import MeasuredTable
 from dptext.compare.table import json_bytes
 from dptext.errors import ConfigError
+from dptext.mechanism import setting_fields
+from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Unit
 from dptext.text.files import Target
 from dptext.text.inputs import parse_json
@@ -95,13 +97,22 @@ def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
     lines.append("")
     lines += [_line(answer) for answer in answers]
     best = next(row for row in chosen if row.kind == kind)
-    values = parse_json(best.settings)
-    settings = " ".join(f"--set {name}={values[name]}" for name in ("epsilon", "ranker") if name in values)
+    settings = " ".join(f"--set {name}={value}" for name, value in _chosen(best.kind, parse_json(best.settings)))
     return [
         *lines,
         "",
         f"Next: dptext fit --mechanism {kind} {settings} --public FILE --out MODEL",
         "Measured on these corpora and no others: dptext compare measures yours.",
+    ]
+
+
+def _chosen(kind: str, values: Mapping[str, Json]) -> list[tuple[str, Json]]:
+    """The settings that are not the defaults, but labels, which are those of the corpus."""
+    usual = {each.name: each.default for each in setting_fields(SPECS[kind])}
+    return [
+        (name, value)
+        for name, value in values.items()
+        if name != "labels" and usual.get(name) != (tuple(value) if isinstance(value, list) else value)
     ]
 
 
@@ -111,12 +122,18 @@ def _line(answer: Recommendation) -> str:
         return f"  {answer.corpus}: {'none' if answer.metric else 'not measured'}"
     best = answer.qualified[0]
     said = []
-    for name in dict.fromkeys((answer.metric, FIDELITY)):
+    for name in _numbers(best, answer.metric):
         others = [(other.numbers[name].value, other.row) for other in best.beaten if name in other.numbers]
         value, of = max(others) if others else (math.nan, "")
         beside = f" ({of} {value:.3f})" if others else ""
-        said.append(f"{name.rpartition('.')[2]} {best.row.numbers[name].value:.3f}{beside}")
+        said.append(f"{name.rpartition('.')[2].replace('_', ' ')} {best.row.numbers[name].value:.3f}{beside}")
     return f"  {answer.corpus}: {best.row.row}: {', '.join(said)}"
+
+
+def _numbers(best: Verdict, metric: str) -> list[str]:
+    """What is said of a row: what was asked for, then whether labels and meaning are kept."""
+    kept = [LABEL_KEPT] if metric in TASKS["classification"][0] and LABEL_KEPT in best.row.numbers else []
+    return list(dict.fromkeys((metric, *kept, FIDELITY)))
 
 
 def _lines(answer: Recommendation) -> list[str]:
@@ -141,11 +158,9 @@ def _lines(answer: Recommendation) -> list[str]:
 def _behind(best: Verdict, metric: str) -> list[str]:
     row = best.row
     lines = [f"  {row.guaranteed()}"]
-    lines += [f"  {name} {row.numbers[name]}" for name in dict.fromkeys((metric, FIDELITY))]
+    lines += [f"  {name} {row.numbers[name]}" for name in _numbers(best, metric)]
     for other in best.beaten:
-        shown = "; ".join(
-            f"{name} {other.numbers[name]}" for name in dict.fromkeys((metric, FIDELITY)) if name in other.numbers
-        )
+        shown = "; ".join(f"{name} {other.numbers[name]}" for name in _numbers(best, metric) if name in other.numbers)
         cost = f" at epsilon {other.epsilon:g}" if other.epsilon else ""
         lines.append(f"  beside {other.row}{cost}: {shown}")
     lines.append(f"  settings: kind {row.kind}, {json.dumps(row.to_dict()['settings'])}")

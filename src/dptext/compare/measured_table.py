@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from dptext.compare.reading import read_about, read_reduced, read_table
-from dptext.compare.recommend import FIDELITY, TASKS
+from dptext.compare.recommend import FIDELITY, LABEL_KEPT, TASKS
 from dptext.compare.stored import REFUTED, MeasuredTable
 from dptext.errors import ConfigError
 
@@ -17,6 +17,7 @@ MADE_BY: Final = "dptext compare EXPERIMENT.toml --out DIR; dptext recommend --t
 
 _METRICS: Final = (
     FIDELITY,
+    LABEL_KEPT,
     "classification.accuracy_true_labels",
     *(metric for metrics, _ in TASKS.values() for metric in metrics),
 )

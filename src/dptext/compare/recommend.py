@@ -15,7 +15,8 @@ An eligible row is recommended if
 * its releases are classified no worse than public text, where the task is to classify.
 
 The recommended rows stand in the order of the number of the task, as far as its intervals are apart: texts made of
-public text alone are often classified as well as any. Where intervals overlap, the larger fidelity comes first.
+public text alone are often classified as well as any. Of those whose intervals overlap that of the first, the ones that
+keep most labels come first where the task is to classify, and of these the one with the larger fidelity.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ TASKS: Final[Mapping[str, tuple[tuple[str, ...], bool]]] = {
     "authorship": (("authorship.adaptive", "authorship.static"), False),
 }
 FIDELITY: Final = "fidelity.cosine"
+LABEL_KEPT: Final = "fidelity.label_kept"
 _TRUE_LABELS: Final = "_true_labels"  # ends the metrics of a classifier that learned from the labels of the originals
 _ROUNDING: Final = 1e-6  # calibration ends a little below what is asked
 
@@ -118,11 +120,20 @@ def _recommended(corpus: str, rows: Sequence[MeasuredRow], asked: Asked) -> Reco
     verdicts = [_judged(row, references, asked, metric) for row in rows if row.kind and not _is_label_only(row)]
     good = [verdict for verdict in verdicts if not verdict.reasons]
     good.sort(key=lambda verdict: -verdict.row.numbers[metric].value if more else verdict.row.numbers[metric].value)
-    tied = [verdict for verdict in good if _overlap(verdict.row.numbers[metric], good[0].row.numbers[metric])]
+    tied = _level(good, metric)
+    if asked.task == "classification" and all(LABEL_KEPT in verdict.row.numbers for verdict in tied):
+        tied.sort(key=lambda verdict: -verdict.row.numbers[LABEL_KEPT].value)
+        tied = _level(tied, LABEL_KEPT)
     tied.sort(key=lambda verdict: (-verdict.row.numbers[FIDELITY].value, verdict.row.epsilon))
     good = [*tied, *(verdict for verdict in good if verdict not in tied)]
     public = next((row.numbers.get(metric) for row in references if row.row == PUBLIC_ONLY), None)
     return Recommendation(corpus, metric, public, tuple(good), tuple(v for v in verdicts if v.reasons))
+
+
+def _level(verdicts: Sequence[Verdict], metric: str) -> list[Verdict]:
+    """Those whose interval overlaps that of the first."""
+    numbers = [verdict.row.numbers[metric] for verdict in verdicts]
+    return [verdict for verdict, own in zip(verdicts, numbers, strict=True) if _overlap(own, numbers[0])]
 
 
 def _overlap(one: Pooled, other: Pooled) -> bool:
