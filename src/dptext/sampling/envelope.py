@@ -60,11 +60,12 @@ class EnvelopeResponse:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon)
-        low = self.least
-        if low.ndim != 1 or low.dtype != np.int64 or not low.any() or (low < 0).any() or low.max() >= 1 << 62:
-            raise ConfigError("Expected least weights as whole numbers from 0 to 2^62 `(size,)`, not all of them 0.")
-        if not sum(low.tolist()) <= self.total <= sum(self.most.tolist()) or self.total > (1 << 62) // len(low):
-            raise ConfigError(f"Expected total={self.total!r} between the sums of the least and the largest weights.")
+        low, total = self.least, self.total
+        if low.ndim != 1 or low.dtype != np.int64 or not low.any() or (low < 0).any():
+            raise ConfigError("Expected least weights as whole numbers >= 0 `(size,)`, not all of them 0.")
+        fits = type(total) is int and sum(low.tolist()) <= total <= (1 << 62) // len(low)
+        if not fits or total > sum(self.most.tolist()):
+            raise ConfigError(f"Expected total={total!r} between the sums of the least and the largest weights.")
 
     @classmethod
     def of(cls, envelope: Floats, *, epsilon: float) -> Self:

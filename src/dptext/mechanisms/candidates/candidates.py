@@ -19,7 +19,7 @@ import json
 import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -311,7 +311,7 @@ class Candidates(OneEpsilon):
         """Few candidates of the sample corpus, ranked by words, chosen in all ways, and with the own label."""
         small = cls(epsilon=2.0, labels=("health", "travel", "money", "leisure"), ranker="tfidf", candidates=40)
         weighing = replace(small, selection="top_k", label_weight=1.0)
-        exponential = replace(small, labels=(), selection="exponential")
+        exponential = replace(small, labels=(), selection="exponential", label_weight=0.0)
         return weighing, exponential, replace(weighing, label_share=0.5), small
 
 
@@ -340,7 +340,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
     @property
     def digests(self) -> Mapping[str, str]:
         """Digests of the candidates with what was chosen on them, of the public texts and the pool, of what ranks."""
-        found = json.dumps([*asdict(self.pool).values(), self._ranker.centre.tolist()]).encode()
+        found = json.dumps([*self.pool.described().values(), self._ranker.centre.tolist()]).encode()
         if self._ranker.centre.size:
             found += np.asarray(self._ranker.points, "<i2").tobytes()
         texts = {"public": self.pool.public, "pool": self.pool.given}
@@ -349,7 +349,7 @@ class CandidatesMechanism(FittedMechanism[Candidates]):
 
     def save(self, folder: Path) -> None:
         """Write the candidates and what ranks them into an existing folder."""
-        described = {"ranker": self.spec.ranker, **asdict(self.pool), "centre": self._ranker.centre.tolist()}
+        described = {"ranker": self.spec.ranker, **self.pool.described(), "centre": self._ranker.centre.tolist()}
         # The ranker by words has no points: it follows from the texts.
         points = np.asarray(self._ranker.points, np.int16) if self._ranker.centre.size else None
         save_pool(folder, _FILES, described, points)

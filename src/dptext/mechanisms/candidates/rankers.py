@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -255,6 +255,13 @@ class Pool(TextPool):
     given: str = ""
     least: tuple[int, ...] = ()
     total: int = 0
+
+    def described(self) -> dict[str, object]:
+        """What is saved and goes into digests; without an envelope as before there were any."""
+        found = asdict(self)
+        if not self.least:
+            del found["least"], found["total"]
+        return found
 
     def stretched(self, scores: Int16s) -> Floats:
         """Scores cut to [low, high] and laid on [0, 2]."""
