@@ -18,6 +18,7 @@ from dptext.neural.adept.codebook import TextCodebook  # noqa: E402
 from dptext.neural.adept.model import AnnotatedModel  # noqa: E402
 from dptext.neural.adept.network import Architecture, AutoEncoder  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
+from dptext.sampling.envelope import EnvelopeResponse  # noqa: E402
 from dptext.sampling.randomness import secure  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
@@ -166,7 +167,7 @@ def codebook() -> AdeptCodebook:
         model.meanings(RECORDS[:40]),
         tuple(range(40)),
     )
-    return AdeptCodebook(spec, model, book, 5)
+    return AdeptCodebook(spec, model, book, EnvelopeResponse.top_k(5, 40, epsilon=2.0))
 
 
 @pytest.mark.parametrize("record", [RECORDS[50], Record("0", "zebra", label="zebra")])
@@ -179,8 +180,9 @@ def test_the_frequencies_are_those_of_the_stated_distribution(codebook: AdeptCod
         counts[key] = counts.get(key, 0) + 1
 
     def accepted(epsilon: float) -> bool:
+        choice = EnvelopeResponse.of(codebook.choice.least / codebook.choice.total, epsilon=epsilon)
         other = AdeptCodebook(
-            replace(codebook.spec, epsilon=epsilon), codebook.model, codebook.codebook, codebook.k
+            replace(codebook.spec, epsilon=epsilon), codebook.model, codebook.codebook, choice
         ).output_distribution(record)
         assert set(counts) <= set(other)
         observed = [counts.get(key, 0) for key in other]

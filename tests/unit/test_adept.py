@@ -26,6 +26,7 @@ from dptext.privacy.guarantee import Basis, Relation, Trust, Unit  # noqa: E402
 from dptext.sampling.noise import Gaussian, GridLaplace, L2Laplace, Norm  # noqa: E402
 from dptext.sampling.privunit import PrivUnit  # noqa: E402
 from dptext.sampling.randomness import secure, seeded  # noqa: E402
+from dptext.sampling.selection import TopKRandomizedResponse  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
 
@@ -68,7 +69,7 @@ def fitted() -> dict[str, AdeptNoise | AdeptCodebook]:
     """One network under each noise: only the training would differ between them."""
     trained = spec(epochs=80, patience=80).fit(public=PUBLIC, seed=0)
     found: dict[str, AdeptNoise | AdeptCodebook] = {n: AdeptNoise(spec(n), trained.model) for n in CLASSES}
-    return {**found, "codebook": AdeptCodebook(spec(), trained.model, trained.codebook, trained.k)}
+    return {**found, "codebook": AdeptCodebook(spec(), trained.model, trained.codebook, trained.choice)}
 
 
 # ------------------------------------------------------------------ the guarantee
@@ -425,7 +426,8 @@ def test_greedy_decoding_is_another(fitted) -> None:
 def test_the_distribution_has_two_values_whose_ratio_is_at_most_e_to_the_epsilon(fitted) -> None:
     mechanism = fitted["codebook"]
     for epsilon in (0.3, 2.0, 10.0, 60.0):
-        book = AdeptCodebook(replace(mechanism.spec, epsilon=epsilon), mechanism.model, mechanism.codebook, 3)
+        choice = TopKRandomizedResponse(epsilon, 3, len(mechanism.codebook))  # as in models of before the envelope
+        book = AdeptCodebook(replace(mechanism.spec, epsilon=epsilon), mechanism.model, mechanism.codebook, choice)
         for record in [*PUBLIC[:5], Record("", ""), Record("x", CANARY, label=CANARY)]:
             found = book.output_distribution(record)
             assert len(found) == len(mechanism.codebook)
@@ -447,7 +449,7 @@ def test_the_distribution_names_label_and_text(fitted) -> None:
     released = {f"{r.label}\x1f{r.output}" for r in mechanism.privatize(PUBLIC * 5, seeded(0))}
     assert released <= set(mechanism.output_distribution(PUBLIC[0]))
     bare = replace(mechanism.codebook, labels=(None,) * len(book), texts=tuple(f"t{i}" for i in range(len(book))))
-    unlabelled = AdeptCodebook(spec(labels=()), mechanism.model, bare, 1)
+    unlabelled = AdeptCodebook(spec(labels=()), mechanism.model, bare, mechanism.choice)
     assert set(unlabelled.output_distribution(PUBLIC[0])) == set(bare.texts)
 
 
@@ -455,7 +457,9 @@ def test_the_likely_sentences_have_the_label_of_the_record(fitted) -> None:
     mechanism = fitted["codebook"]
     counts = Counter(mechanism.codebook.labels)
     label, n = counts.most_common(1)[0]
-    narrow = AdeptCodebook(mechanism.spec, mechanism.model, mechanism.codebook, min(n, len(mechanism.codebook) - 1))
+    size = len(mechanism.codebook)
+    choice = TopKRandomizedResponse(2.0, min(n, size - 1), size)
+    narrow = AdeptCodebook(replace(mechanism.spec, label_weight=3.0), mechanism.model, mechanism.codebook, choice)
     found = narrow.output_distribution(Record("0", "send it", label=label))
     likely = [key for key, chance in found.items() if chance == max(found.values())]
     assert all(key.startswith(f"{label}\x1f") for key in likely[:n])
@@ -463,7 +467,8 @@ def test_the_likely_sentences_have_the_label_of_the_record(fitted) -> None:
 
 def test_enumeration_finds_the_epsilon_of_the_codebook(fitted) -> None:
     mechanism = fitted["codebook"]
-    narrow = AdeptCodebook(mechanism.spec, mechanism.model, mechanism.codebook, 1)
+    choice = TopKRandomizedResponse(2.0, 1, len(mechanism.codebook))
+    narrow = AdeptCodebook(mechanism.spec, mechanism.model, mechanism.codebook, choice)
     outcomes = {max(d, key=d.get): r for r in PUBLIC for d in [narrow.output_distribution(r)]}
     first, second = list(outcomes.values())[:2]
     claim = narrow.spec.guarantee()

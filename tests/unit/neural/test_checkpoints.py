@@ -28,6 +28,7 @@ from dptext.neural.adept.model import FORMAT, VERSION, AnnotatedModel, checksum 
 from dptext.neural.adept.model import PUBLIC as ON_PUBLIC  # noqa: E402
 from dptext.runs import specs as config  # noqa: E402
 from dptext.runs.models import load_model, save_model  # noqa: E402
+from dptext.sampling.envelope import EnvelopeResponse  # noqa: E402
 from dptext.sampling.randomness import seeded  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 from dptext.text.samples import sample_records  # noqa: E402
@@ -130,8 +131,9 @@ def test_a_saved_mechanism_comes_back_bit_by_bit(fitted, i: int, tmp_path: Path)
     assert outputs(loaded) == outputs(mechanism)
     assert (loaded.reconstruction_losses(PRIVATE) == mechanism.reconstruction_losses(PRIVATE)).all()
     if isinstance(mechanism, AdeptCodebook):
-        assert (loaded.k, loaded.codebook.texts, loaded.codebook.labels) == (
-            mechanism.k,
+        assert (loaded.choice.least == mechanism.choice.least).all()
+        assert (loaded.choice.total, loaded.codebook.texts, loaded.codebook.labels) == (
+            mechanism.choice.total,
             mechanism.codebook.texts,
             mechanism.codebook.labels,
         )
@@ -164,12 +166,13 @@ def test_digests_tell_models_apart(fitted) -> None:
     assert set(fitted[1].digests) == {"model", "training text"}
     less = SMALL.fit(public=PUBLIC[1:], seed=0).digests
     assert all(less[name] != fitted[0].digests[name] for name in less)
-    # one word, one weight or the k alone changes them
+    # one word, one weight or the choice alone changes them
     model = fitted[0].model
     words = replace(model.tokens, words=("zebra", *model.tokens.words[1:]))
     assert AnnotatedModel(model.model, words, model.reader, device="cpu").digest != model.digest
-    k = AdeptCodebook(SMALL, model, fitted[0].codebook, fitted[0].k + 1)
-    assert (k.digests["model"], k.digests["codebook"] == fitted[0].digests["codebook"]) == (model.digest, False)
+    equal = EnvelopeResponse.top_k(1, len(fitted[0].codebook), epsilon=SMALL.epsilon)
+    other = AdeptCodebook(SMALL, model, fitted[0].codebook, equal)
+    assert (other.digests["model"], other.digests["codebook"] == fitted[0].digests["codebook"]) == (model.digest, False)
 
 
 @pytest.mark.parametrize("kind", ["adept", "published_adept"])
@@ -300,7 +303,7 @@ def test_a_privately_trained_model_is_not_made_public_by_one_word(tmp_path: Path
     texts = [record.text for record in RECORDS[:4]]
     readers = (
         lambda path: load_autoencoder(path, device="cpu"),
-        lambda path: load_ranker("adept", texts, path, max_sentences=1, device="cpu"),
+        lambda path: load_ranker("adept", texts, path, max_sentences=1, device="cpu", centred=True),
         lambda path: load_fitted(SPECS[2].model_settings, path, device="cpu", precision="float32"),
     )
     for load in readers:

@@ -12,10 +12,10 @@ torch = pytest.importorskip("torch")
 
 from dptext.errors import ConfigError  # noqa: E402
 from dptext.neural.adept import AnnotatedModel, NetworkSettings, fit_model  # noqa: E402
-from dptext.neural.adept.codebook import TextCodebook, best_k, scores, write_codebook  # noqa: E402
+from dptext.neural.adept.codebook import TextCodebook, best_choice, scores, write_codebook  # noqa: E402
 from dptext.neural.adept.training import Schedule  # noqa: E402
 from dptext.neural.tokens import Tokens  # noqa: E402
-from dptext.sampling.selection import TopKRandomizedResponse  # noqa: E402
+from dptext.sampling.envelope import EnvelopeResponse  # noqa: E402
 from dptext.sampling.top_k import agreement  # noqa: E402
 from dptext.text.records import Record  # noqa: E402
 
@@ -197,48 +197,36 @@ def test_weight_three_puts_labels_first_and_a_small_one_does_not(model: Annotate
 # ------------------------------------------------------------------ the k
 
 
-def gain_of(book: TextCodebook, model: AnnotatedModel, public: Sequence[Record], k: int, epsilon: float) -> float:
-    """Expected cosine plus share of labels kept, record by record and sentence by sentence.
-
-    What a record's own sentences give does not count, and they rank last.
-    """
-    choice = TopKRandomizedResponse(epsilon, k, len(book))
+def gain_of(book: TextCodebook, model: AnnotatedModel, public: Sequence[Record], choice: EnvelopeResponse) -> float:
+    """The expected score, record by record: what a record's own sentences give counts as the others do on average."""
     total = 0.0
     for i, (record, meaning) in enumerate(zip(public, model.meanings(public), strict=True)):
-        ranked = scores(book, meaning[None], [record.label], label_weight=3.0)
+        found = scores(book, meaning[None], [record.label], label_weight=1.0).astype(float)
         own = np.array(book.sources) == i
-        ranked[0, own] = np.iinfo(ranked.dtype).min
-        chances = choice.distribution(ranked)[0]
-        for j, chance in enumerate(chances):
-            if not own[j]:
-                total += chance * (float(meaning @ book.points[j]) + (record.label == book.labels[j]))
-    return total / len(public)
+        found[0, own] = found[0, ~own].mean()
+        total += float((choice.distribution(found) * found).sum())
+    return total / len(public) / 4096
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0, 12.0])
-def test_the_k_maximises_the_expected_gain(model: AnnotatedModel, book: TextCodebook, epsilon: float) -> None:
-    public = PUBLIC[::4]
-    sources = [source // 4 if source % 4 == 0 else -1 for source in book.sources]
-    book = TextCodebook(book.texts, book.labels, book.points, tuple(sources))
-    found = best_k(book, model, public, epsilon=epsilon, label_weight=3.0, seed=0)
-    gains = {k: gain_of(book, model, public, k, epsilon) for k in range(1, len(book))}
-    listed = {min(len(book) - 1, round(1.25**i)) for i in range(60)}
-    assert gains[found] == pytest.approx(max(gains[k] for k in listed), abs=1e-6)
-    assert gains[found] > max(gains.values()) - 0.02  # the ks between are hardly better
-    assert gains[found] - min(gains.values()) > 0.02
+def test_the_choice_gains_more_than_any_top_k(model: AnnotatedModel, book: TextCodebook, epsilon: float) -> None:
+    found = best_choice(book, model, PUBLIC, epsilon=epsilon, label_weight=1.0, seed=0)
+    assert found.epsilon == epsilon
+    others = [EnvelopeResponse.top_k(k, len(book), epsilon=epsilon) for k in range(1, len(book), 3)]
+    best = max(gain_of(book, model, PUBLIC, other) for other in others)
+    assert gain_of(book, model, PUBLIC, found) > best - 0.005
 
 
-def test_less_epsilon_calls_for_more_candidates(model: AnnotatedModel, book: TextCodebook) -> None:
-    found = [best_k(book, model, PUBLIC, epsilon=e, label_weight=3.0, seed=0) for e in (1.0, 4.0, 20.0)]
-    assert found == sorted(found, reverse=True)
-    assert 1 <= found[-1] < found[0] < len(book)
+def test_less_epsilon_calls_for_fewer_texts(model: AnnotatedModel, book: TextCodebook) -> None:
+    found = [best_choice(book, model, PUBLIC, epsilon=e, label_weight=1.0, seed=0).in_play() for e in (1.0, 20.0)]
+    assert 1 <= found[0] < found[1] <= len(book)
 
 
 def test_a_records_own_offspring_does_not_count() -> None:
-    """Each record has written its own text, which lies far from all others: counted, k = 1 would be best."""
+    """Each record has written its own text; of the others the first is nearest to all. Counted, all would be in play."""
     n = 30
-    points = np.eye(n + 1)[:n]
-    points[:, n] = 0.5  # all others are equally near
+    points = 0.8 * np.eye(n)
+    points[:, 0] = 0.6
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     public = [Record(str(i), "x", label="money") for i in range(n)]
 
@@ -248,12 +236,12 @@ def test_a_records_own_offspring_does_not_count() -> None:
 
     own = TextCodebook(tuple(map(str, range(n))), ("money",) * n, points, tuple(range(n)))
     others = TextCodebook(own.texts, own.labels, points, (-1,) * n)
-    assert best_k(others, Model(), public, epsilon=6.0, label_weight=3.0, seed=0) == 1
-    assert best_k(own, Model(), public, epsilon=6.0, label_weight=3.0, seed=0) > 1
-    assert best_k(own, Model(), public, epsilon=6.0, label_weight=3.0, seed=0) < n
+    gained = [best_choice(each, Model(), public, epsilon=6.0, label_weight=3.0, seed=0) for each in (others, own)]
+    assert gained[0].in_play() == n
+    assert gained[1].in_play() < 5
 
 
 def test_two_sentences_leave_one_choice(model: AnnotatedModel) -> None:
     two = write_codebook(model, PUBLIC, size=2, seed=0)
     for epsilon in (0.1, 50.0, 1e4):
-        assert best_k(two, model, PUBLIC, epsilon=epsilon, label_weight=3.0, seed=0) == 1
+        assert len(best_choice(two, model, PUBLIC, epsilon=epsilon, label_weight=3.0, seed=0).least) == 2
