@@ -61,14 +61,17 @@ def test_candidates_come_from_the_pool_alone():
     assert other.pool.texts == mechanism.pool.texts
     assert other.digests["public"] != mechanism.digests["public"]
     assert largest_log_ratio(mechanism, texts(60)) == pytest.approx(2.0, rel=1e-9)
-    assert spec.fit(pool=POOL, seed=0).pool.k == spec.fit(public=POOL, seed=0).pool.k  # tuned on the candidates
+    for selection in ("envelope", "top_k"):  # tuned on the candidates
+        tuned = replace(spec, selection=selection)
+        alone, same = tuned.fit(pool=POOL, seed=0).pool, tuned.fit(public=POOL, seed=0).pool
+        assert (alone.k, alone.least, alone.total) == (same.k, same.least, same.total)
 
 
 @pytest.mark.parametrize("near", [True, False])
 def test_public_text_tunes_a_pool(near):
     """The k with the largest expected cosine of public texts; one that is a candidate does not count for itself."""
     public = [Record("0", f"{record.text} please") for record in POOL] if near else POOL
-    mechanism = Candidates(2.0, ranker="tfidf").fit(public=public, pool=POOL, seed=0)
+    mechanism = Candidates(2.0, ranker="tfidf", selection="top_k").fit(public=public, pool=POOL, seed=0)
     cosines = mechanism.scores(public).astype(int)
     own = np.array([record.text for record in public])[:, None] == np.array(mechanism.pool.texts)
     assert own.any() != near

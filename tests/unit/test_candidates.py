@@ -23,6 +23,7 @@ from dptext.mechanisms.candidates.rankers import Ranker, words_ranker
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Relation, Unit
+from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
 from dptext.testing import CHECKS, check_mechanism
@@ -79,14 +80,18 @@ def texts(n: int = 60) -> list[Record]:
 
 
 def largest_log_ratio(mechanism, records) -> float:
-    """Over all pairs of records and all outputs."""
+    """Over all pairs of records and all outputs; infinite where one leaves for some records alone."""
     rows = [mechanism.output_distribution(record) for record in records]
-    table = np.log([[row[key] for key in rows[0]] for row in rows])
-    return float((table.max(axis=0) - table.min(axis=0)).max())
+    table = np.array([[row[key] for key in rows[0]] for row in rows])
+    most, least = table.max(axis=0), table.min(axis=0)
+    left = most > 0  # an envelope drops some candidates for every record
+    with np.errstate(divide="ignore"):
+        return float((np.log(most[left]) - np.log(least[left])).max())
 
 
 # ------------------------------------------------------------------------------------------------ contract
 
+SELECTIONS = ["envelope", "top_k", "exponential"]
 QUICK = [name for name in CHECKS if name not in ("distribution", "guarantee")]
 
 
@@ -110,7 +115,7 @@ def test_contract_of_a_distilled_encoder(encoder, few_common):
 @pytest.mark.slow
 def test_contract_of_a_sentence_encoder():
     pytest.importorskip("sentence_transformers")
-    spec = Candidates(epsilon=2.0, labels=LABELS, label_weight=1.0)
+    spec = Candidates(epsilon=2.0, labels=LABELS)
     assert check_mechanism(spec.fit(public=PUBLIC, seed=0), checks=QUICK) == tuple(QUICK)  # the others take minutes
 
 
@@ -126,8 +131,9 @@ def test_the_guarantee_protects_the_whole_document_and_reveals_nothing(spec):
     assert (found.basis, found.assumptions, found.reveals) == (Basis.CONDITIONAL, (PUBLIC_CANDIDATES,), ())
     assert spec.units == (Unit.DOCUMENT,)
     assert spec.events(Unit.DOCUMENT) == spec.released
-    assert replace(spec, ranker="sentence").guarantee().assumptions == (PUBLIC_CANDIDATES,)
-    assert len(replace(spec, ranker="sentence", device="cuda").guarantee().assumptions) == 2
+    for ranker in ("text", "sentence"):
+        assert replace(spec, ranker=ranker).guarantee().assumptions == (PUBLIC_CANDIDATES,)
+        assert len(replace(spec, ranker=ranker, device="cuda").guarantee().assumptions) == 2
     for unit in (Unit.TOKEN, Unit.SENTENCE, Unit.AUTHOR):
         with pytest.raises(IncomparableError, match="unit document"):
             spec.guarantee(unit)
@@ -183,17 +189,23 @@ def naive_scores(public, record, weight):
 
 def naive_distribution(mechanism, public, record):
     spec, size = mechanism.spec, len(public)
-    scores = naive_scores(public, record, spec.label_weight)
+    scores = naive_scores(public, record, spec.weight)
     if spec.selection == "top_k":
         k = mechanism.pool.k
         nearest = sorted(range(size), key=lambda i: (-scores[i], i))[:k]
         best, total = math.exp(spec.epsilon), k * math.exp(spec.epsilon) + size - k
         chances = [best / total if i in nearest else 1 / total for i in range(size)]
+    elif spec.selection == "envelope":
+        weights, left = list(mechanism.pool.least), mechanism.pool.total - sum(mechanism.pool.least)
+        for i in sorted(range(size), key=lambda i: (-scores[i], i)):
+            given = min(left, math.floor(weights[i] * (Fraction(math.exp(spec.epsilon)) - 1)))
+            weights[i], left = weights[i] + given, left - given
+        chances = [weight / mechanism.pool.total for weight in weights]
     else:
         low, high = mechanism.pool.low, mechanism.pool.high
         cut = [(min(max(score, low), high) - low) / (high - low) for score in scores]
-        weights = [math.exp(spec.released[0].log_range * score) for score in cut]
-        chances = [weight / sum(weights) for weight in weights]
+        raised = [math.exp(spec.released[0].log_range * score) for score in cut]
+        chances = [weight / sum(raised) for weight in raised]
     found: dict[str, float] = {}
     for chance, candidate in zip(chances, public, strict=True):
         key = f"{candidate.label}\x1f{candidate.text}" if spec.labels else candidate.text
@@ -201,8 +213,8 @@ def naive_distribution(mechanism, public, record):
     return found
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.4])
-@pytest.mark.parametrize("selection", ["top_k", "exponential"])
+@pytest.mark.parametrize("weight", [None, 0.0, 0.4])
+@pytest.mark.parametrize("selection", SELECTIONS)
 def test_the_distribution_of_small_pools_is_that_of_enumeration(selection, weight):
     spec = Candidates(2.5, LABELS, ranker="tfidf", candidates=9, selection=selection, label_weight=weight)
     mechanism = spec.fit(public=SMALL, seed=0)
@@ -212,7 +224,7 @@ def test_the_distribution_of_small_pools_is_that_of_enumeration(selection, weigh
         assert sum(found.values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL])
+@pytest.mark.parametrize("spec", [TOP_K, EXPONENTIAL, ENVELOPE])
 def test_frequencies_are_the_declared_ones(spec):
     spec = replace(spec, epsilon=4.0)
     mechanism, record = spec.fit(public=PUBLIC, seed=0), Record("0", "Book me a train to Oslo", "travel")
@@ -221,14 +233,15 @@ def test_frequencies_are_the_declared_ones(spec):
         drawn = [seen(release) for release in mechanism.privatize([record] * runs, source)]
         assert distribution_p_value(declared, drawn) > 1e-5
     for factor in (2 / 3, 3 / 2):  # a sampler of another epsilon is told from the declared one
-        other = CandidatesMechanism(replace(spec, epsilon=4.0 * factor), mechanism.pool, mechanism._ranker)
+        other = replace(spec, epsilon=4.0 * factor).fit(public=PUBLIC, seed=0)
         drawn = [seen(release) for release in other.privatize([record] * 8000, secure())]
         assert distribution_p_value(declared, drawn) < SIGNIFICANT
 
 
 def test_texts_that_occur_twice_add_up():
     pool = Pool(("a b", "c d", "a b", "e f"), (None,) * 4, k=1)
-    mechanism = CandidatesMechanism(Candidates(1.0, ranker="tfidf"), pool, words_ranker(pool.texts))
+    spec = Candidates(1.0, ranker="tfidf", selection="top_k")
+    mechanism = CandidatesMechanism(spec, pool, words_ranker(pool.texts))
     found = mechanism.output_distribution(Record("0", "c"))
     total = math.e + 3
     assert found == pytest.approx({"a b": 2 / total, "c d": math.e / total, "e f": 1 / total})
@@ -238,13 +251,13 @@ def test_texts_that_occur_twice_add_up():
 
 
 @pytest.mark.parametrize("labels", [(), LABELS])
-@pytest.mark.parametrize("selection", ["top_k", "exponential"])
+@pytest.mark.parametrize("selection", SELECTIONS)
 def test_no_pair_of_texts_is_told_apart_by_more_than_epsilon(selection, labels):
     weight = 1.0 if labels else 0.0
     mechanism = fitted(epsilon=1.7, labels=labels, candidates=50, selection=selection, label_weight=weight)
     found = largest_log_ratio(mechanism, texts(150))
     assert found <= 1.7 + 1e-9
-    assert found > (1.7 - 1e-9 if selection == "top_k" else 0.9)  # what is attained
+    assert found > (0.9 if selection == "exponential" else 1.7 - 1e-9)  # what is attained
 
 
 @pytest.mark.parametrize("size", [2, 5, 40])
@@ -264,7 +277,7 @@ def test_the_worst_scores_there_can_be_cost_exactly_epsilon(epsilon, size):
 
 @pytest.mark.parametrize("k", [1, 3, 30])
 def test_k_is_no_part_of_epsilon(k):
-    assert largest_log_ratio(fitted(candidates=50, k=k), texts()) == pytest.approx(2.0, rel=1e-9)
+    assert largest_log_ratio(fitted(candidates=50, selection="top_k", k=k), texts()) == pytest.approx(2.0, rel=1e-9)
 
 
 class PrivateK(CandidatesMechanism):
@@ -281,7 +294,7 @@ class PrivateK(CandidatesMechanism):
 
 
 def test_planted_faults_are_caught():
-    sound = fitted(candidates=50)
+    sound = fitted(candidates=50, selection="top_k")
     assert largest_log_ratio(sound, texts()) <= 2.0 + 1e-9
     assert largest_log_ratio(PrivateK(sound.spec, sound.pool, sound._ranker), texts()) > 2.2
 
@@ -295,6 +308,26 @@ def test_a_score_that_is_not_cut_is_caught():
     bare = replace(spec.exponential, score_range=None).distribution(scores / 1000 * 2.0)
     assert np.log(cut[0] / cut[1]).max() <= 2.0
     assert np.log(bare[0] / bare[1]).max() > 3.0
+
+
+@pytest.mark.parametrize(("epsilon", "size"), [(0.05, 50), (2.0, 50), (8.0, 9), (30.0, 20), (700.0, 20)])
+def test_an_envelope_costs_what_it_says_whatever_the_epsilon(epsilon, size):
+    mechanism = fitted(epsilon=epsilon, candidates=size)
+    found = largest_log_ratio(mechanism, texts(100))
+    assert 0 < found <= epsilon * (1 + 1e-12) + 1e-12
+    if epsilon < 10:
+        assert found == pytest.approx(epsilon, rel=1e-9)  # attained
+
+
+def test_an_envelope_of_a_larger_epsilon_is_caught():
+    sound = fitted(candidates=50)
+    claimed = fitted(epsilon=1.9, candidates=50)
+    for each in (sound, claimed):
+        assert largest_log_ratio(each, texts()) <= each.spec.epsilon + 1e-9
+    assert largest_log_ratio(sound, texts()) > claimed.spec.epsilon + 0.09
+    # The weights are raised by the epsilon of the settings, whatever the envelope was made for.
+    mixed = CandidatesMechanism(claimed.spec, sound.pool, sound._ranker)
+    assert largest_log_ratio(mixed, texts()) <= claimed.spec.epsilon + 1e-9
 
 
 def test_a_claim_that_is_too_small_is_refuted_by_the_exact_audit():
@@ -311,7 +344,7 @@ def test_a_claim_that_is_too_small_is_refuted_by_the_exact_audit():
 
 
 def test_the_label_is_the_candidates_own():
-    mechanism = fitted(labels=LABELS, label_weight=3.0, k=3)
+    mechanism = fitted(labels=LABELS, selection="top_k", label_weight=3.0, k=3)
     own = {(r.label, r.text) for r in PUBLIC}
     releases = mechanism.privatize([Record("a", "nothing", "health", kept={"day": 3})] * 300, seeded(1))
     assert {(r.label, r.output) for r in releases} <= own
@@ -322,11 +355,11 @@ def test_the_label_is_the_candidates_own():
     others = sum(label == "health" for label in mechanism.pool.labels) - 3
     expected = hit + (1 - hit) * others / (size - 3)
     assert kept == pytest.approx(expected, abs=0.1)
-    assert all(r.label is None for r in fitted(k=3).privatize(PUBLIC[:5], seeded(0)))
+    assert all(r.label is None for r in fitted().privatize(PUBLIC[:5], seeded(0)))
 
 
 def test_a_private_label_is_read_only_where_it_has_a_weight():
-    unread, read = (fitted(labels=LABELS, label_weight=weight, k=5) for weight in (0.0, 3.0))
+    unread, read = (fitted(labels=LABELS, selection="top_k", label_weight=weight, k=5) for weight in (0.0, 3.0))
     same = [Record("0", "a train to Oslo", label=label) for label in (*LABELS, None, "unheard of", "")]
     assert len({tuple(unread.output_distribution(record).values()) for record in same}) == 1
     assert len({tuple(read.output_distribution(record).values()) for record in same}) == 5
@@ -335,8 +368,19 @@ def test_a_private_label_is_read_only_where_it_has_a_weight():
         assert all(key.startswith(f"{record.label}\x1f") for key, _ in nearest)
 
 
+def test_a_label_counts_a_tenth_where_there_are_labels():
+    plain, labelled_ones, unread = fitted(), fitted(labels=LABELS), fitted(labels=LABELS, label_weight=0.0)
+    assert [each.spec.weight for each in (plain, labelled_ones, unread)] == [0.0, 0.1, 0.0]
+    assert [each.spec.traits.reads_labels for each in (plain, labelled_ones, unread)] == [False, True, False]
+    same = [Record("0", "a train to Oslo", label=label) for label in (*LABELS, None, "unheard of", "")]
+    for mechanism, different in ((plain, 1), (labelled_ones, 5), (unread, 1)):
+        assert len({tuple(row) for row in mechanism.scores(same).tolist()}) == different
+    steps = labelled_ones.scores(same[:1]) - unread.scores(same[:1])
+    assert steps[0].tolist() == [410 * (label == LABELS[0]) for label in labelled_ones.pool.labels]
+
+
 def test_a_text_in_which_nothing_is_known_is_nearest_to_the_first():
-    mechanism = fitted(k=4)
+    mechanism = fitted(selection="top_k", k=4)
     expected = dict.fromkeys(mechanism.pool.texts[:4], True)
     for text in ("", " \n\t", "zqxv \U0001f600", "\ud800"):
         found = mechanism.output_distribution(Record("0", text))
@@ -364,7 +408,7 @@ def naive_gain(mechanism, k):
     gains = []
     for i, (text, label) in enumerate(zip(pool.texts, pool.labels, strict=True)):
         scores = mechanism.scores([Record("0", text, label=label)])[0].astype(int)
-        cosines = scores - (np.array(pool.labels) == label) * round(spec.label_weight * 4096)
+        cosines = scores - (np.array(pool.labels) == label) * round(spec.weight * 4096)
         gain = cosines / 4096 + (np.array(pool.labels) == label) * (label is not None)
         scores[i], gain[i] = -30_000, 0.0
         chances = TopKRandomizedResponse(spec.epsilon, k, len(scores)).distribution(scores[None])[0]
@@ -374,7 +418,7 @@ def naive_gain(mechanism, k):
 
 @pytest.mark.parametrize(("epsilon", "labels"), [(1.0, ()), (4.0, LABELS), (8.0, ())])
 def test_k_keeps_the_most_on_public_text(epsilon, labels):
-    mechanism = fitted(epsilon=epsilon, labels=labels, label_weight=1.0 if labels else 0.0)
+    mechanism = fitted(epsilon=epsilon, labels=labels, selection="top_k", label_weight=1.0 if labels else 0.0)
     tried = sorted({min(len(mechanism.pool.texts) - 1, round(1.25**i)) for i in range(30)})
     gains = {k: naive_gain(mechanism, k) for k in tried}
     assert mechanism.pool.k in gains
@@ -383,7 +427,8 @@ def test_k_keeps_the_most_on_public_text(epsilon, labels):
 
 
 def test_a_smaller_epsilon_shares_among_more():
-    assert fitted(epsilon=1.0).pool.k > fitted(epsilon=12.0).pool.k
+    large, small = (fitted(epsilon=epsilon, selection="top_k") for epsilon in (1.0, 12.0))
+    assert large.pool.k > small.pool.k
 
 
 def test_the_range_of_the_exponential_mechanism_is_worth_tuning():
@@ -407,16 +452,20 @@ def documents(n=40):
     ]
 
 
+def sentence_means(**changes) -> Candidates:
+    return Candidates(2.0, ranker="sentence", selection="top_k", **changes)
+
+
 def test_a_rounding_that_flips_can_cost_another_document_epsilon_and_the_certificate_says_so(encoder, monkeypatch):
     """What fails with the assumption: a batch in which one coordinate of one text is a step of the grid further."""
-    mechanism = Candidates(2.0, k=3).fit(public=sample_records(1000), seed=0)
+    mechanism = sentence_means(k=3).fit(public=sample_records(1000), seed=0)
     records = sample_records(100, seed=8)
-    alone = mechanism._top_k.distribution(mechanism.scores(records))
+    alone = mechanism.choice.distribution(mechanism.scores(records))
     embed, largest = Words.embed, []
     for coordinate in range(Words.dim):
         step = np.eye(Words.dim)[coordinate] / 1024
         monkeypatch.setattr(Words, "embed", lambda self, texts, step=step: embed(self, texts) + step)
-        flipped = mechanism._top_k.distribution(mechanism.scores(records))
+        flipped = mechanism.choice.distribution(mechanism.scores(records))
         largest.append(np.abs(np.log(flipped / alone)).max())
     assert max(largest) == pytest.approx(2.0, rel=1e-9)  # all of epsilon, and no more
     (assumed,) = (text for text in replace(mechanism.spec, device="cuda").guarantee().assumptions if "alone" in text)
@@ -425,7 +474,7 @@ def test_a_rounding_that_flips_can_cost_another_document_epsilon_and_the_certifi
 
 def test_documents_are_means_of_their_first_sentences(encoder):
     public = documents()
-    mechanism = Candidates(2.0, max_sentences=2, k=3).fit(public=public, seed=0)
+    mechanism = sentence_means(max_sentences=2).fit(public=public, seed=0)
     text = "I fell asleep. Play some jazz for Maria. Send 40 dollars."
     assert len(sentences(text)) == 3
     means = np.stack([encoder.embed(sentences(r.text)[:2]).mean(axis=0) for r in public])
@@ -437,12 +486,31 @@ def test_documents_are_means_of_their_first_sentences(encoder):
     np.testing.assert_allclose(found, cosines, atol=2e-3)
     cut = mechanism.scores([Record("0", text[: text.index(" Send")]), Record("1", text)])
     assert (cut[0] == cut[1]).all()  # what follows is not read
-    more = Candidates(2.0, max_sentences=3, k=3).fit(public=public, seed=0).scores([Record("0", text)])
+    more = sentence_means(max_sentences=3).fit(public=public, seed=0).scores([Record("0", text)])
     assert (more != cut[0]).any()
 
 
-def test_scores_are_the_same_alone_and_in_any_batch(encoder):
-    mechanism = Candidates(2.0, k=3).fit(public=documents(), seed=0)
+@pytest.mark.parametrize(("selection", "centred"), [("envelope", False), ("top_k", True)])
+def test_a_text_is_read_as_one(encoder, monkeypatch, selection, centred):
+    """Its cosines are those of embeddings of whole texts; an envelope is made for the cosines themselves."""
+    public, read, embed = documents(), [], Words.embed
+    monkeypatch.setattr(Words, "embed", lambda self, texts: (read.extend(texts), embed(self, texts))[1])
+    mechanism = Candidates(2.0, selection=selection).fit(public=public, seed=0)
+    asked = Record("0", "I fell asleep. Play some jazz for Maria. Send 40 dollars.")
+    found = mechanism.scores([asked])[0] / 4096
+    assert set(read) == {asked.text, *mechanism.pool.texts}
+    points, own = embed(encoder, mechanism.pool.texts), embed(encoder, [asked.text])[0]
+    centre = points.mean(axis=0) * centred
+    points, own = points - centre, own - centre
+    cosines = points @ own / np.linalg.norm(points, axis=1) / np.linalg.norm(own)
+    np.testing.assert_allclose(found, cosines, atol=2e-3)
+    other = replace(mechanism.spec, ranker="sentence").fit(public=public, seed=0)
+    assert (other.scores([asked]) != mechanism.scores([asked])).any()
+
+
+@pytest.mark.parametrize("ranker", ["text", "sentence"])
+def test_scores_are_the_same_alone_and_in_any_batch(encoder, ranker):
+    mechanism = Candidates(2.0, ranker=ranker).fit(public=documents(), seed=0)
     records = [*documents(30), *(Record("o", text) for text in ODD), *sample_records(280, seed=8)]
     whole = mechanism.scores(records)
     assert whole.dtype == np.int16
@@ -452,7 +520,7 @@ def test_scores_are_the_same_alone_and_in_any_batch(encoder):
 
 
 def test_a_document_without_a_sentence_is_nearest_to_the_first(encoder):
-    mechanism = Candidates(2.0, k=4).fit(public=documents(), seed=0)
+    mechanism = sentence_means(k=4).fit(public=documents(), seed=0)
     assert not mechanism.scores([Record("0", ""), Record("1", " \n\n")]).any()
     found = mechanism.output_distribution(Record("0", ""))
     assert {key for key, chance in found.items() if chance > 0.05} == set(mechanism.pool.texts[:4])
@@ -460,7 +528,7 @@ def test_a_document_without_a_sentence_is_nearest_to_the_first(encoder):
 
 
 def test_memory_is_bounded_by_a_block_of_documents(encoder):
-    mechanism = Candidates(2.0, k=4).fit(public=documents(), seed=0)
+    mechanism = sentence_means().fit(public=documents(), seed=0)
     encoder.calls.clear()
     mechanism.privatize(sample_records(600, seed=3), seeded(0))
     assert len(encoder.calls) == 3  # blocks of 256
@@ -469,7 +537,7 @@ def test_memory_is_bounded_by_a_block_of_documents(encoder):
 # ------------------------------------------------------------------------------------- the record's own label
 
 
-def labelled(selection="top_k", weight=0.7, share=0.4, **changes) -> CandidatesMechanism:
+def labelled(selection="envelope", weight=0.7, share=0.4, **changes) -> CandidatesMechanism:
     """Nine candidates, and of epsilon 2.5 a share for the label."""
     spec = Candidates(2.5, LABELS, "tfidf", 9, selection, label_weight=weight, label_share=share, **{"k": 0, **changes})
     return spec.fit(public=SMALL, seed=0)
@@ -504,7 +572,7 @@ def naive_joint(mechanism, public, record):
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.7])
-@pytest.mark.parametrize("selection", ["top_k", "exponential"])
+@pytest.mark.parametrize("selection", SELECTIONS)
 def test_label_and_text_together_are_as_enumerated(selection, weight):
     mechanism = labelled(selection, weight)
     for record in every_record():
@@ -516,15 +584,15 @@ def test_label_and_text_together_are_as_enumerated(selection, weight):
 
 @pytest.mark.parametrize("share", [0.001, 0.4, 0.999])
 @pytest.mark.parametrize("weight", [0.0, 0.7, 3.0])
-@pytest.mark.parametrize("selection", ["top_k", "exponential"])
+@pytest.mark.parametrize("selection", SELECTIONS)
 def test_no_pair_of_records_tells_label_and_text_apart_by_more_than_epsilon(selection, weight, share):
     mechanism = labelled(selection, weight, share)
     found = largest_log_ratio(mechanism, every_record())
     assert found <= 2.5 + 1e-9
-    if selection == "top_k":
-        assert found == pytest.approx(2.5, rel=1e-9)  # attained, as nothing is wasted
-    else:
+    if selection == "exponential":
         assert found > 2.5 * share  # the label alone attains its share
+    else:
+        assert found == pytest.approx(2.5, rel=1e-9)  # attained, as nothing is wasted
 
 
 class SpentTwice(Candidates):
@@ -542,15 +610,20 @@ def opposites(texts):
     return np.array([[2048.0, *[-2048.0] * 8] if text == "one" else [-2048.0, *[2048.0] * 8] for text in texts])
 
 
-@pytest.mark.parametrize("selection", ["top_k", "exponential"])
+@pytest.mark.parametrize("selection", SELECTIONS)
 def test_a_budget_that_is_spent_twice_is_caught(selection):
     spec = Candidates(2.5, LABELS, "tfidf", 9, selection, label_share=0.4)
     twice = SpentTwice(2.5, LABELS, "tfidf", 9, selection, label_share=0.4)
     assert twice.guarantee() == spec.guarantee()  # the same promise
-    pool = Pool(tuple("abcdefghi"), ("money",) * 9)
     ranker = Ranker(opposites, np.eye(9) * 2048, {}, np.empty(0))
     records = [Record("0", text, label=label) for text in ("one", "other") for label in (*LABELS, None)]
-    found, wrong = (largest_log_ratio(CandidatesMechanism(each, pool, ranker), records) for each in (spec, twice))
+
+    def largest(each):
+        made = EnvelopeResponse.top_k(1, 9, epsilon=each.text_epsilon)
+        pool = Pool(tuple("abcdefghi"), ("money",) * 9, least=tuple(made.least.tolist()), total=made.total)
+        return largest_log_ratio(CandidatesMechanism(each, pool, ranker), records)
+
+    found, wrong = largest(spec), largest(twice)
     assert found <= 2.5
     assert found == pytest.approx(2.5, rel=1e-8)  # attained
     assert wrong == pytest.approx(2.5 + 0.4 * 2.5, rel=1e-8)
@@ -572,7 +645,7 @@ def test_the_shares_never_add_up_to_more_than_epsilon():
 
 
 @pytest.mark.parametrize("label", ["money", None])
-@pytest.mark.parametrize("selection", ["top_k", "exponential"])
+@pytest.mark.parametrize("selection", SELECTIONS)
 def test_frequencies_of_label_and_text_are_the_declared_ones(selection, label):
     mechanism, record = labelled(selection), Record("0", SMALL[0].text, label=label)
     declared = mechanism.output_distribution(record)
@@ -580,14 +653,16 @@ def test_frequencies_of_label_and_text_are_the_declared_ones(selection, label):
         drawn = [seen(release) for release in mechanism.privatize([record] * runs, source)]
         assert distribution_p_value(declared, drawn) > 1e-5
     for share in (0.2, 0.8):
-        other = CandidatesMechanism(replace(mechanism.spec, label_share=share), mechanism.pool, mechanism._ranker)
+        other = labelled(selection, share=share)
         drawn = [seen(release) for release in other.privatize([record] * 8000, secure())]
-        if label is not None or selection == "top_k":  # of a record without a label the share is seen in texts alone
+        if (
+            label is not None or selection != "exponential"
+        ):  # of a record without a label the share is seen in texts alone
             assert distribution_p_value(declared, drawn) < SIGNIFICANT
 
 
 def test_the_text_goes_with_the_label_that_is_released():
-    mechanism = labelled(weight=3.0, share=0.5, k=1)
+    mechanism = labelled("top_k", weight=3.0, share=0.5, k=1)
     releases = mechanism.privatize([Record("a", "nothing", "health", kept={"day": 3})] * 3000, seeded(1))
     assert (releases[0].id, releases[0].kept) == ("a", {"day": 3})
     labels = Counter(release.label for release in releases)
@@ -602,8 +677,11 @@ def test_the_text_goes_with_the_label_that_is_released():
 # -------------------------------------------------------------------------------------- settings and files
 
 
+LARGE = Candidates(3.0, ("x", "y"), selection="top_k", label_weight=3, k=9, device="cuda")
+
+
 def test_settings_survive_json():
-    for spec in (*Candidates.tiny(), Candidates(0.5), Candidates(3.0, ("x", "y"), label_weight=3, k=9, device="cuda")):
+    for spec in (*Candidates.tiny(), Candidates(0.5), LARGE):
         values = json.loads(json.dumps(settings(spec)))
         assert values.pop("kind") == "candidates"
         again = TypeAdapter(Candidates).validate_python(values)
@@ -625,6 +703,7 @@ def test_settings_survive_json():
         ({"k": True}, "k=True"),
         ({"k": 2.0}, "k=2.0"),
         ({"k": 2, "selection": "exponential"}, "only top_k has a k"),
+        ({"k": 2}, "only top_k has a k"),
         ({"max_sentences": 0}, "max_sentences"),
         ({"label_weight": 3.5, "labels": ("a", "b")}, "label_weight"),
         ({"label_weight": 1.0}, "Expected labels"),
@@ -647,7 +726,7 @@ def test_public_text_that_does_not_do_is_refused_without_being_shown():
     for spec, public, match in (
         (Candidates(1.0, LABELS, ranker="tfidf"), hidden, "1 of 2 without"),
         (Candidates(1.0, ranker="tfidf"), hidden[:1], "at least 2"),
-        (Candidates(1.0, ranker="tfidf", k=2), hidden, "at least 3"),
+        (Candidates(1.0, ranker="tfidf", selection="top_k", k=2), hidden, "at least 3"),
         (Candidates(1.0, ranker="tfidf"), [], "at least 2"),
         (Candidates(1.0, ranker="tfidf"), [*hidden, Record("2", "\ud800")], "record 3"),
     ):
@@ -659,16 +738,19 @@ def test_public_text_that_does_not_do_is_refused_without_being_shown():
 
 FILES = {
     "tfidf": ["candidates.json"],
+    "text": ["candidates.json", "candidates.npy"],
     "sentence": ["candidates.json", "candidates.npy"],
     "distilled": ["candidates.json", "candidates.npy", "distilled.json", "distilled.npy"],
 }
 
 
 @pytest.mark.parametrize(
-    ("ranker", "share"), [("tfidf", 0.0), ("tfidf", 0.3), ("sentence", 0.0), ("distilled", 0.0), ("distilled", 0.3)]
+    ("ranker", "share"),
+    [("tfidf", 0.0), ("tfidf", 0.3), ("text", 0.0), ("sentence", 0.0), ("distilled", 0.0), ("distilled", 0.3)],
 )
-def test_saved_models_give_the_same(encoder, few_common, tmp_path: Path, ranker, share):
-    mechanism = fitted(labels=LABELS, ranker=ranker, label_weight=0.5, label_share=share)
+@pytest.mark.parametrize("selection", ["envelope", "top_k"])
+def test_saved_models_give_the_same(encoder, few_common, tmp_path: Path, selection, ranker, share):
+    mechanism = fitted(labels=LABELS, ranker=ranker, selection=selection, label_weight=0.5, label_share=share)
     before = sorted(settings(mechanism.spec))
     mechanism.privatize([Record("0", "zqcanary is private", "zqcanary")], secure())
     mechanism.save(tmp_path)
@@ -682,13 +764,13 @@ def test_saved_models_give_the_same(encoder, few_common, tmp_path: Path, ranker,
     records = texts()
     assert (loaded.scores(records) == mechanism.scores(records)).all()
     assert loaded.privatize(records, seeded(1)) == mechanism.privatize(records, seeded(1))
-    assert fitted(labels=LABELS, ranker=ranker, label_weight=0.5, k=2).digests != mechanism.digests
+    assert fitted(labels=LABELS, ranker=ranker, label_weight=0.5, candidates=30).digests != mechanism.digests
     with pytest.raises(ConfigError):
         mechanism.save(tmp_path)
 
 
 def test_edited_models_are_refused(encoder, tmp_path: Path):
-    mechanism = fitted(labels=LABELS, ranker="sentence", candidates=50)
+    mechanism = fitted(labels=LABELS, ranker="sentence", selection="top_k", candidates=50)
     mechanism.save(tmp_path)
     spec, described = mechanism.spec, tmp_path / "candidates.json"
     whole = described.read_bytes()
@@ -737,9 +819,60 @@ def test_edited_models_are_refused(encoder, tmp_path: Path):
         spec.load(tmp_path)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_edited_envelopes_are_refused(tmp_path: Path, share):
+    mechanism = fitted(labels=LABELS, candidates=30, label_share=share)
+    mechanism.save(tmp_path)
+    path = tmp_path / "candidates.json"
+    values = json.loads(path.read_bytes())
+    least, total = values["least"], values["total"]
+    spent = mechanism.choice.most.tolist()
+    edits = [
+        {"least": least[:-1]},
+        {"least": []},
+        {"least": 3},
+        {"least": [0] * len(least)},
+        {"least": [float(number) for number in least]},
+        {"least": [bool(number) for number in least]},
+        {"least": [-1, *least[1:]]},
+        {"least": [1 << 64, *least[1:]]},
+        {"least": [1 << 61] * len(least)},
+        {"least": spent},
+        {"total": sum(least) - 1},
+        {"total": sum(spent) + len(least)},
+        {"total": -total},
+        {"total": 1 << 80},
+        {"total": float(total)},
+        {"total": True},
+        {"total": None},
+        {"total": str(total)},
+    ]
+    for edit in edits:
+        path.write_text(json.dumps(values | edit))
+        with pytest.raises(ConfigError):
+            mechanism.spec.load(tmp_path)
+    for name in ("least", "total"):
+        path.write_text(json.dumps({key: value for key, value in values.items() if key != name}))
+        with pytest.raises(ConfigError, match="cut short or edited"):
+            mechanism.spec.load(tmp_path)
+    path.write_text(json.dumps(values))
+    assert mechanism.spec.load(tmp_path).digests == mechanism.digests
+    with pytest.raises(ConfigError, match="between the sums"):  # so small an epsilon does not raise them to the total
+        replace(mechanism.spec, epsilon=mechanism.spec.epsilon / 100).load(tmp_path)
+
+
+@pytest.mark.parametrize("change", ["least", "total"])
+def test_the_envelope_is_in_the_digest(change):
+    mechanism = fitted(candidates=30)
+    pool = mechanism.pool
+    other = (*pool.least[:-1], pool.least[-1] + 1) if change == "least" else pool.total - 1
+    edited = CandidatesMechanism(mechanism.spec, replace(pool, **{change: other}), mechanism._ranker)
+    assert edited.digests != mechanism.digests
+
+
 @pytest.mark.parametrize("name", FILES["distilled"])
 def test_an_edited_pupil_is_refused(encoder, few_common, tmp_path: Path, name):
-    mechanism = fitted(ranker="distilled", candidates=20, k=3)
+    mechanism = fitted(ranker="distilled", candidates=20)
     mechanism.save(tmp_path)
     assert mechanism.spec.load(tmp_path).digests == mechanism.digests
     path = tmp_path / name

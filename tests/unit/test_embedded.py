@@ -77,7 +77,7 @@ INNER = [
 SEVERAL = [
     *(spec for spec in INNER if spec.guarantee().trust is not dp.Trust.CENTRAL),
     dp.DeepCandidate(2.0, labels=LABELS),  # releases public labels, and reads no private one
-    dp.Candidates(2.0, labels=LABELS, ranker="tfidf"),  # the same without a weight of labels
+    dp.Candidates(2.0, labels=LABELS, ranker="tfidf", label_weight=0.0),  # the same without a weight of labels
     dp.Candidates(2.0, labels=LABELS, ranker="tfidf", label_weight=1.0),
 ]
 

@@ -330,7 +330,9 @@ def test_fit_takes_what_people_hold(tmp_path: Path) -> None:
         for data in (frame, pl.from_pandas(frame), frame.to_dict("records"), path)
     ]
     assert len({fitted.digests["public"] for fitted in fits}) == 1
-    assert dp.Candidates(epsilon=3.0, ranker="tfidf", k=1).fit(public=["so it is", "la di da"]).digests
+    assert (
+        dp.Candidates(epsilon=3.0, ranker="tfidf", selection="top_k", k=1).fit(public=["so it is", "la di da"]).digests
+    )
 
 
 def test_fit_refuses_what_the_mechanism_does_not_take() -> None:
