@@ -1,7 +1,5 @@
 """`dptext check`: what a file holds, and the command line that reads it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shlex

@@ -1,7 +1,5 @@
 """The mechanism that the options of a command name, and how it is fitted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

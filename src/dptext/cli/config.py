@@ -9,8 +9,6 @@ kind = "candidates"
 epsilon = 10.0
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`dptext explain`: guarantees in plain words, and certificates held against their files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`-` for stdin and stdout: files in their place, which only their owner can read and which go with the run."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import sys

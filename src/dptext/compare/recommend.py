@@ -18,8 +18,6 @@ The recommended rows stand in the order of the number of the task, as far as its
 public text alone are often classified as well as any. Where intervals overlap, the larger fidelity comes first.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

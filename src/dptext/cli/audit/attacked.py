@@ -1,7 +1,5 @@
 """The mechanism behind an attack on texts: membership, authorship and trait check and fit it here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Membership attacks on a classifier behind a mechanism, and on the model of a mechanism itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

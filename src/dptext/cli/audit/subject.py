@@ -1,7 +1,5 @@
 """What `dptext audit` puts on trial: vector noise or a fitted mechanism, and the claim that is to be refuted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated

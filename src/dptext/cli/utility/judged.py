@@ -1,7 +1,5 @@
 """Originals and their releases, read from files: what every command of `dptext utility` judges."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
