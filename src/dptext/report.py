@@ -7,8 +7,6 @@ A figure of one's own is drawn on what `drawing` yields::
         axes.plot(xs, ys)
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping, Sequence

@@ -15,8 +15,6 @@ data. Whoever looks at several events, directions or pairs of inputs and reports
 error is then divided among them. Lower bounds are rounded down, upper ones up.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Each `learn_*` takes outputs of both inputs and gives a function from outputs to scores `(n,)`.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A model that was trained on the very texts that it rewrites answers every input 
 the model. Its guarantee says that the training text is public, which is compared here with what is known of the text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 

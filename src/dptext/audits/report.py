@@ -1,7 +1,5 @@
 """What a trial found, and whether that refutes a guarantee; and the lines that reports of attacks share."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

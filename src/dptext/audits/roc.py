@@ -10,8 +10,6 @@ scores and knows nothing of models or texts::
     (0.8889, 1.0)
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

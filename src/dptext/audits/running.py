@@ -1,7 +1,5 @@
 """How an audit runs a subject: many independent runs on one input, in several calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np

@@ -9,8 +9,6 @@ among options). An adapter is a class with one method::
             return [their_package.privatize(value) for _ in range(runs)]
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 

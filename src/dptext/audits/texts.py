@@ -1,7 +1,5 @@
 """Texts that several attacks look at: which are the same, who wrote them, and whether releases belong to them."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 
 from dptext.errors import ConfigError

@@ -1,7 +1,5 @@
 """`dptext check`: what a file holds, and the command line that reads it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shlex
@@ -37,12 +35,7 @@ def check(
     encoding: EncodingOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a file holds, without a text of it, and the command line that reads it.
-
-    Raises:
-        ConfigError: the file cannot be opened, or an option is wrong.
-        DataError: it cannot be read.
-    """
+    """Say what a file holds, without a text of it, and the command line that reads it."""
     kind = None if input_format is None else member(Format, "--format", input_format)
     found = survey(path, format=kind, delimiter=delimiter, encoding=encoding, text=text_field)
     options = _options(found, kind)

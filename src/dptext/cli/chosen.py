@@ -1,7 +1,5 @@
 """The mechanism that the options of a command name, and how it is fitted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,11 +19,7 @@ _SHOWN_STEPS = 20
 
 
 def chosen_spec(mechanism: str | None, assignments: list[str] | None, path: Path | None) -> Spec:
-    """The spec of --spec FILE, of --mechanism with --set, or of `dptext.toml`; --set changes single settings.
-
-    Raises:
-        ConfigError: neither or both are given, or the settings cannot be used.
-    """
+    """The spec of --spec FILE, of --mechanism with --set, or of `dptext.toml`; --set changes single settings."""
     listed = [parse_setting(each) for each in assignments or []]
     changes = dict(listed)
     if len(changes) < len(listed) or "kind" in changes:
@@ -56,12 +50,7 @@ class Choice:
         return self.model is None and self.spec.traits.learns is not Learns.NOTHING
 
     def fitted(self, *, device: str | None = None) -> Mechanism[str]:
-        """The mechanism; of a model on this device, where one is named.
-
-        Raises:
-            ConfigError: the model cannot be loaded, it needs a fit, or a device is named without a model.
-            MissingExtraError: a package is not installed.
-        """
+        """The mechanism; of a model on this device, where one is named."""
         if self.model is not None:
             return load_model(self.model, device=device)
         if device is not None:
@@ -76,11 +65,7 @@ class Choice:
 
 
 def chosen(mechanism: str | None, assignments: list[str] | None, path: Path | None, model: Path | None) -> Choice:
-    """The mechanism of --mechanism with --set, of --spec, or of --model.
-
-    Raises:
-        ConfigError: none or several are named, or the settings or the model cannot be used.
-    """
+    """The mechanism of --mechanism with --set, of --spec, or of --model."""
     if model is None:
         given = config().model
         if mechanism is None and path is None and not assignments and given is not None and given.is_dir():
@@ -112,12 +97,7 @@ def fitted_on(
     seed: int | None = None,
     title: str = "fitting",
 ) -> Mechanism[str]:
-    """The spec fitted on these records, with a bar for the epochs. No loss on private texts is shown.
-
-    Raises:
-        ConfigError: the spec cannot be fitted on these records, or its `fit` does not take what its traits say.
-        MissingExtraError: torch or the sentence encoder is not installed.
-    """
+    """The spec fitted on these records, with a bar for the epochs. No loss on private texts is shown."""
     fitting = partial(fit, spec, public, private=private or None, pool=pool, seed=seed)
     if not spec.traits.trains:
         return fitting()
@@ -134,11 +114,7 @@ def fitted_on(
 
 
 def check_label_field(spec: Spec, label_field: str | None, *, needed: bool, copied: Sequence[str | None] = ()) -> None:
-    """Check --label-field against what the mechanism does with labels; it is `needed` where these are read.
-
-    Raises:
-        ConfigError: the field is missing, the mechanism has no use for it, or it would be copied to the output.
-    """
+    """Check --label-field against what the mechanism does with labels; it is `needed` where these are read."""
     if label_field is None:
         if needed:
             raise ConfigError(f"Expected --label-field NAME: {spec.kind} reads the label together with the text.")

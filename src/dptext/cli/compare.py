@@ -1,7 +1,5 @@
 """`dptext compare`: a grid of mechanisms, settings and corpora, as one table in a folder."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated, Final

@@ -9,8 +9,6 @@ kind = "candidates"
 epsilon = 10.0
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -45,11 +43,7 @@ def use(path: Path) -> None:
 
 @cache
 def config() -> Config:
-    """The file of --config, or `dptext.toml` in the current folder, or nothing.
-
-    Raises:
-        ConfigError: it is no TOML, or says something unknown.
-    """
+    """The file of --config, or `dptext.toml` in the current folder, or nothing."""
     path = _named[-1] if _named else FILE
     if not _named and not path.is_file():
         return Config()

@@ -1,7 +1,5 @@
 """`dptext demo`: ADePT fitted on public sample texts, others privatized; what was guaranteed, kept and leaked."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Sequence

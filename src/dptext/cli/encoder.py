@@ -1,7 +1,5 @@
 """The encoder of the commands: the one place that loads it, and shows how far it is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """`dptext explain`: guarantees in plain words, and certificates held against their files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -81,10 +79,6 @@ def explain_certificate(
     """Verify a certificate against its file, its spec and the ledger if one is named, then say it in words.
 
     With a reader, it is one page for that reader, also written as HTML where `page` says.
-
-    Raises:
-        ConfigError: there is no certificate, neither here nor beside a released file.
-        DataError: the certificate does not hold, or a name in it has line breaks and could pass for words of ours.
     """
     given, path = path, _beside(path)
     try:

@@ -1,7 +1,5 @@
 """Options that come together: a command takes a dataclass of them, and its caller gives their values one by one."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

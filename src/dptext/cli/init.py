@@ -1,7 +1,5 @@
 """`dptext init`: a few questions, a recommendation in words, and the `dptext.toml` that `fit` and `privatize` read."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections import Counter

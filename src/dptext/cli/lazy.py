@@ -1,7 +1,5 @@
 """Groups of commands. Help and completion read a table; a command is imported when it runs."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from importlib import import_module

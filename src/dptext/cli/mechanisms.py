@@ -1,7 +1,5 @@
 """`dptext mechanisms`: all mechanisms in a line each, or one with its settings."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Options that several commands share, and how their values are read."""
 
-from __future__ import annotations
-
 import functools
 import secrets
 import stat
@@ -146,11 +144,7 @@ SubjectKeyOption = Annotated[
 
 
 def member(kind: type[Named], option: str, text: str, *others: str) -> Named:
-    """The member of an enumeration that an option names.
-
-    Raises:
-        ConfigError: there is no such member; the message lists all, and the other values that the option takes.
-    """
+    """The member of an enumeration that an option names."""
     try:
         return kind(text)
     except ValueError:
@@ -175,12 +169,7 @@ class Layout:
     def read(
         self, path: Path, *, label: str | None = None, author: str | None = None, id: str | None = None
     ) -> list[Record]:
-        """The records of a file, with these fields.
-
-        Raises:
-            ConfigError: it cannot be opened, or the options are not for it.
-            DataError: a record cannot be read.
-        """
+        """The records of a file, with these fields."""
         return self._records(path, Fields(self.text_field, label=label, author=author, id=id))
 
     def read_public(self, path: Path | None, *, label: str | None = None) -> list[Record]:
@@ -208,11 +197,7 @@ class Layout:
 
 
 def seed_of(seed: int | None) -> int:
-    """The seed of --seed, or one drawn at random.
-
-    Raises:
-        ConfigError: it is not in [0, 2^32), which is what the libraries take.
-    """
+    """The seed of --seed, in [0, 2^32) as the libraries take it, or one drawn at random."""
     if seed is None:
         return secrets.randbits(32)
     _validate.within(0, 2**32 - 1, seed=seed)
@@ -227,9 +212,6 @@ def target_of(path: Path | None, *inputs: Path | None, force: bool, private: boo
         inputs: files and folders of the other options, which are read.
         force: of --force.
         private: whether it holds numbers computed from originals.
-
-    Raises:
-        ConfigError: the file is an input, is there already, or cannot be where it shall be.
     """
     if path is None:
         return None

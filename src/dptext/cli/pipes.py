@@ -1,7 +1,5 @@
 """`-` for stdin and stdout: files in their place, which only their owner can read and which go with the run."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import sys
@@ -28,9 +26,6 @@ def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) ->
         target: the same.
         certificate: where it goes if the target is a stream. Its name says what file it speaks of.
         plan: of the run.
-
-    Raises:
-        ConfigError: a stream lacks its format or its certificate, or is to be resumed.
     """
     if (target == STREAM) != (certificate is not None):
         raise ConfigError("Expected --certificate NAME.guarantee.json with OUT -, and only there: it goes to a file.")

@@ -149,14 +149,7 @@ def privatize(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Privatize a file and print its certificate.
-
-    Raises:
-        ConfigError: options that do not fit together, or a file that cannot be used.
-        DataError: a record cannot be read.
-        BudgetExceededError: the account has less left than the run costs.
-        NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
-    """
+    """Privatize a file and print its certificate."""
     choice = chosen(mechanism, assignments, spec, model)
     if force and resume:
         raise ConfigError("Expected one of --force (begin anew) and --resume (go on).")

@@ -1,7 +1,5 @@
 """Progress on stderr: a bar on a terminal, now and then a line elsewhere."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time

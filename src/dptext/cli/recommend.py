@@ -1,7 +1,5 @@
 """`dptext recommend`: the mechanism to take, with the measured rows behind it, or none."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """`dptext report`: what `dptext compare` measured, as one HTML page or as Markdown."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM: a command that is stopped says what lies there and how to go on, with an exit code of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Callable, Iterator

@@ -63,22 +63,14 @@ class Printed(io.TextIOBase):
         return True
 
     def write(self, text: str, /) -> int:
-        """Print the text.
-
-        Raises:
-            ConfigError: the system refuses, and the stream is essential.
-        """
+        """Print the text."""
         if not isinstance(text, str):
             raise TypeError("Expected text.")
         self._try(self.stream.write, escaped(text) if self._prose else text)
         return len(text)
 
     def flush(self) -> None:
-        """Hand all that was printed to the system.
-
-        Raises:
-            ConfigError: the system refuses, and the stream is essential.
-        """
+        """Hand all that was printed to the system."""
         self._try(self.stream.flush)
 
     def _try(self, act: Callable[..., object], *text: str) -> None:

@@ -1,7 +1,5 @@
 """A cell of the grid (one row of one corpus in one trial), and the signature of all that makes its numbers."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -8,8 +8,6 @@
 5. Each part is cut to its limit.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set

@@ -1,7 +1,5 @@
 """What a TOML file says of a corpus: where its public, private and test part come from."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

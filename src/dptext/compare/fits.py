@@ -5,8 +5,6 @@ one key get the same mechanism whether they share a training or not. Whatever is
 that trains on private text is fitted for itself, and nothing of it stays.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Final

@@ -3,8 +3,6 @@
 `dptext.compare.stored` says what stands in it. Every file appears whole or not at all.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

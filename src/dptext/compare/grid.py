@@ -4,8 +4,6 @@ References come first in each corpus: *original*, *public-only*, *random*, and *
 of the label that was drawn, and with its medoid) at every epsilon for a document that its mechanisms have.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

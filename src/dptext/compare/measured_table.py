@@ -1,7 +1,5 @@
 """The table that recommendations are read off; that of the package was measured by `dptext compare`, then `reduced`."""
 
-from __future__ import annotations
-
 import importlib.resources
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """The rows of a table, their trials put together: one metric, or a row with all of them, as recommendations read it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 

@@ -3,8 +3,6 @@
 An error names a key and what was expected there. It never shows what was found: a cell may hold private samples.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import NoReturn, TypeVar

@@ -19,8 +19,6 @@ public text alone are often classified as well as any. Of those whose intervals 
 keep most labels come first where the task is to classify, and of these the one with the larger fidelity.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

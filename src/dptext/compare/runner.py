@@ -4,8 +4,6 @@ A finished cell has a file and is not run again. A cell that fails is recorded w
 process dies, for want of memory say. The other cells are run all the same. A run that was killed goes on where it was.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import selectors

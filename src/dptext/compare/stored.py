@@ -7,8 +7,6 @@ DIR/table.parquet, .json   the rows of all finished cells
 `dptext.compare.reading` reads them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cached_property

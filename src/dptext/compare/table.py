@@ -1,7 +1,5 @@
 """Writing the tidy table, one row a cell and number, as Parquet and JSON that only their owner can read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of a TOML file as pydantic models. An error names the key, what was expected and what was found."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ is answered. A deliberate error makes a failed cell. Any other error ends the pr
 and withholds its message, because that might hold private text. The process ends when its parent does.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -1,7 +1,5 @@
 """Where networks compute, and what torch draws there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

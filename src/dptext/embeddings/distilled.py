@@ -12,8 +12,6 @@ Teacher and pupil learn from public text only. A row is computed from its own wo
 vocabulary. So the other texts of a batch do not change it, not even in the last bit.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.resources
 import json

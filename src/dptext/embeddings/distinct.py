@@ -1,7 +1,5 @@
 """Texts as vectors of norm 1, where each distinct text is embedded once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The protocol of embedders, and what a guarantee assumes where an embedder reads private text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """The files of a sentence encoder on this machine: where they lie, and the digest of their weights."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Encoders of texts, loaded by name."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 from dptext.embeddings import sentence_encoder

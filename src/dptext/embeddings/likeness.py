@@ -5,8 +5,6 @@ nothing but its terms: vectors are rounded to a grid on which their products are
 of 2^-12. Everything that is learnt here is learnt from public sentences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

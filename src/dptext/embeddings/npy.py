@@ -1,7 +1,5 @@
 """Arrays of .npy files. Whoever made a file up cannot make its reader run code or fill memory."""
 
-from __future__ import annotations
-
 import math
 import os
 from io import BufferedReader

@@ -7,8 +7,6 @@ Only encoders whose vectors are a function of the text alone are remembered (`Be
 bits with the company of a text, and a memory would change the company.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar

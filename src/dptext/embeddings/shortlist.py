@@ -1,7 +1,5 @@
 """The second step of the search for nearest words: candidates compared in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dptext.types import Floats, Positions, Singles

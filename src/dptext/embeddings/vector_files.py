@@ -1,7 +1,5 @@
 """Word vectors of GloVe, which comes as a package, of files of your own, and of saved models."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import importlib.resources

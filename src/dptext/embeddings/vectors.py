@@ -1,7 +1,5 @@
 """Public word vectors."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field

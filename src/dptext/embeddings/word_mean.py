@@ -1,7 +1,5 @@
 """Means of word vectors as embeddings of texts. They need no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -17,8 +17,6 @@ because changing one subject changes no run that the subject was not in. A charg
 of the account, whether it was seen before or not.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A charge in full or not at all: weighed against the limit and written, inside one transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import sqlalchemy as sa

@@ -1,7 +1,5 @@
 """SQLite and PostgreSQL as a ledger needs them: whole transactions, one schema, and faults said in plain words."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -1,7 +1,5 @@
 """What a ledger holds and says: accounts, charges and balances, as plain data without a database."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

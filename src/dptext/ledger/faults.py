@@ -1,7 +1,5 @@
 """Faults of SQLite and PostgreSQL in plain words."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 

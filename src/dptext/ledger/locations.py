@@ -4,8 +4,6 @@ The password of a URL is never shown; PGPASSWORD or ~/.pgpass is a better place 
 not shown, because it may hold a password, which a file of that name would tell.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Opening an account: what it may be called, what its limit may be, and that no other account hides what it spends."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 
 from dptext import _validate

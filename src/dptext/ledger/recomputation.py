@@ -1,7 +1,5 @@
 """Balances recomputed from the charges: whatever the books keep for speed must follow from those."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby

@@ -5,8 +5,6 @@ triggers refuse to change or delete their rows. What is derived from them, and c
 `subject_balances` and the `tallies` (run lengths of events) that subjects share.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, ClassVar

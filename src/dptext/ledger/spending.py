@@ -1,7 +1,5 @@
 """What events cost at the limit of an account: derived anew by `dptext.privacy.accounting` whenever it is asked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction

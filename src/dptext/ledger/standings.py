@@ -4,8 +4,6 @@ Subjects are handled in sets. Their hashes go through a temporary table, and the
 have (`tallies`) are worked out once each. So memory and the number of statements do not grow with the subjects.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The SQL statements about accounts and charges, each inside the transaction of its caller."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any

@@ -1,7 +1,5 @@
 """JSON text of what a ledger keeps, the same for equal data, and its digest."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The weights of a network as tensors on the CPU: their digest, and how they are read from a file."""
 
-from __future__ import annotations
-
 import hashlib
 
 import torch

@@ -1,7 +1,5 @@
 """Events with their noise set so that they cost a given epsilon."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -19,8 +19,6 @@ are computed and the smallest is taken:
 * numerical privacy loss distributions of runs of several kinds; `quick_epsilon` leaves these out.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace

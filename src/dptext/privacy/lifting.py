@@ -1,7 +1,5 @@
 """Events and guarantees of a small unit, read for a larger one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import replace

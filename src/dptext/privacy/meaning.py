@@ -1,7 +1,5 @@
 """Events read as guarantees, and guarantees added up."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@
 True
 """
 
-from __future__ import annotations
-
 import unicodedata
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Fitting on what people hold: `dptext.fit`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

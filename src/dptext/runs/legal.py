@@ -3,8 +3,6 @@
 The sentences stand in `legal.toml`, each with the facts in which it is said. This module knows the facts and numbers.
 """
 
-from __future__ import annotations
-
 import html
 import importlib.resources
 import math

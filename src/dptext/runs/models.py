@@ -5,8 +5,6 @@ sha256 of every file. Loading compares all of them, so that no file can be cut s
 is not signed: whoever can replace every file can forge a model, and is known by its digests only.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

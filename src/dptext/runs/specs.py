@@ -1,7 +1,5 @@
 """Specs from settings that were read: a TOML file, JSON in a certificate or a model, KEY=VALUE of the command line."""
 
-from __future__ import annotations
-
 import difflib
 import tomllib
 from collections.abc import Mapping, Sequence

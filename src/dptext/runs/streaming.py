@@ -3,8 +3,6 @@
 `dptext.runs.results` does it in memory, `dptext.runs.files` from file to file.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

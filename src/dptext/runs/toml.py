@@ -1,7 +1,5 @@
 """TOML of bounded size and depth: settings need no more, and a hostile file costs no time."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

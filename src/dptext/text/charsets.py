@@ -1,7 +1,5 @@
 """Files in other encodings than UTF-8: read where the encoding is named, and told apart where it is not."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import gzip

@@ -4,8 +4,6 @@ What is accepted here, `row_checks` accepts row by row, and makes the same recor
 the rows are looked at one by one: that alone says which is bad, and why.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import cast
 

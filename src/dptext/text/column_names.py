@@ -1,7 +1,5 @@
 """Names of columns in messages, where they are names: the first line of a CSV file without a header is private text."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Batches of releases as bytes that can be appended one by one: JSON Lines, CSV and plain text."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

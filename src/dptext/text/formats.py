@@ -1,7 +1,5 @@
 """File formats by extension, and the values that all of them can hold."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

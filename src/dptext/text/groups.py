@@ -1,7 +1,5 @@
 """Columns that come in parts of any size, cut into groups of a bounded size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Texts with HTML in them, as a reader of the page sees them."""
 
-from __future__ import annotations
-
 import html
 import re
 from html.parser import HTMLParser

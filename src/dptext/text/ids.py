@@ -1,7 +1,5 @@
 """Ids that were used, to refuse one that is used twice."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Final

@@ -3,8 +3,6 @@
 No error holds what was read, because exceptions of the parsers carry it: ``json.JSONDecodeError`` the whole document.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

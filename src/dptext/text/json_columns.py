@@ -5,8 +5,6 @@ UTF-8. It skips empty lines, and tells no missing field from null. A block with 
 reader, which knows what is wrong with which line.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from types import ModuleType

@@ -4,8 +4,6 @@ Readers hand faults on as values (`Bad`, `Broken`), because exceptions of the pa
 ``json.JSONDecodeError`` the whole document, ``UnicodeDecodeError`` the bytes.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import zlib

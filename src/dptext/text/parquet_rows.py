@@ -1,7 +1,5 @@
 """Rows of a Parquet file, or their faults."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Records and releases: a record is private and shows nothing of itself; a release is what may be written out."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 A file appears at its target when it is complete. Where a block of it ends follows from what is released alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

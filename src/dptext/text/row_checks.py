@@ -1,7 +1,5 @@
 """What a row must be like to become a record."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Rows of a file in any format, or their faults, many at a time."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Generator, Iterator, Sequence

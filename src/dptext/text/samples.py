@@ -4,8 +4,6 @@ Written for this project from templates; no person is meant. For demos, document
 sums and the rest are drawn independently of each other, so that a text holds a few facts that could be private.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

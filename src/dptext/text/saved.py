@@ -1,7 +1,5 @@
 """Saved models read back: whatever is wrong with a file becomes one error, which says what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final

@@ -3,8 +3,6 @@
 No value of a cell is kept: hashes of them tell which are equal. The numbers are computed from private text.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

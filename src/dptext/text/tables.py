@@ -4,8 +4,6 @@ Narwhals knows the frames, so that none of their packages is needed here. It is 
 nor a stream.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Final

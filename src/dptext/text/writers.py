@@ -3,8 +3,6 @@
 Batches of all formats but Parquet can be appended one by one, so that a file cut after any of them can be continued.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO, Final, Protocol, cast

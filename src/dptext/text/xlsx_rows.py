@@ -1,7 +1,5 @@
 """Rows of the first sheet of an XLSX file, or their faults."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import warnings

@@ -1,7 +1,5 @@
 """A lower bound on Renyi divergences and on epsilon that holds with a stated confidence, whatever was learned."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Sequence

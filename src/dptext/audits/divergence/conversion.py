@@ -14,8 +14,6 @@ least as large. Given the curve, they claim different things::
     5.42
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

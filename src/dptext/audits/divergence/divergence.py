@@ -11,8 +11,6 @@ What comes out is an empirical estimate, and a certified lower bound, of leakage
 bound and not differential privacy: texts can differ where vectors do not.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

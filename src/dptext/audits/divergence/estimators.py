@@ -10,8 +10,6 @@
   distribution holds 0 with that confidence, whatever the bias of the estimator. Nothing is subtracted.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

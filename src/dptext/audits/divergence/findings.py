@@ -1,7 +1,5 @@
 """What a comparison of two sets of texts found, as data, as JSON and as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final

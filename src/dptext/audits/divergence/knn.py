@@ -5,8 +5,6 @@ of Q and gives one number for each order alpha. ConfigError where samples or ord
 wrong in ways that the docstrings name.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Final

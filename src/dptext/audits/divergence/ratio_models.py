@@ -1,7 +1,5 @@
 """Classifiers that learn the log density ratio of two samples of vectors. They need scikit-learn."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from enum import StrEnum

@@ -14,8 +14,6 @@ Other estimates are in the modules `knn` and `density_ratio`, and a bound that i
 estimate is wrong in ways that its docstring names.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """How two sets of texts are compared."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Nothing here may see the sets: a projection that was fitted on them would turn with what it measures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -16,8 +16,6 @@ releases are seen. It says nothing under a metric, and nothing where a function 
 may differ between the texts.
 """
 
-from __future__ import annotations
-
 import math
 
 from dptext import _validate

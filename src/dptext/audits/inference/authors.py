@@ -3,8 +3,6 @@
 An attacker is a function from texts to scores `(n_texts, n_authors)`. It is fixed before it sees what it attacks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final

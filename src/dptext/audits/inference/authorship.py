@@ -13,8 +13,6 @@ What is measured is these attackers on these authors. Little success proves noth
 Much success bounds epsilon from below, for replacing one document: `dptext.audits.inference.attribution` has the proof.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

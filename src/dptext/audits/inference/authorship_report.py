@@ -1,7 +1,5 @@
 """What an authorship attack found: from scores of authors to shares of hits and to the bound on epsilon."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final

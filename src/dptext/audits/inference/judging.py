@@ -1,7 +1,5 @@
 """What both attribute attacks share: the report, the test of controls, the similarity."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ A score above 0 takes a text for one of the first set. A caller may add a `Train
 transformer, to those of `standard_attackers`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 

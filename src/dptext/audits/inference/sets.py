@@ -1,7 +1,5 @@
 """Two sets of texts to tell apart: texts to train on, and texts to attack."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 

@@ -21,8 +21,6 @@ bound on the epsilon at which the *two sets* are indistinguishable, for one draw
 record, and there is no upper bound in it. Of n texts that are known to be of one set, an attacker sees n draws.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

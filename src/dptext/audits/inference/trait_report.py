@@ -1,7 +1,5 @@
 """What a trait attack found: from scores of two sets to areas, accuracies and the bound on epsilon."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

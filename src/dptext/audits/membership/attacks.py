@@ -9,8 +9,6 @@ releases does not give its training records away, but that is no test of the gua
 classifier is a proxy that sees little of the harm (Habernal 2021, section 7). Nothing here refutes a guarantee.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final

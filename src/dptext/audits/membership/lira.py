@@ -4,8 +4,6 @@ How sure a model is of a record depends on the record more than on membership. S
 without each record. What the target says of a record is compared with what they say of the same record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Members and non-members of a training set."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 

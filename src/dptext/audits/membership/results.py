@@ -1,7 +1,5 @@
 """What a membership attack found: one score, one attack with its control and baselines."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ An audit knows a classifier only as a `Scorer`, and how to make one only as a `T
     trainer = lambda texts, labels, seed: train_intent_classifier(texts, labels, seed=seed)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 

@@ -15,8 +15,6 @@ best j guesses can reach (`bounds.reconstruction_bound`), so success above that 
     True
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import assert_never
 

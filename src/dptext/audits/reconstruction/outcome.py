@@ -1,7 +1,5 @@
 """What a reconstruction found: success for each number of guesses, and what it says of epsilon."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Pools of candidates for reconstruction: which inputs may stand in one, and how many it takes to show anything."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import combinations

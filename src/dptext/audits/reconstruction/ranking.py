@@ -3,8 +3,6 @@
 A surrogate is for an attacker without the density: it is learned from simulated releases.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import StrEnum
 

@@ -14,8 +14,6 @@ The formula says what the worst pair of vectors costs. `simulation` says how ord
 them among given vectors.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How many pairs of given vectors, such as real latents, violate a sensitivity claim."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dptext import _validate

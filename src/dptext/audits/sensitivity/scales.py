@@ -14,8 +14,6 @@ Papers print the variance of their noise, or an epsilon from a formula that does
     300.1
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ The share of violating pairs says how ordinary such pairs are. It is no privacy 
 claim as well as all of them do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

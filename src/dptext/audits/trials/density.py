@@ -4,8 +4,6 @@ A density shows what counting cannot show at large epsilon (MATHS 7). A million 
 classical Gaussian of nominal epsilon 50 has delta .586 at epsilon 50.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -4,8 +4,6 @@ An event is learned on some runs and counted on others (`thresholds`). The bound
 error divided among directions and pairs (MATHS 7; DP-Sniper, Bichsel et al. 2021, chooses events in the same way).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The exact trial: where all outputs can be listed, epsilon and delta of two inputs are sums and no estimates."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

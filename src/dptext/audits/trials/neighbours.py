@@ -4,8 +4,6 @@ A refutation on two inputs that are no neighbours refutes nothing. Every pair is
 be computed from the text.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -6,8 +6,6 @@ from x, which is tested in bins of L. This holds for any density, discrete or no
 does not depend on the latent. L is the very privacy loss that the audit reads.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

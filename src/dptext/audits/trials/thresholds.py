@@ -4,8 +4,6 @@ An event is a score and a threshold. Runs are split in three: scores are learned
 direction is chosen on the second, and only the third is counted.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

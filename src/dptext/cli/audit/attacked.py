@@ -1,7 +1,5 @@
 """The mechanism behind an attack on texts: membership, authorship and trait check and fit it here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,11 +21,7 @@ Report = AuthorshipReport | TraitReport
 
 
 def check_public(choice: Choice | None, public: Path | None) -> None:
-    """Check that --public is given where the mechanism is to be fitted on it, and nowhere else.
-
-    Raises:
-        ConfigError: it is not so, or the mechanism is trained on private text.
-    """
+    """Check that --public is given where the mechanism is to be fitted on it, and nowhere else."""
     if choice is None or not choice.needs_fit:
         if public is not None:
             raise ConfigError("Expected --public with a mechanism that is to be fitted on it, or no --public.")
@@ -41,12 +35,7 @@ def check_public(choice: Choice | None, public: Path | None) -> None:
 
 
 def check_options(choice: Choice, public: Path | None, label_field: str | None, *, voided: bool) -> None:
-    """Check all that can be checked before a record is read; `voided` says that no guarantee is meant.
-
-    Raises:
-        ConfigError: options that do not fit together.
-        NoGuaranteeError: the mechanism guarantees nothing and nobody said that this is meant.
-    """
+    """Check all that can be checked before a record is read; `voided` says that no guarantee is meant."""
     check_public(choice, public)
     spec = choice.spec
     if not spec.traits.learns_labels:

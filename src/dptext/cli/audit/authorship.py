@@ -1,7 +1,5 @@
 """`dptext audit authorship`: who of the known authors wrote a privatized text?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`dptext audit membership`: was this record in the training data? Measured, and no verdict on a guarantee."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final

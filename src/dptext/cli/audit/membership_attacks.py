@@ -1,7 +1,5 @@
 """Membership attacks on a classifier behind a mechanism, and on the model of a mechanism itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 
@@ -38,11 +36,7 @@ _UNTRAINED: Final = (
 
 
 def reconstructing(mechanism: Mechanism[str]) -> HasReconstruction:
-    """The mechanism, which has reconstruction losses.
-
-    Raises:
-        ConfigError: it has none.
-    """
+    """The mechanism, which has reconstruction losses."""
     if not isinstance(mechanism, HasReconstruction):
         raise ConfigError(
             f"Expected a mechanism with reconstruction losses: {mechanism.spec.kind} has none. Attack a classifier "

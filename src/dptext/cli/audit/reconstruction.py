@@ -1,7 +1,5 @@
 """`dptext audit reconstruction`: how often one release gives its input away among N candidates."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

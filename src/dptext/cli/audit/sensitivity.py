@@ -1,7 +1,5 @@
 """`dptext audit sensitivity`: a claimed sensitivity against the true one, simulated pairs and real latents."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

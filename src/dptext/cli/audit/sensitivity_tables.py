@@ -1,7 +1,5 @@
 """What `dptext audit sensitivity` prints: tables and verdicts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What `dptext audit` puts on trial: vector noise or a fitted mechanism, and the claim that is to be refuted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
@@ -92,10 +90,6 @@ def on_trial(named: Named, claimed: Claimed) -> OnTrial:
 
     The claim is the guarantee that the subject states. The epsilon of --claim takes the place of the one stated; the
     neighbours stay those of the guarantee.
-
-    Raises:
-        ConfigError: none or several subjects are named, or a name or setting cannot be used.
-        IncomparableError: the subject states nothing for this unit.
     """
     wanted = None if claimed.unit is None else options.member(Unit, "--unit", claimed.unit)
     mechanism = named.mechanism, named.assignments, named.spec, named.model

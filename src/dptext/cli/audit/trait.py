@@ -1,7 +1,5 @@
 """`dptext audit trait`: from which of two sets does a redacted text come?"""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Final

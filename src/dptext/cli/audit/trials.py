@@ -1,7 +1,5 @@
 """`dptext audit distinguish | whitebox | exact`: run a subject on neighbouring inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

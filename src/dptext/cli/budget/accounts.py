@@ -1,7 +1,5 @@
 """`dptext budget open` and `dptext budget show`: accounts and what is left in them."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """`dptext budget log`: the charges of an account."""
 
-from __future__ import annotations
-
 import functools
 import json
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`dptext utility balance`: the class balance, recovered from releases."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Originals and their releases, read from files: what every command of `dptext utility` judges."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -95,12 +93,7 @@ class Judged:
 
 
 def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
-    """What a command judges: its files, with the values of its options.
-
-    Raises:
-        ConfigError: options or files that do not fit together.
-        DataError: a record cannot be read, or RELEASED is not what its certificate speaks of.
-    """
+    """What a command judges: its files, with the values of its options."""
     drawn, seed = seed is None, options.seed_of(seed)
     path = certificate_path(files.released)
     certificate = verify(path).certificate if path.exists() else None
@@ -132,12 +125,7 @@ def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
 
 
 def chosen_classifier(name: str) -> ClassifierName:
-    """The classifier of --classifier.
-
-    Raises:
-        ConfigError: there is none of this name.
-        MissingExtraError: it needs torch, which is not installed.
-    """
+    """The classifier of --classifier."""
     if name not in _CLASSIFIERS:
         raise ConfigError(f"Expected --classifier {name!r} to be one of {', '.join(_CLASSIFIERS)}.")
     with needing(f"The classifier {name}", "neural"):
@@ -158,12 +146,7 @@ def _epsilon(certificate: Certificate | None, asked: float | None, *, needed: bo
 
 
 def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> list[Release[str]]:
-    """The releases in a file, whose certificate, where one is beside it, names the columns.
-
-    Raises:
-        ConfigError: they are not those of the originals, in their order.
-        DataError: a record cannot be read.
-    """
+    """The releases in a file, whose certificate, where one is beside it, names the columns."""
     plain = detect_format(path) is Format.TEXT
     beside = certificate_path(path)
     columns = read_certificate(beside).fields if beside.exists() else {}

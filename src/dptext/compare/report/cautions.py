@@ -1,7 +1,5 @@
 """What a reader must know before any number: the warnings that stand first on the page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final

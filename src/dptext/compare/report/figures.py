@@ -3,8 +3,6 @@
 Written by hand rather than by matplotlib: text stays text, and a figure weighs a few kilobytes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

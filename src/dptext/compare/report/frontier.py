@@ -4,8 +4,6 @@ Epsilons of another unit, relation or distance mean another thing, so each such 
 without a guarantee stand beside the axis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """The table of a comparison as Markdown, for a README or a page of results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final
 

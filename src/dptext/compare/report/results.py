@@ -1,7 +1,5 @@
 """A folder of `dptext compare` as the page reads it. Private samples are read by a function of their own."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

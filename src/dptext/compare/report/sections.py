@@ -1,7 +1,5 @@
 """The sections of the page: what stands in each, in words and tables. Nothing here is escaped for HTML yet."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

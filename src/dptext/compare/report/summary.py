@@ -1,7 +1,5 @@
 """The table of a comparison in words: its numbers over all trials, its guarantees, and what the metrics mean."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence

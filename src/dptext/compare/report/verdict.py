@@ -5,8 +5,6 @@ the other way round; else the intervals overlap, and nothing is shown. Only guar
 conditional and that no audit refutes, and of several meanings of epsilon the first that the page draws.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final

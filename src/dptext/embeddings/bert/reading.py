@@ -1,7 +1,5 @@
 """A BERT as transformers saves it, and whether `Bert` computes it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Run by alembic: applies the steps on the connection that `dptext.ledger.database` hands over, in its transaction."""
 
-from __future__ import annotations
-
 from alembic import context
 
 context.configure(connection=context.config.attributes["connection"], transactional_ddl=True)

@@ -1,7 +1,5 @@
 """The decoder of ADePT's auto-encoder in use: from latents to labels and texts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ All products are tiles (see `dptext.embeddings.bert.tiles`), in which a row goes
 and beside any other row. What stands between the products treats a row alone.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 

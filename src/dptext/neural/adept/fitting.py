@@ -1,7 +1,5 @@
 """Fits ADePT's auto-encoder to public records, and loads a saved one."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -6,8 +6,6 @@ on what they say of the training text. So an edit by mistake must not go unnotic
 signature: whoever writes both files can write one that fits.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

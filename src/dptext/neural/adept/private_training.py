@@ -11,8 +11,6 @@ Whoever calls this sees the private texts and must be trusted; `dptext.mechanism
 guarantee.
 """
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Training of the auto-encoder on public text, and its measured reconstruction."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Every utility has sensitivity 1 where one sentence is replaced: a depth by its c
 [0, 1]. (MATHS 4; `algorithm_1` is the one printed in the paper, `lowest` the one its text describes.)
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ each sentence, and a linear layer predicts the cluster of the document from the 
 does not give the widths; here every layer is as wide as the embedding. All of it is trained on public text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ The output layer has a logit for every word at every position. A block of positi
 is computed at once. So a block stays in the processor's cache, and all logits are never in memory together.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """ER-AE's network with its vocabulary, as the mechanism uses it: fitted, saved and loaded, from texts to texts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass

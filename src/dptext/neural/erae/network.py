@@ -8,8 +8,6 @@ One network is both the writer that depends on the private text and the public l
 training texts it sees no latent, so that it learns what the previous words alone say of the next.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The reward spreads the probability over words of similar meaning.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """ER-AE's network in use: a block of texts written word by word."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """Accounts, charges and what they were charged for; rows that nothing changes."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

@@ -1,7 +1,5 @@
 """Balances beside the charges, derived from them, so that an account with a million charges is read at once."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
