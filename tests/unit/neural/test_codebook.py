@@ -223,7 +223,7 @@ def test_less_epsilon_calls_for_fewer_texts(model: AnnotatedModel, book: TextCod
 
 
 def test_a_records_own_offspring_does_not_count() -> None:
-    """Each record has written its own text. Of the others the first is nearest to all. Counted, all would be in play."""
+    """Each record has written its own text. Of the others the first is nearest to all. Counted, all were in play."""
     n = 30
     points = 0.8 * np.eye(n)
     points[:, 0] = 0.6
