@@ -431,9 +431,10 @@ def gained(response: EnvelopeResponse, u: np.ndarray) -> float:
 
 def test_options_that_are_an_input_itself_do_not_count():
     rng = np.random.default_rng(5)
-    scores = steps(rng.random((40, 30)))
+    scores = steps(rng.random((40, 30)) * 0.3 + 0.6 * (rng.integers(4, size=40)[:, None] == rng.integers(4, size=30)))
     own = np.arange(40)[:, None] == np.arange(30)[None, :]
     plain = tuned_response(scores, own, epsilon=2.0, seed=0)
+    assert len(set(plain.least.tolist())) > 2  # made of the gains, not of the number of options alone
     for value in (-4096, 0, 32_000):
         other = tuned_response(np.where(own, value, scores).astype(np.int16), own, epsilon=2.0, seed=0)
         assert (other.least == plain.least).all()
