@@ -700,13 +700,13 @@ def test_the_demo_keeps_more_than_its_baselines_and_leaks_less_than_the_original
 
 
 def test_a_label_that_is_not_read_need_not_be_named(tmp_path) -> None:
-    """`candidates` without a label weight releases the candidate's label: the private file may have none."""
+    """`candidates` with a label weight of 0 releases the candidate's label: the private file may have none."""
     public, private = tmp_path / "public.jsonl", tmp_path / "private.jsonl"
     rows = [{"text": record.text, "label": record.label} for record in sample_records(60)]
     public.write_text("".join(json.dumps(row) + "\n" for row in rows))
     private.write_text('{"text": "Book a train to the sea."}\n')
     labels = ["--set", 'labels=["health", "travel", "money", "leisure"]', "--set", "ranker=tfidf", "--set", "epsilon=4"]
-    for more, code in (([], 0), (["--set", "label_weight=1"], 2)):
+    for more, code in ((["--set", "label_weight=0"], 0), ([], 2)):
         model = tmp_path / f"model{code}"
         fit = dptext(
             "fit", "-m", "candidates", *labels, *more, "--public", public, "--label-field", "label", "--out", model

@@ -255,7 +255,7 @@ def test_cells_of_an_earlier_version_are_found_again(monkeypatch: pytest.MonkeyP
     near = {
         "name": "near",
         "kind": "candidates",
-        "set": {"ranker": "tfidf"},
+        "set": {"ranker": "tfidf", "selection": "top_k"},  # the default of then
         "sweep": {"label_weight": [0, 1.5]},
         "document_epsilon": [2, 5],
     }
