@@ -7,8 +7,6 @@ therefore hand faults on as values, and raise outside of ``except``. Names of co
 word (`dptext.text.column_names`): so may the first line of a CSV file without a header be, if its values are such.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools
@@ -214,7 +212,7 @@ def _records(batches: Generator[Batch, None, None]) -> Generator[Record, None, N
 
 
 def _file_batches(
-    path: Path, kind: Format, reading: _Reading, delimiter: str | None, encoding: str | None
+    path: Path, kind: Format, reading: "_Reading", delimiter: str | None, encoding: str | None
 ) -> Generator[Batch, None, None]:
     names = needed(reading.check.fields)
     found = file_chunks(path, kind, names, max_line=reading.check.max_line, delimiter=delimiter, encoding=encoding)
