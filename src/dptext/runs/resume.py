@@ -1,5 +1,7 @@
 """Where an unfinished run stands: a small file beside the target, readable by its owner only, until the run ends."""
 
+from __future__ import annotations
+
 import hmac
 import json
 import re
@@ -72,7 +74,7 @@ class State:
         draft.replace(path)
 
     @staticmethod
-    def load(path: Path) -> "State":
+    def load(path: Path) -> State:
         """The state that `save` wrote; ConfigError where there is none, or the file holds something else."""
         try:
             return State(**json.loads(path.read_text("utf-8")))  # which checks each field
