@@ -5,6 +5,7 @@ is answered. A deliberate error makes a failed cell. Any other error ends the pr
 and withholds its message, because that might hold private text. The process ends when its parent does.
 """
 
+import contextlib
 import gc
 import json
 import os
@@ -74,7 +75,8 @@ class Worker:
                 raise ConfigError(cell.fault)
             corpus = self._loaded(cell.corpus)
             began = time.monotonic()  # reading the corpus does not count for its first cell
-            _forget_peak()
+            with contextlib.suppress(OSError):  # not Linux: the peak is then of the whole process
+                Path("/proc/self/clear_refs").write_text("5", "ascii")
             outcome = run_cell(
                 cell,
                 self._experiment,
@@ -106,7 +108,7 @@ class Worker:
 
 
 def peak_mib() -> float:
-    """The most memory in MiB that this process held since `_forget_peak`; since its start where there is no Linux."""
+    """The most memory in MiB that this process held since its cell began; since its start where there is no Linux."""
     try:
         for line in Path("/proc/self/status").read_text("ascii", "replace").splitlines():
             if line.startswith("VmHWM:"):
@@ -117,13 +119,6 @@ def peak_mib() -> float:
 
     found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return found / (1024 if sys.platform != "darwin" else _MIB)
-
-
-def _forget_peak() -> None:
-    try:
-        Path("/proc/self/clear_refs").write_text("5", "ascii")
-    except OSError:
-        return  # the peak is then of the whole process
 
 
 def _bound_memory(mib: int) -> None:

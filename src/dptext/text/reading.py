@@ -113,7 +113,7 @@ def read_records(
         count(max_characters=max_characters)
         reading = _Reading("the rows", Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
         found = reading.records(table_rows(source, needed(fields)))
-        return _stripped(found) if strip_html else found
+        return (replace(record, text=without_tags(record.text)) for record in found) if strip_html else found
     return _records(
         read_batches(
             source,
@@ -192,10 +192,6 @@ def require_layout(path: Path, kind: Format, delimiter: str | None, encoding: st
         raise ConfigError(f"Expected --delimiter {delimiter!r} to be one character, as ';' or '\\t'.")
     if not is_utf8(encoding) and kind in PACKED:
         raise ConfigError(f"Expected no --encoding for {str(path)!r}: {kind} says its own.")
-
-
-def _stripped(records: Iterable[Record]) -> Generator[Record, None, None]:
-    return (replace(record, text=without_tags(record.text)) for record in records)
 
 
 def _without_tags(batches: Generator[Batch, None, None]) -> Generator[Batch, None, None]:
