@@ -13,6 +13,7 @@ import queue
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,10 +142,8 @@ def main() -> None:
     threading.Thread(target=_listen, args=(sys.stdin.buffer, lines), daemon=True).start()
 
     def withhold(kind: type[BaseException], _: BaseException, trace: TracebackType | None) -> None:
-        frame = trace
-        while frame is not None and frame.tb_next is not None:
-            frame = frame.tb_next
-        where = f" at {Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" if frame else ""
+        last = [*traceback.walk_tb(trace)][-1:]
+        where = "".join(f" at {Path(frame.f_code.co_filename).name}:{line}" for frame, line in last)
         memory = issubclass(kind, MemoryError)
         _answer(answers, {"broken": NO_ROOM if memory else f"{kind.__name__}{where}; its message is withheld."})
         os._exit(OUT_OF_MEMORY if memory else INTERNAL_ERROR)
