@@ -23,11 +23,7 @@ class HasDigests(Protocol):
 
 
 def broken_assumptions(
-    claim: Guarantee,
-    mechanism: HasDigests,
-    *,
-    private: Iterable[Record] = (),
-    true: Sequence[str] | None = None,
+    claim: Guarantee, mechanism: HasDigests, *, private: Iterable[Record] = (), true: Sequence[str] | None = None
 ) -> tuple[str, ...]:
     """Why the guarantee does not apply; empty where nothing speaks against it.
 

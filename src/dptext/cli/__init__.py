@@ -49,11 +49,7 @@ COMMANDS: Final = {
         "Write what `compare` measured as one HTML page. It needs no network and no JavaScript.",
         "dptext report results --out report.html",
     ),
-    "demo": (
-        "demo:demo",
-        "Try ADePT on built-in texts: what it guarantees and keeps.",
-        "dptext demo",
-    ),
+    "demo": ("demo:demo", "Try ADePT on built-in texts: what it guarantees and keeps.", "dptext demo"),
     "audit": (
         "audit",
         "Attack a claim: exit code 1 when it is refuted. An audit can refute a guarantee, never prove one.",

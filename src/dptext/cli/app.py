@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import threading
+import traceback
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Final, NoReturn
@@ -96,10 +97,8 @@ def _withhold_unraisable(found: sys.UnraisableHookArgs) -> None:
 
 def _tell(kind: type[BaseException], trace: TracebackType | None) -> None:
     """Report an unexpected error without its message, which might hold private text."""
-    frame = trace
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    where = f" at {Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" if frame else ""
+    last = [*traceback.walk_tb(trace)][-1:]
+    where = "".join(f" at {Path(frame.f_code.co_filename).name}:{line}" for frame, line in last)
     print(f"dptext: internal error {kind.__name__}{where}; its message is withheld.", file=sys.stderr, flush=True)
 
 

@@ -26,8 +26,7 @@ _MOST_GIB: Final = 2**20
 def compare(
     experiment: Annotated[Path, file_argument(metavar="EXPERIMENT.toml", help="Corpora, mechanisms, what to measure.")],
     out: Annotated[
-        Path,
-        folder_option("--out", metavar="DIR", help="Folder of the cells and the table; a run in it goes on."),
+        Path, folder_option("--out", metavar="DIR", help="Folder of the cells and the table; a run in it goes on.")
     ],
     workers: Annotated[int, typer.Option("--workers", help="Processes at once; 0 is one a core.")] = 0,
     memory: Annotated[

@@ -207,11 +207,7 @@ def seed_of(seed: int | None) -> int:
 def target_of(path: Path | None, *inputs: Path | None, force: bool, private: bool = True) -> Target | None:
     """Where the file of an output option goes, checked before the work; None without the option.
 
-    Args:
-        path: of the option.
-        inputs: files and folders of the other options, which are read.
-        force: of --force.
-        private: whether it holds numbers computed from originals.
+    The inputs are read by the same command. A private file holds numbers computed from originals.
     """
     if path is None:
         return None

@@ -19,13 +19,9 @@ _SUFFIX: Final = certificate_path(Path("x")).name[1:]  # what the name of a cert
 
 @contextlib.contextmanager
 def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) -> Iterator[tuple[Path, Path]]:
-    """The files of a run. After the block the certificate is written and then stdout, as a whole.
+    """The files of a run, in the place of `STREAM`. After the block the certificate is written and then stdout, whole.
 
-    Args:
-        source: of the run, or `STREAM`.
-        target: the same.
-        certificate: where it goes if the target is a stream. Its name says what file it speaks of.
-        plan: of the run.
+    The certificate goes here if the target is a stream. Its name says what file it speaks of.
     """
     if (target == STREAM) != (certificate is not None):
         raise ConfigError("Expected --certificate NAME.guarantee.json with OUT -, and only there: it goes to a file.")

@@ -112,8 +112,7 @@ def privatize(
     ] = None,
     subject_key: SubjectKeyOption = None,
     charge_key: Annotated[
-        str | None,
-        typer.Option("--charge-key", help="Name of the charge: a run tried again under it is charged once."),
+        str | None, typer.Option("--charge-key", help="Name of the charge: a run tried again under it is charged once.")
     ] = None,
     delta: DeltaOption = 0.0,
     batch_size: Annotated[
@@ -196,10 +195,7 @@ def privatize(
             print(told + "\nCost: nothing more, as the charge is in the books already." * paid, file=out)
             return
         total = _count(given, plan.input_format) if sys.stderr.isatty() else None  # a bar has an end, lines have none
-        with (
-            advising(lambda: _left_there(target, plan, paid=payment is not None)),
-            counted("privatizing") as tell,
-        ):
+        with advising(lambda: _left_there(target, plan, paid=payment is not None)), counted("privatizing") as tell:
             written = privatize_file(
                 given,
                 made,

@@ -186,12 +186,7 @@ def _data(measured: MeasuredTable, asked: Asked, answers: Sequence[Recommendatio
             "rejected": [{**verdict.row.to_dict(), "reasons": list(verdict.reasons)} for verdict in answer.rejected],
         }
     return {
-        "asked": {
-            "unit": str(asked.unit),
-            "epsilon": asked.epsilon,
-            "delta": asked.largest_delta,
-            "task": asked.task,
-        },
+        "asked": {"unit": str(asked.unit), "epsilon": asked.epsilon, "delta": asked.largest_delta, "task": asked.task},
         "table": measured.model_dump(include={"about"})["about"],
         "unfinished_cells": measured.about.cells.left,
         "corpora": found,

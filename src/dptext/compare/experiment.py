@@ -46,8 +46,6 @@ A path may begin with `$DPTEXT_DATA`, the environment's folder of corpora (defau
 the working directory. `sample = 600` in the place of a path stands for so many built-in sample texts.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -108,7 +106,7 @@ class MechanismPlan(TomlTable):
     corpora: Different[str] = ()
 
     @model_validator(mode="after")
-    def _has_one_value_of_each(self) -> MechanismPlan:
+    def _has_one_value_of_each(self) -> "MechanismPlan":
         if any(f"{self.name} ".startswith(f"{reference} ") for reference in REFERENCES):
             raise ValueError(f"expected another name than {self.name!r}: a row of that name is in every table")
         if twice := [key for key in self.sweep if key in self.set]:
@@ -131,7 +129,7 @@ class AuthorshipSettings(TomlTable):
     authors: Count = 0
 
     @model_validator(mode="after")
-    def _has_a_bundle(self) -> AuthorshipSettings:
+    def _has_a_bundle(self) -> "AuthorshipSettings":
         if self.bundle > self.attacked:
             raise ValueError(f"expected bundle={self.bundle} <= attacked={self.attacked}: make it smaller")
         return self
@@ -174,7 +172,7 @@ class Experiment(TomlTable):
         self._toml = json.loads(json.dumps(context or {}, default=str))
 
     @model_validator(mode="after")
-    def _has_corpora_and_names(self) -> Experiment:
+    def _has_corpora_and_names(self) -> "Experiment":
         if not self.corpora:
             raise ValueError("expected at least one [corpora.NAME]")
         _validate.within(0, _LARGEST_SEED - self.trials, seed=self.seed)

@@ -1,7 +1,5 @@
 """The embedder behind cosines and attackers: loaded once a process, with a memory for texts that come again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,7 +22,7 @@ class Lens:
         self._name = name
         self._embedder: RememberingEmbedder | None = None
 
-    def embedder(self) -> RememberingEmbedder:
+    def embedder(self) -> "RememberingEmbedder":
         """The embedder behind cosines and attackers; ConfigError where the word vectors cannot be used."""
         if self._embedder is None:
             known = self._name in EMBEDDERS

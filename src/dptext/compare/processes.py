@@ -1,7 +1,5 @@
 """One worker process as its parent sees it: what it is asked, what it answers, and why it died."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -38,7 +36,7 @@ class WorkerProcess:
         self.began = time.monotonic()
         self._write(first)
 
-    def __enter__(self) -> WorkerProcess:
+    def __enter__(self) -> "WorkerProcess":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,6 +3,7 @@
 An error names a key and what was expected there. It never shows what was found: a cell may hold private samples.
 """
 
+import contextlib
 import json
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -23,19 +24,11 @@ def _refuse_constant(_: str) -> NoReturn:
 
 def read_json(path: Path) -> Json:
     """A JSON file. Its faults are told without the parser's exception, which carries the text."""
-    found: Json = None
-    damaged = False
-    try:
-        found = json.loads(read_whole(path), parse_constant=_refuse_constant)
-    except ConfigError:
-        raise
-    except (ValueError, RecursionError):
-        damaged = True
-    if damaged:
-        raise ConfigError(
-            f"Expected {path.name} to be JSON, found it damaged: remove it and run `dptext compare` again."
-        )
-    return found
+    data = read_whole(path)
+    with contextlib.suppress(ValueError, RecursionError):
+        found: Json = json.loads(data, parse_constant=_refuse_constant)
+        return found
+    raise ConfigError(f"Expected {path.name} to be JSON, found it damaged: remove it and run `dptext compare` again.")
 
 
 def _read(model: type[_Model], data: object, name: str) -> _Model:

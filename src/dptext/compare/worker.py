@@ -5,6 +5,7 @@ is answered. A deliberate error makes a failed cell. Any other error ends the pr
 and withholds its message, because that might hold private text. The process ends when its parent does.
 """
 
+import contextlib
 import gc
 import json
 import os
@@ -12,6 +13,7 @@ import queue
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +76,8 @@ class Worker:
                 raise ConfigError(cell.fault)
             corpus = self._loaded(cell.corpus)
             began = time.monotonic()  # reading the corpus does not count for its first cell
-            _forget_peak()
+            with contextlib.suppress(OSError):  # not Linux: the peak is then of the whole process
+                Path("/proc/self/clear_refs").write_text("5", "ascii")
             outcome = run_cell(
                 cell,
                 self._experiment,
@@ -106,7 +109,7 @@ class Worker:
 
 
 def peak_mib() -> float:
-    """The most memory in MiB that this process held since `_forget_peak`; since its start where there is no Linux."""
+    """The most memory in MiB that this process held since its cell began; since its start where there is no Linux."""
     try:
         for line in Path("/proc/self/status").read_text("ascii", "replace").splitlines():
             if line.startswith("VmHWM:"):
@@ -117,13 +120,6 @@ def peak_mib() -> float:
 
     found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return found / (1024 if sys.platform != "darwin" else _MIB)
-
-
-def _forget_peak() -> None:
-    try:
-        Path("/proc/self/clear_refs").write_text("5", "ascii")
-    except OSError:
-        return  # the peak is then of the whole process
 
 
 def _bound_memory(mib: int) -> None:
@@ -146,10 +142,8 @@ def main() -> None:
     threading.Thread(target=_listen, args=(sys.stdin.buffer, lines), daemon=True).start()
 
     def withhold(kind: type[BaseException], _: BaseException, trace: TracebackType | None) -> None:
-        frame = trace
-        while frame is not None and frame.tb_next is not None:
-            frame = frame.tb_next
-        where = f" at {Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" if frame else ""
+        last = [*traceback.walk_tb(trace)][-1:]
+        where = "".join(f" at {Path(frame.f_code.co_filename).name}:{line}" for frame, line in last)
         memory = issubclass(kind, MemoryError)
         _answer(answers, {"broken": NO_ROOM if memory else f"{kind.__name__}{where}; its message is withheld."})
         os._exit(OUT_OF_MEMORY if memory else INTERNAL_ERROR)

@@ -1,7 +1,5 @@
 """What is asked of a ledger: what one run does to one subject, as events, and what that statement rests on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +21,7 @@ class Terms:
     assumptions: tuple[str, ...] = ()
     reveals: tuple[str, ...] = ()
 
-    def __or__(self, other: Terms) -> Terms:
+    def __or__(self, other: "Terms") -> "Terms":
         """Both: the weakest basis, the union of the rest."""
         return Terms(
             Trust.CENTRAL if Trust.CENTRAL in (self.trust, other.trust) else Trust.LOCAL,
@@ -42,7 +40,7 @@ class Terms:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Json]) -> Terms:
+    def from_dict(cls, data: Mapping[str, Json]) -> "Terms":
         """The terms that `to_dict` wrote; ConfigError where a field is missing, unknown or of another type."""
         try:
             found = cls(
@@ -123,7 +121,7 @@ class Request:
             raise ConfigError("Expected settings that JSON can hold: texts, finite numbers, lists of them.") from None
 
     @classmethod
-    def from_text(cls, text: str) -> Request:
+    def from_text(cls, text: str) -> "Request":
         """The request that `to_text` wrote; ConfigError where dptext did not write it, or a newer one did."""
         try:
             data = json.loads(text)

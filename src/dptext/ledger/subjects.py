@@ -3,8 +3,6 @@
 The key lies in a file of its own, outside the database: whoever has the books alone cannot try names against them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re
@@ -49,7 +47,7 @@ class SubjectKey:
         for name in names:
             yield self._keyed("subject", account, name)
 
-    def naming(self, account: str, kept: bytes) -> Naming:
+    def naming(self, account: str, kept: bytes) -> "Naming":
         """How an account knows its subjects, which keeps what `check` gave; ConfigError for one of another key."""
         as_spelled = secrets.compare_digest(kept, self.check_as_spelled(account))
         if not as_spelled and not secrets.compare_digest(kept, self.check(account)):

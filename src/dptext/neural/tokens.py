@@ -3,8 +3,6 @@
 The vocabulary is made from public text. The labels are public settings: no text decides which there are.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +37,7 @@ class Tokens:
     @classmethod
     def from_public(
         cls, texts: Iterable[str], *, labels: tuple[str, ...], max_tokens: int, min_count: int, max_words: int
-    ) -> Tokens:
+    ) -> "Tokens":
         """The words that occur at least `min_count` times in public texts, the most frequent `max_words` of them."""
         counts = Counter(word for document in texts for word in words_of(document, max_tokens))
         ranked = sorted((word for word in counts if counts[word] >= min_count), key=lambda word: (-counts[word], word))

@@ -3,8 +3,6 @@
 The formulas that `dptext.privacy.accounting` composes; look there for what several runs cost.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -180,7 +178,7 @@ class _NetLosses:
     mass: Floats
     missing: float = 0.0
 
-    def after(self, other: _NetLosses, negligible: float) -> _NetLosses:
+    def after(self, other: "_NetLosses", negligible: float) -> "_NetLosses":
         """Both together; ends of a long distribution are left out where each number has less than `negligible`.
 
         The standard deviation of n runs is at most sqrt(n), so that far fewer than 2n + 1 numbers are kept.

@@ -8,8 +8,6 @@ it can be printed, logged and stored, and it survives JSON exactly::
     True
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -128,7 +126,7 @@ class Guarantee:
         """What must be equal in two guarantees before they are compared or added."""
         return self.unit, self.relation, self.metric
 
-    def require_comparable(self, other: Guarantee) -> None:
+    def require_comparable(self, other: "Guarantee") -> None:
         """Raise IncomparableError unless unit, relation and metric agree."""
         if self.meaning != other.meaning:
             raise IncomparableError(
@@ -136,21 +134,21 @@ class Guarantee:
                 "Lift the smaller unit with dptext.privacy.accounting.lift, or convert the relation, first."
             )
 
-    def __lt__(self, other: Guarantee) -> bool:
+    def __lt__(self, other: "Guarantee") -> bool:
         """Order by protection (effective epsilon, then delta), for neighbours on which both hold."""
         self.require_comparable(other)
         return (self.effective_epsilon, self.delta) < (other.effective_epsilon, other.delta)
 
-    def common_reveals(self, other: Guarantee) -> tuple[str, ...]:
+    def common_reveals(self, other: "Guarantee") -> tuple[str, ...]:
         """The union of `reveals`: both guarantees hold for neighbours that agree on all of these."""
         return tuple(dict.fromkeys(self.reveals + other.reveals))
 
-    def voided(self, reason: str) -> Guarantee:
+    def voided(self, reason: str) -> "Guarantee":
         """The same statement with basis NONE, for the given reason."""
         reasons = "; ".join(dict.fromkeys(filter(None, (self.reason, reason))))
         return replace(self, epsilon=math.inf, delta=0.0, basis=Basis.NONE, reason=reasons)
 
-    def revealing(self, *names: str) -> Guarantee:
+    def revealing(self, *names: str) -> "Guarantee":
         """The same statement for neighbours that also agree on the named functions of the input."""
         return replace(self, reveals=tuple(dict.fromkeys(self.reveals + names)))
 
@@ -162,7 +160,7 @@ class Guarantee:
         return data
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Json]) -> Guarantee:
+    def from_dict(cls, data: Mapping[str, Json]) -> "Guarantee":
         """The guarantee that `to_dict` wrote; ConfigError where a field is missing, unknown or out of range."""
         try:
             return cls(

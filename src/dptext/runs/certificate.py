@@ -3,8 +3,6 @@
 Everything in it is public: nothing is computed from private text but what the guarantee lists in `reveals`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -158,7 +156,7 @@ class Certificate:
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Certificate:
+    def from_json(cls, text: str) -> "Certificate":
         """The certificate that `to_json` wrote; ConfigError where this is none, or one of a newer schema."""
         try:
             data = json.loads(text)

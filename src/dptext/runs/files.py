@@ -126,12 +126,7 @@ def seconds(n_records: int, mechanism: Mechanism[str], *, longest: float = 2.0) 
 
 
 def _run(
-    source: Path,
-    target: Path,
-    mechanism: Mechanism[str],
-    plan: Plan,
-    randomness: Randomness,
-    payment: Payment | None,
+    source: Path, target: Path, mechanism: Mechanism[str], plan: Plan, randomness: Randomness, payment: Payment | None
 ) -> _Run:
     """The run, its settings checked."""
     if plan.fields.subject is not None and payment is None:

@@ -185,10 +185,8 @@ class Privatized(Iterable[Release[str]]):
             pass
         columns = self._columns(self._kept[:_SHOWN])
         rows = zip(*columns.values(), strict=True)
-        return head + html_table(list(columns), rows, f"The first of {self._plural()}.")
-
-    def _plural(self) -> str:
-        return plural(self._n, "release") if self._state == "complete" else "the releases"
+        whole = plural(self._n, "release") if self._state == "complete" else "the releases"
+        return head + html_table(list(columns), rows, f"The first of {whole}.")
 
     # ------------------------------------------------------------------ drawing
 

@@ -1,6 +1,6 @@
 """Where an unfinished run stands: a small file beside the target, readable by its owner only, until the run ends."""
 
-from __future__ import annotations
+from __future__ import annotations  # the types of fields are read as text here
 
 import hmac
 import json

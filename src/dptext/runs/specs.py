@@ -77,11 +77,7 @@ def _reader(cls: type[Spec], key: str) -> TypeAdapter[object]:
 
 
 def parse_setting(text: str) -> tuple[str, Json]:
-    """The key and the value of KEY=VALUE. A VALUE that is TOML is read as such; any other one is taken as text.
-
-    Raises:
-        ConfigError: there is no "=", or `parse_toml` refuses VALUE.
-    """
+    """The key and value of KEY=VALUE, else ConfigError. A VALUE that is TOML is read as such, any other as text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"Expected {text!r} to look like KEY=VALUE.")

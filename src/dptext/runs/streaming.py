@@ -76,7 +76,7 @@ def limited(batches: Iterable[Batch], max_per_author: int) -> Iterator[Batch]:
     number = 0
     for batch in batches:
         good, fault = 0, None
-        for author in map(_author, batch.authors):
+        for author in (normal_form(name or "") for name in batch.authors):
             counts[author] += 1
             number += 1
             fault = _author_fault(author, counts[author], max_per_author)
@@ -96,10 +96,6 @@ def _author_fault(author: str, n: int, max_per_author: int) -> str | None:
     if n > max_per_author:
         return f"is refused: its author has more than max_per_author={max_per_author} records."
     return None
-
-
-def _author(name: str | None) -> str:
-    return normal_form(name or "")
 
 
 def layout(spec: Spec, keep: Iterable[str], fields: Fields) -> Columns:

@@ -67,11 +67,7 @@ def _check_toml(value: object, name: str, depth: int) -> None:
 
 
 def read_toml(path: Path) -> dict[str, Json]:
-    """The table in a TOML file, as `parse_toml` reads it.
-
-    Raises:
-        ConfigError: the file cannot be read, or is not TOML.
-    """
+    """The table in a TOML file, as `parse_toml` reads it; ConfigError where it cannot be read, or is not TOML."""
     try:
         return parse_toml(read_whole(path, limit=_MAX_TOML_BYTES).decode(), str(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -48,11 +48,7 @@ class Verified:
 
 
 def read_certificate(path: Path) -> Certificate:
-    """The certificate at the path, held against nothing yet.
-
-    Raises:
-        ConfigError: there is none, or it was not written by dptext.
-    """
+    """The certificate at the path, held against nothing yet; ConfigError where none is that dptext wrote."""
     try:
         return Certificate.from_json(read_whole(path).decode())
     except UnicodeDecodeError as error:

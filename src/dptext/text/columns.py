@@ -1,7 +1,5 @@
 """The columns of a file of releases, and the values of each release in their order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -102,7 +100,7 @@ class Columns:
         own = (*named, (LABEL_FIELD, fields.label if self.label else None))
         return {default: name for default, name in own if name not in (None, default)}
 
-    def after(self, releases: Sequence[Release[str]]) -> Columns:
+    def after(self, releases: Sequence[Release[str]]) -> "Columns":
         """The same columns once these releases are in the file, so that the length of the vectors is known."""
         return replace(self, dim=len(releases[0].vector or ())) if releases else self
 

@@ -1,7 +1,5 @@
 """Rows of a CSV file, or their faults."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -63,7 +61,7 @@ class _CsvLines:
         else:
             self._fault = block
 
-    def __iter__(self) -> _CsvLines:
+    def __iter__(self) -> "_CsvLines":
         return self
 
     def __next__(self) -> str:

@@ -5,8 +5,6 @@ it was made from. Releases and their certificates are for sharing: their modes f
 from private texts is for its owner alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib
@@ -43,7 +41,7 @@ class Target:
     private: bool = True
 
     @staticmethod
-    def at(path: str | os.PathLike[str] | Target) -> Target:
+    def at(path: "str | os.PathLike[str] | Target") -> "Target":
         """The target of a path; a target stays as it is."""
         return path if isinstance(path, Target) else Target(Path(path))
 

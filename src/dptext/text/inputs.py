@@ -3,6 +3,7 @@
 No error holds what was read, because exceptions of the parsers carry it: ``json.JSONDecodeError`` the whole document.
 """
 
+import contextlib
 import io
 import json
 import os
@@ -59,8 +60,6 @@ def read_whole(path: Path, *, limit: int = _MAX_WHOLE) -> bytes:
 
 def parse_json(text: str | bytes) -> Any:
     """The value of a JSON document, else `ValueError`, also where it nests too deep; its message may quote the text."""
-    try:
+    with contextlib.suppress(RecursionError):
         return json.loads(text)
-    except RecursionError:
-        pass
     raise ValueError("the nesting is too deep")

@@ -7,8 +7,6 @@ therefore hand faults on as values, and raise outside of ``except``. Names of co
 word (`dptext.text.column_names`): so may the first line of a CSV file without a header be, if its values are such.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools
@@ -115,7 +113,7 @@ def read_records(
         count(max_characters=max_characters)
         reading = _Reading("the rows", Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
         found = reading.records(table_rows(source, needed(fields)))
-        return _stripped(found) if strip_html else found
+        return (replace(record, text=without_tags(record.text)) for record in found) if strip_html else found
     return _records(
         read_batches(
             source,
@@ -196,10 +194,6 @@ def require_layout(path: Path, kind: Format, delimiter: str | None, encoding: st
         raise ConfigError(f"Expected no --encoding for {str(path)!r}: {kind} says its own.")
 
 
-def _stripped(records: Iterable[Record]) -> Generator[Record, None, None]:
-    return (replace(record, text=without_tags(record.text)) for record in records)
-
-
 def _without_tags(batches: Generator[Batch, None, None]) -> Generator[Batch, None, None]:
     with contextlib.closing(batches):
         for each in batches:
@@ -214,7 +208,7 @@ def _records(batches: Generator[Batch, None, None]) -> Generator[Record, None, N
 
 
 def _file_batches(
-    path: Path, kind: Format, reading: _Reading, delimiter: str | None, encoding: str | None
+    path: Path, kind: Format, reading: "_Reading", delimiter: str | None, encoding: str | None
 ) -> Generator[Batch, None, None]:
     names = needed(reading.check.fields)
     found = file_chunks(path, kind, names, max_line=reading.check.max_line, delimiter=delimiter, encoding=encoding)

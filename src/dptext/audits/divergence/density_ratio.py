@@ -13,8 +13,6 @@ that each row has a value from a model that never saw it. `LogRatios.divergence`
     True
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,11 +44,11 @@ class LogRatios:
         return float(self.first.min()) > float(self.second.max())
 
     @property
-    def reversed(self) -> LogRatios:
+    def reversed(self) -> "LogRatios":
         """ln(q/p), for the other direction."""
         return LogRatios(-self.second, -self.first)
 
-    def at(self, first: Positions, second: Positions) -> LogRatios:
+    def at(self, first: Positions, second: Positions) -> "LogRatios":
         """Some of the rows."""
         return LogRatios(self.first[first], self.second[second])
 

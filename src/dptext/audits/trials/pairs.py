@@ -1,7 +1,5 @@
 """Pairs of neighbouring inputs: those that a caller gives, and those on which mechanisms tend to fail."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -188,7 +186,7 @@ class Trial:
         delta: float | None,
         trials: int,
         randomness: Randomness | None,
-    ) -> Trial:
+    ) -> "Trial":
         """What `distinguish` is given, what was left out filled in; ConfigError for one input or no pair to propose."""
         claim = claim or claim_of(subject) or unclaimed()
         if (first is None) != (second is None) or (first is not None and pairs):

@@ -46,13 +46,7 @@ def reconstructing(mechanism: Mechanism[str]) -> HasReconstruction:
 
 
 def attack_classifier(
-    split: MemberSplit,
-    mechanism: Mechanism[str] | None,
-    *,
-    attack: str,
-    classifier: str,
-    seed: int,
-    shadows: int = 0,
+    split: MemberSplit, mechanism: Mechanism[str] | None, *, attack: str, classifier: str, seed: int, shadows: int = 0
 ) -> dict[str, MembershipResult]:
     """Attack a classifier that is trained on records, or on what a mechanism makes of them; by shokri, lira or loss.
 

@@ -14,11 +14,7 @@ COMMANDS: Final = {
         "What is spent and what is left: spent is rounded up, left down.",
         "dptext budget show reviews --ledger books.db",
     ),
-    "log": (
-        "charges:log",
-        "The charges of an account, oldest first.",
-        "dptext budget log reviews --ledger books.db",
-    ),
+    "log": ("charges:log", "The charges of an account, oldest first.", "dptext budget log reviews --ledger books.db"),
     "verify": (
         "books:verify",
         "Recompute balances from the charges. Exit code 4: they do not add up.",

@@ -34,8 +34,7 @@ class Files:
 
     originals: Annotated[Path, file_argument(metavar="ORIGINALS", help="The private records.")]
     released: Annotated[
-        Path,
-        file_argument(metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read."),
+        Path, file_argument(metavar="RELEASED", help="What `dptext privatize` made of them; its certificate is read.")
     ]
     public: Annotated[Path, file_option("--public", help="Public records, for the baselines.")]
 
@@ -53,8 +52,7 @@ class Named(options.Layout):
         typer.Option("--label", help="A label of the public set, where no certificate names it. Repeatable."),
     ] = None
     epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", help="Of label_only and candidates; default: that of the certificate."),
+        float | None, typer.Option("--epsilon", help="Of label_only and candidates; default: that of the certificate.")
     ] = None
 
 

@@ -158,11 +158,7 @@ def _frontier(
 
 
 def _panel(
-    corpus: str,
-    metric: str,
-    rows: Sequence[TableRow],
-    numbers: Mapping[Key, Pooled],
-    styles: Sequence[tuple[str, int]],
+    corpus: str, metric: str, rows: Sequence[TableRow], numbers: Mapping[Key, Pooled], styles: Sequence[tuple[str, int]]
 ) -> Panel:
     series = []
     for name, style in styles:

@@ -13,16 +13,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numba import njit
 
-from dptext.embeddings.bert.tiles import (
-    COLUMNS,
-    LANES,
-    ROWS,
-    head_tile,
-    largest,
-    largest_product,
-    row_tile,
-    to_bfloat,
-)
+from dptext.embeddings.bert.tiles import COLUMNS, LANES, ROWS, head_tile, largest, largest_product, row_tile, to_bfloat
 
 Loops = TypeVar("Loops", bound=Callable[..., Any])
 Array = Any  # numba decides by the dtype

@@ -5,8 +5,6 @@ norms and activations treat each row alone (see `tiles` and `loops`), attention 
 on public texts at every place of a tile when a network is made.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -61,7 +59,7 @@ class Linear:
     smoothing: Singles
 
     @classmethod
-    def of(cls, weights: Singles, bias: Singles, exactness: Exactness, largest: Singles | None = None) -> Linear:
+    def of(cls, weights: Singles, bias: Singles, exactness: Exactness, largest: Singles | None = None) -> "Linear":
         """The layer for a kernel; `largest` are the largest absolute inputs on public text, for int8."""
         units, smoothing = np.ones(len(bias), np.float32), np.ones(weights.shape[1], np.float32)
         if exactness == "bfloat16":
@@ -114,7 +112,7 @@ class Layer:
 class _Workspace:
     """Room for the numbers of one batch of pieces, for one thread."""
 
-    def __init__(self, network: Bert, n_pieces: int) -> None:
+    def __init__(self, network: "Bert", n_pieces: int) -> None:
         n = -(-n_pieces // tiles.ROWS) * tiles.ROWS + tiles.ROWS
         wide, dtype = network.layers[0].widened.weights.shape[0], _DTYPES[network.exactness]
         self.x, self.more, self.taken = (room(n, network.dim) for _ in range(3))
@@ -221,7 +219,7 @@ class Bert:
         else:
             loops.products(x, n, layer.panels, layer.bias, space.tile, out)
 
-    def at(self, exactness: Exactness, public: Pieces) -> Bert:
+    def at(self, exactness: Exactness, public: Pieces) -> "Bert":
         """The same network in another precision; `public` texts say what range the inputs of int8 layers have."""
         largest: list[Singles] = []
         if exactness == "int8":

@@ -99,13 +99,7 @@ def fit_model(
             on_epoch=on_epoch,
         )
     return AnnotatedModel(
-        model,
-        tokens,
-        reader,
-        device=device,
-        precision=precision,
-        trained_on=records_digest(public),
-        training=training,
+        model, tokens, reader, device=device, precision=precision, trained_on=records_digest(public), training=training
     )
 
 

@@ -122,11 +122,7 @@ class AnnotatedModel(Frozen):
     @property
     def digests(self) -> dict[str, str]:
         """sha256 digests: of the network, of the text that it was trained on, of the sentence encoder."""
-        found = {
-            "model": self.digest,
-            "training text": self.trained_on,
-            "sentence encoder": self.sentence_digest or "",
-        }
+        found = {"model": self.digest, "training text": self.trained_on, "sentence encoder": self.sentence_digest or ""}
         return {name: digest for name, digest in found.items() if digest}
 
     def inputs(self, records: Sequence[Record]) -> NDArray[np.generic]:

@@ -13,8 +13,6 @@ Its vocabulary and its labels are those of its training texts. Like its weights 
 a measuring device and no mechanism; nothing of it may be released.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -124,7 +122,7 @@ class IntentClassifier:
 
     __slots__ = ("_network", "_vocabulary", "labels")
 
-    def __init__(self, labels: tuple[str, ...], vocabulary: Vocabulary, network: _Network) -> None:
+    def __init__(self, labels: tuple[str, ...], vocabulary: Vocabulary, network: "_Network") -> None:
         self.labels = labels
         self._vocabulary = vocabulary
         self._network = network
@@ -194,7 +192,7 @@ def train_intent_classifier(
 
 
 def _train(
-    network: _Network,
+    network: "_Network",
     encoded: EncodedTexts,
     targets: Tensor,
     *,

@@ -1,7 +1,5 @@
 """Fits DeepCandidate's public part: chooses the candidates, fits and tunes what ranks them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -59,7 +57,7 @@ class Documents:
         """The mean embedding of each document, `(n_documents, dim)`."""
         return mean_by_document(self.embeddings, self.sizes)
 
-    def take(self, chosen: Integers) -> Documents:
+    def take(self, chosen: Integers) -> "Documents":
         """These documents, in this order."""
         rows = np.split(np.arange(len(self.embeddings)), np.cumsum(self.sizes)[:-1])
         picked = np.concatenate([rows[i] for i in chosen]) if len(chosen) else np.empty(0, np.int64)
