@@ -29,6 +29,7 @@ from dptext.mechanisms.adept import latent
 from dptext.mechanisms.candidates.rankers import Ranker
 from dptext.mechanisms.words.vocabulary import WordPoints
 from dptext.neural.adept.model import AnnotatedModel
+from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.float_noise import MetricNoise
 from dptext.sampling.privunit import PrivUnit
 from dptext.sampling.top_k import TopKRandomizedResponse
@@ -121,7 +122,10 @@ def main() -> None:
         (SentenceEncoder, "embed", "encoding", encoding),
         (Ranker, "cosines", "scores", lambda *of: (2.0 * of[0].size * of[2].shape[1], 3.0 * of[0].size)),
         (latent.rewriting(), "scores", "scores", lambda *of: (2.0 * of[0].size * of[2].shape[1], 3.0 * of[0].size)),
-        (TopKRandomizedResponse, "choose", "choice", lambda *of: (0, of[2].nbytes / 2)),
+        *(
+            (each, "choose", "choice", lambda *of: (0, of[2].nbytes / 2))
+            for each in (EnvelopeResponse, TopKRandomizedResponse)
+        ),
         (AnnotatedModel, "write", "decoding", decoding),
     ):
         clock.watch(owner, function, part, work)
