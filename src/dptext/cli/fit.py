@@ -26,7 +26,7 @@ from dptext.cli.options import (
 from dptext.cli.progress import say
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError
-from dptext.mechanism import HasTraining, Learns, Spec, Traits, settings
+from dptext.mechanism import HasRemarks, HasTraining, Learns, Spec, Traits, settings
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
 from dptext.text.files import require_free
@@ -89,10 +89,13 @@ def fit(
             "settings": settings(wanted),
             "digests": dict(model.digests),
             "guarantees": [guarantee.to_dict() for guarantee in promised],
+            **(model.remarks().numbers if isinstance(model, HasRemarks) else {}),
         }
         print(json.dumps(data, indent=2))
         return
     print("\n\n".join(guarantee.explain() for guarantee in promised))
+    if isinstance(model, HasRemarks):
+        print(model.remarks().text)
     label = "" if label_field is None or wanted.traits.learns_labels else f" --label-field {label_field}"
     asked = " --without-guarantee" if all(guarantee.basis is Basis.NONE for guarantee in promised) else ""
     print(f"\nModel: {target}\nNext: dptext privatize IN OUT --model {target}{label}{asked}")
