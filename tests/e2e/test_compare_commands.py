@@ -115,9 +115,10 @@ def test_the_answer_comes_with_its_rows_or_is_none(folder: Path, tmp_path: Path)
     code, out, _ = dptext(*asked, "meaning", "--epsilon", 20, "--reduce", small)
     assert code == 0
     assert "sample: nearest epsilon=20" in out
+    assert dptext("recommend", "--table", small, "--task", "meaning", "--epsilon", 20)[1] == out
+    out = dptext(*asked, "meaning", "--epsilon", 20, "--details")[1]
     assert "beside public-only: fidelity.cosine" in out
     assert "more rows do not have the guarantee that is asked for" in out
-    assert dptext("recommend", "--table", small, "--task", "meaning", "--epsilon", 20)[1] == out
     code, out, _ = dptext(*asked, "classification", "--epsilon", 10, "--json")
     found = json.loads(out)["corpora"]["sample"]
     assert (code, found["answer"], found["qualified"]) == (0, "none", [])
@@ -132,4 +133,5 @@ def test_the_answer_comes_with_its_rows_or_is_none(folder: Path, tmp_path: Path)
 def test_the_measured_table_of_the_package_is_read() -> None:
     code, out, _ = dptext("recommend", "--unit", "document", "--epsilon", 10, "--task", "classification")
     assert code == 0
-    assert out.startswith("Asked: epsilon at most 10")
+    assert out.startswith("Take candidates: at epsilon 10 per document")
+    assert "--set selection=top_k --set label_weight=0.0" in out  # what was measured, and not today's defaults
