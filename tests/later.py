@@ -100,6 +100,26 @@ LATER = {
         "tests/unit/test_malformed_files.py::test_a_file_without_end_is_not_read_whole",
         "tests/unit/test_report.py::test_another_process_writes_the_same_file",
     ),
+    "dear, beside another size, scale or kind that stays": (
+        "tests/unit/test_deep_candidate.py::test_the_range_of_a_depth_is_a_whole_number[lowest-4",
+        "tests/unit/test_deep_candidate.py::test_the_recoder_is_trained",
+        "tests/attacks/test_planted_faults.py::test_l2_clip_with_noise_for_2c_is_seen_by_the_white_box_at_any_epsilon[10.0-4",
+        "tests/attacks/test_planted_faults.py::test_l2_clip_with_noise_for_2c_is_seen_by_counting[5.0-10000",
+        "tests/unit/test_reading_columns.py::test_what_pyarrow_would_pass_is_told_as_without_it[too deep",
+        "tests/unit/test_erae.py::test_training_learns_to_repeat_a_text[text",
+        "tests/e2e/test_terminal.py::test_a_terminal_that_lacks_characters[ascii",
+        "tests/e2e/test_stopping.py::test_a_format_that_cannot_go_on_says_so",
+        "tests/unit/neural/test_sentence_encoder.py::test_torch_computes_the_same[bfloat16",
+        "tests/unit/neural/test_sentence_encoder.py::test_the_vectors_are_those_of_sentence_transformers[float32",
+        "tests/unit/test_accounting_counts.py::test_a_list_costs_what_its_counts_cost[epsilon-3-1e-05",
+        "tests/contract/test_frozen.py::test_no_attribute_of_a_fitted_mechanism_can_be_assigned[adept",
+        "tests/contract/test_mechanisms.py::test_the_contract[few draws-adept_dpsgd-0-settings",
+        "tests/unit/compare/test_compare_runs.py::test_what_fails_or_dies_is_recorded_and_the_rest_goes_on",
+        "tests/unit/test_envelope.py::test_the_best_envelope_against_the_best_of_all_channels[1.0",
+        "tests/unit/test_envelope.py::test_the_best_envelope_against_the_best_of_all_channels[2.0",
+        "tests/unit/test_envelope.py::test_the_best_envelope_against_the_best_of_all_channels[10.0",
+    ),
+    "it takes as long as all other pages": ("tests/docs/test_notebook.py::test_the_notebook_runs",),
 }
 
 

@@ -314,8 +314,8 @@ def test_a_score_that_is_not_cut_is_caught():
 def test_an_envelope_costs_what_it_says_whatever_the_epsilon(epsilon, size):
     mechanism = fitted(epsilon=epsilon, candidates=size)
     found = largest_log_ratio(mechanism, texts(100))
-    assert 0 < found <= epsilon * (1 + 1e-12) + 1e-12
-    if epsilon < 10:
+    assert found <= epsilon * (1 + 1e-12) + 1e-12
+    if 1 < epsilon < 10:  # at the smallest one text for all is best
         assert found == pytest.approx(epsilon, rel=1e-9)  # attained
 
 
@@ -702,8 +702,8 @@ def test_settings_survive_json():
         ({"k": 5000}, "below candidates=5000"),
         ({"k": True}, "k=True"),
         ({"k": 2.0}, "k=2.0"),
-        ({"k": 2, "selection": "exponential"}, "it has no k"),
-        ({"k": 2}, "it has no k"),
+        ({"k": 2, "selection": "exponential"}, "only top_k has a k"),
+        ({"k": 2}, "only top_k has a k"),
         ({"max_sentences": 0}, "max_sentences"),
         ({"label_weight": 3.5, "labels": ("a", "b")}, "label_weight"),
         ({"label_weight": 1.0}, "Expected labels"),

@@ -17,7 +17,8 @@ from dptext.text.survey import LONG, Column, Survey, survey
 NOT_PROTECTED: Final = "These numbers are computed from private text and not protected: do not hand them on."
 _EMPTY: Final = "Empty  a text like any other: candidates, for one, releases a public text in its place"
 _LONG: Final = """\
-Long   candidates reads the first 64 sentences, adept 256 word pieces, by default; what follows does not count.
+Long   candidates and adept read the first 256 word pieces, some 200 words, by default; what follows does not
+       count. candidates with ranker=sentence reads 64 sentences.
        Word by word (word_metric) all is read: time, and the epsilon of a text, grow with its words."""
 _TOO_LONG: Final = f"       A text of more than {MAX_CHARACTERS:,} characters is refused: cut it, or --on-error skip."
 _MOST_COLUMNS: Final = 12  # on a screen

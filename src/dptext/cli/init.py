@@ -71,6 +71,10 @@ def init(
     fields |= {
         name: True for name, of in (("empty-nulls", "nulls"), ("strip-html", "tags")) if text and getattr(text, of)
     }
+    own = form_options(found)
+    if not learns or form == own:  # one encoding, one delimiter for both files
+        given = zip(own[::2], own[1::2], strict=True)
+        fields |= {name[2:]: value for name, value in given if name in ("--delimiter", "--encoding")}
     if labels and spec.traits.releases_labels:
         fields["label-field"] = label_field
     if learns and public_text_field is not None:

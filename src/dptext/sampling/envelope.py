@@ -7,10 +7,10 @@ the best expected utility of any epsilon-LDP choice among these options for thes
 
     >>> import numpy as np
     >>> utilities = np.array([[0.9, 0.8, 0.1, 0.0], [0.7, 0.8, 0.2, 0.0], [0.0, 0.8, 0.1, 0.9]])
-    >>> best = best_envelope(utilities, epsilon=1.0)
-    >>> response = EnvelopeResponse.of(best, epsilon=1.0)
+    >>> best = best_envelope(utilities, epsilon=3.0)
+    >>> response = EnvelopeResponse.of(best, epsilon=3.0)
     >>> response.distribution(utilities[2:]).round(1).tolist()
-    [[0.3, 0.7, 0.0, 0.0]]
+    [[0.0, 0.1, 0.0, 0.9]]
 """
 
 from __future__ import annotations

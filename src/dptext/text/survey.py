@@ -28,7 +28,7 @@ _BEGINNING: Final = 2**16  # bytes
 _MOST_LABELS: Final = 50
 _MOST_DISTINCT: Final = 10_000  # of short values, where some are equal
 _SHORT: Final = 40  # characters, on average
-LONG: Final = 10_000  # characters; some 64 sentences, all that `candidates` reads
+LONG: Final = 1_500  # characters; some 256 pieces of words, all that `candidates` reads
 
 
 @dataclass(slots=True)

@@ -27,7 +27,6 @@ from dptext.utility.tables import (
     ORIGINAL,
     UtilityTable,
     baselines,
-    shown_limit,
     utility_table,
 )
 
@@ -79,8 +78,13 @@ def _compare(
     known = [column for column in columns if any(row[column] is not None for row in cells.values())]
     rows = [[row, *(cell(values[column], interval) for column in known)] for row, values in cells.items()]
     if found.limit is not None:
-        rows.append([LIMIT, *(shown_limit(found.limit) if column == "cosine" else "-" for column in known)])
+        rows.append([LIMIT, *(short(found.limit.value) if column == "cosine" else "-" for column in known)])
     screen = markdown_table(["interval at 95%", *known], rows)
+    if found.limit is not None:
+        screen += [
+            "",
+            f"{LIMIT}: what the best mechanism that releases a public text for each could expect at this epsilon.",
+        ]
     if judged.epsilon is None and judged.name != CANDIDATES:
         missing = f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon."
         screen += ["", missing]

@@ -18,6 +18,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "classification.accuracy_true_labels": "The same, trained with the labels of the originals: nothing protects them.",
     "classification.macro_f1_true_labels": "F1 of that classifier, each class counting the same.",
     "fidelity.cosine": "How near outputs are in meaning to their originals: mean cosine of the embeddings, at most 1.",
+    "fidelity.limit": "The cosine of the best mechanism of any kind with these public texts at that epsilon.",
     "fidelity.own_first": "Share of outputs that are nearer to their own original than to the other candidates.",
     "fidelity.label_kept": "Share of releases that still carry the label of their original.",
     "fidelity.tokens_kept": "Mean share of the words of an original that its output still has.",

@@ -142,7 +142,7 @@ class Candidates(OneEpsilon):
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 0 <= self.k < self.candidates:
             raise ConfigError(f"Expected k={self.k!r} to be an integer >= 0 below candidates={self.candidates}.")
         if self.k and self.selection != "top_k":
-            raise ConfigError(f"Expected selection='top_k' with k={self.k}, found {self.selection!r}: it has no k.")
+            raise ConfigError(f"Expected k={self.k} to be 0 with selection={self.selection!r}: only top_k has a k.")
         object.__setattr__(self, "labels", _validate.labels(self.labels))
         if self.label_weight and not self.labels:
             raise ConfigError(f"Expected labels with label_weight={self.label_weight!r}: name the public set.")
