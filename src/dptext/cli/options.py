@@ -179,7 +179,8 @@ class Layout:
         try:
             return self._records(path, Fields(self.public_text_field or self.text_field, label=label))
         except DataError as error:
-            error.args = (str(error).replace("--text-field", "--public-text-field"),)
+            said = str(error).replace("--text-field", "--public-text-field")
+            error.args = (said.replace("name it with --label", "rename it there, or name it with --label"),)
             raise
 
     def _records(self, path: Path, fields: Fields) -> list[Record]:

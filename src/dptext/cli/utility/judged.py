@@ -152,7 +152,10 @@ def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> lis
     names = Fields() if plain else Fields(text=text, id=id_, label=label if labelled else None)
     found = list(read_records(path, names))
     if len(found) != len(originals):
-        raise ConfigError(f"Expected a release for each of the {len(originals)} originals, found {len(found)}.")
+        raise ConfigError(
+            f"Expected a release for each of the {len(originals)} originals, found {len(found)}. Records that were "
+            "skipped have none: take them out of a copy of the originals."
+        )
     if plain:
         return [Release(own.id, record.text) for own, record in zip(originals, found, strict=True)]
     if [record.id for record in found] != [record.id for record in originals]:
