@@ -491,12 +491,17 @@ def test_vectors(simple: DeepCandidateMechanism) -> None:
     assert release.vector is not None
 
 
-def test_saved_and_loaded(fitted: DeepCandidateMechanism, tmp_path: Path) -> None:
-    save_model(fitted, tmp_path / "model")
-    again = load_model(tmp_path / "model")
+def comes_back(mechanism: DeepCandidateMechanism, folder: Path) -> None:
+    """What is saved into the folder is read again as it was."""
+    save_model(mechanism, folder)
+    again = load_model(folder)
     records = [Record(str(i), " ".join(random_sentences(3))) for i in range(10)]
-    assert again.privatize(records, seeded(3)) == fitted.privatize(records, seeded(3))
-    assert again.digests == fitted.digests
+    assert again.privatize(records, seeded(3)) == mechanism.privatize(records, seeded(3))
+    assert again.digests == mechanism.digests
+
+
+def test_saved_and_loaded(fitted: DeepCandidateMechanism, tmp_path: Path) -> None:
+    comes_back(fitted, tmp_path / "model")
     path = tmp_path / "model" / "candidates.json"
     data = json.loads(path.read_text("utf-8"))
     for wrong in ({**data, "texts": data["texts"][1:]}, {**data, "labels": ["x"] * 25}, {"texts": 3}, []):
@@ -622,11 +627,7 @@ def test_contract_of_a_distilled_encoder(distilled: DeepCandidateMechanism) -> N
 
 def test_a_distilled_encoder_is_saved_with_the_candidates(distilled: DeepCandidateMechanism, tmp_path: Path) -> None:
     assert "distilled into" in distilled.model.encoder.name
-    save_model(distilled, tmp_path / "model")
-    again = load_model(tmp_path / "model")
-    records = [Record(str(i), " ".join(random_sentences(3))) for i in range(10)]
-    assert again.privatize(records, seeded(3)) == distilled.privatize(records, seeded(3))
-    assert again.digests == distilled.digests
+    comes_back(distilled, tmp_path / "model")
     path = tmp_path / "model" / "distilled.npy"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
