@@ -11,8 +11,8 @@ Where there are labels it must also have what simple mechanisms keep at the same
 private one.
 
 The row `limit` is a measurement and no way to release anything: the largest mean cosine that any mechanism could reach
-which puts one of the public texts in the place of each record at this epsilon, solved on the originals themselves
-(MATHS 10).
+which puts one of the public texts in the place of each record at this epsilon and delta 0, solved on the originals
+themselves (MATHS 10).
 """
 
 from __future__ import annotations

@@ -81,10 +81,7 @@ def _compare(
         rows.append([LIMIT, *(short(found.limit.value) if column == "cosine" else "-" for column in known)])
     screen = markdown_table(["interval at 95%", *known], rows)
     if found.limit is not None:
-        screen += [
-            "",
-            f"{LIMIT}: what the best mechanism that releases a public text for each could expect at this epsilon.",
-        ]
+        screen += ["", f"{LIMIT}: the best that a public text for each can keep at this epsilon and delta 0."]
     if judged.epsilon is None and judged.name != CANDIDATES:
         missing = f"The row {CANDIDATES} is missing: no certificate states an epsilon of documents. Give --epsilon."
         screen += ["", missing]

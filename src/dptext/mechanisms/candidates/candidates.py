@@ -82,8 +82,8 @@ class Candidates(OneEpsilon):
         have the larger one. `exponential`: log weights lie in a public range d, as large as epsilon allows: for m
         candidates that costs d + ln(((m - 1) e^d + 1) / (e^d + m - 1)) (MATHS 1.4).
 
-        A text in which nothing is known is as near to every candidate: the first ones stand for the nearest. With `text`
-        an empty text has a vector like any other.
+        A text in which nothing is known is as near to every candidate: the first ones stand for the nearest. With
+        `text` an empty text has a vector like any other.
 
         With `label_share` s two things leave: the label by randomized response with s * epsilon (see
         `label_response`), then the text by a choice with the rest. That choice is as above for each label that
