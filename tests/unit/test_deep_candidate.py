@@ -148,7 +148,7 @@ def test_calibration(selection: str) -> None:
     assert 12.0 * (1 - 1e-6) <= found.guarantee(Unit.DOCUMENT).epsilon <= 12.0
 
 
-@pytest.mark.parametrize("longest", [4, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("longest", [3, pytest.param(7, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("utility", DEPTH_UTILITIES)
 def test_the_range_of_a_depth_is_a_whole_number(utility: str, longest: int) -> None:
     """All documents of so many sentences on two directions: no depth is above floor(most / 2), and one reaches it."""

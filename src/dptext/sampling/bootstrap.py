@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dptext import _validate
 from dptext.errors import ConfigError
@@ -17,6 +17,8 @@ from dptext.sampling.source import Randomness, seeded
 from dptext.types import Floats
 
 T = TypeVar("T", bound=np.generic)
+
+_TOGETHER = 1 << 12  # rows drawn together
 
 
 def bootstrap(
@@ -34,6 +36,22 @@ def bootstrap(
     itself, which a biased statistic can otherwise leave. Whole rows are drawn, exactly uniformly from the source.
     ConfigError for no rows, a statistic that is NaN, or too few resamples for the confidence.
     """
+    return _bootstrap(values, lambda many: [float(statistic(rows)) for rows in many], source, resamples, confidence)
+
+
+def bootstrap_mean(values: Floats, *, seed: int, confidence: float = 0.95) -> Estimate:
+    """The mean of values `(n,)` with its percentile bootstrap interval, for experiments."""
+    return _bootstrap(values, lambda many: many.mean(axis=1), seeded(seed), 1000, confidence)
+
+
+def _bootstrap(
+    values: NDArray[T],
+    statistics: Callable[[NDArray[T]], ArrayLike],
+    source: Randomness,
+    resamples: int,
+    confidence: float,
+) -> Estimate:
+    """`bootstrap` for a statistic of many samples at once: of `(samples, n, ...)` comes `(samples,)`."""
     _validate.count(resamples=resamples)
     alpha = bonferroni(confidence, 2)
     rank = math.floor(alpha * (resamples + 1))
@@ -44,16 +62,13 @@ def bootstrap(
     n = values.shape[0] if values.ndim else 0
     if n == 0:
         raise ConfigError(f"Expected values of shape {values.shape} to have at least one row.")
-    value = float(statistic(values))
+    value = float(np.asarray(statistics(values[None]))[0])
     drawn = np.empty(resamples)
-    for i in range(resamples):  # one resample at a time: n x resamples row numbers would not fit in memory
-        drawn[i] = statistic(values[uniform_below(n, n, source)])
+    together = max(1, _TOGETHER // n)  # all at once, resamples x n row numbers would not fit in memory
+    for start in range(0, resamples, together):
+        part = drawn[start : start + together]
+        part[:] = statistics(values[uniform_below(n, part.size * n, source).reshape(part.size, n)])
     if math.isnan(value) or np.isnan(drawn).any():
         raise ConfigError("Expected the statistic to be a number for every resample, found NaN.")
     drawn.sort()
     return Estimate(value, min(value, float(drawn[rank - 1])), max(value, float(drawn[-rank])), confidence)
-
-
-def bootstrap_mean(values: Floats, *, seed: int, confidence: float = 0.95) -> Estimate:
-    """The mean of values `(n,)` with its percentile bootstrap interval, for experiments."""
-    return bootstrap(values, lambda rows: float(rows.mean()), source=seeded(seed), confidence=confidence)

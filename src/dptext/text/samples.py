@@ -4,6 +4,7 @@ Written for this project from templates; no person is meant. For demos, document
 sums and the rest are drawn independently of each other, so that a text holds a few facts that could be private.
 """
 
+import functools
 import re
 from typing import Final
 
@@ -124,13 +125,18 @@ def sample_records(n: int = 200, *, seed: int = 0) -> list[Record]:
     True
     """
     _validate.count(n=n)
+    return list(_samples(n, seed))
+
+
+@functools.lru_cache(16)
+def _samples(n: int, seed: int) -> tuple[Record, ...]:
     source = seeded(seed)
     records = []
     for i in range(n):
         label = _pick(SAMPLE_LABELS, source)
         text = _filled(_pick(_TEMPLATES[label], source), source)
         records.append(Record(str(i), text, label=label, author=_pick(_AUTHORS, source)))
-    return records
+    return tuple(records)
 
 
 def _filled(template: str, source: Randomness) -> str:
