@@ -187,6 +187,8 @@ def test_init_writes_what_fit_and_privatize_read(reviews: Path) -> None:
     assert done.stdout.startswith("Take ")
     commands = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("  dptext ")]
     assert [each[0] for each in commands] == ["fit", "privatize", "explain"]
+    early = dptext(*commands[1], cwd=reviews)
+    assert "Fit first: dptext fit, which reads dptext.toml" in early.stderr
     for each in commands:
         ran = dptext(*each, cwd=reviews)
         assert ran.returncode == 0, ran.stderr

@@ -52,7 +52,9 @@ def test_check_names_what_works_and_it_works(work: Path) -> None:
     assert lines[0].startswith("excel.csv holds 60 rows that can be read; the texts seem to be in 'Bewertung'.")
     assert "66.7% hold HTML (--strip-html)" in lines[0]
     assert "not protected" in lines[1]
-    assert "csv, parted by semicolon, cp1252 (a guess of charset-normalizer)" in done.stdout
+    assert (
+        "csv, parted by semicolon, cp1252 (a guess of charset-normalizer: look at a word with an accent)" in done.stdout
+    )
     assert "20 empty, 0 repeated" in done.stdout
     assert "\nEmpty  a text like any other" in done.stdout
     assert "\nLong " not in done.stdout
@@ -297,6 +299,29 @@ def test_the_texts_of_a_public_file_may_be_in_another_column(work: Path) -> None
     done = dptext("init", "excel.csv", *options, "--epsilon", "9", cwd=work)
     assert done.returncode == 0, done.stderr
     assert 'public-text-field = "words"' in (work / "dptext.toml").read_text("utf-8")
+
+
+def test_the_next_line_of_fit_works_as_printed(work: Path) -> None:
+    """With the form of the files, and labels of a public file in a column of another name."""
+    (work / "public.csv").write_bytes(PUBLIC.replace(",", ";").replace("Sterne", "stars").encode("cp1252"))
+    fit = ("fit", "--mechanism", "label_only", "--set", "epsilon=3", "--set", 'labels=["0", "1"]', "--out", "a model")
+    layout = ("--text-field", "Bewertung", "--delimiter", ";", "--encoding", "cp1252", "--strip-html")
+    public = ("--public", "public.csv", "--public-text-field", "words", "--label-field", "Sterne")
+    refused = dptext(*fit, *layout, *public, cwd=work)
+    assert "--public-label-field" in refused.stderr
+    done = dptext(*fit, *layout, *public, "--public-label-field", "stars", cwd=work)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()[-1]
+    assert told.startswith(
+        "Next: dptext privatize IN OUT --model 'a model' --label-field Sterne --text-field Bewertung"
+    )
+    asked = ["excel.csv" if word == "IN" else "next.jsonl" if word == "OUT" else word for word in shlex.split(told)[2:]]
+    done = dptext(*asked, cwd=work)
+    assert done.returncode == 0, done.stderr
+    done = dptext("init", "excel.csv", *layout[:2], *public, "--public-label-field", "stars", cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert 'public-label-field = "stars"' in (work / "dptext.toml").read_text("utf-8")
+    assert dptext("check", "excel.csv", cwd=work).returncode == 0  # reads dptext.toml
 
 
 @pytest.mark.parametrize(

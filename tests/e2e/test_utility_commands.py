@@ -105,6 +105,36 @@ def test_releases_of_stripped_pages_are_compared_with_stripped_ones() -> None:
 
 
 @pytest.mark.usefixtures("pages")
+def test_originals_are_read_as_the_certificate_says_they_were() -> None:
+    layout = options(LAYOUT)
+    redact = ["privatize", "private.dat", "redacted.jsonl", "--mechanism", "random_redaction", "--set", "level=0.5"]
+    done = CliRunner().invoke(app, [*redact, "--without-guarantee", *layout])
+    assert done.exit_code == 0, (done.stderr, done.exception)
+    judge = ["utility", "fidelity", "private.dat", "redacted.jsonl", "--public", "public.dat", "--seed", "1", "--json"]
+    told, silent = (CliRunner().invoke(app, [*judge, *each]) for each in (layout[:-1], layout))
+    assert told.stdout == silent.stdout
+    assert "By the certificate of RELEASED HTML tags were taken out of the texts first" in told.stderr
+    assert "By the certificate" not in silent.stderr
+
+
+def test_records_that_were_skipped_have_no_release() -> None:
+    rows = [{"text": record.text} for record in sample_records(60)]
+    write_lines("public.jsonl", rows[30:])
+    write_lines("private.jsonl", [*rows[:10], {"text": 1}, *rows[10:30]])
+    redact = ["privatize", "private.jsonl", "redacted.jsonl", "--mechanism", "random_redaction", "--set", "level=0.5"]
+    done = CliRunner().invoke(app, [*redact, "--without-guarantee", "--on-error", "skip"])
+    assert done.exit_code == 0, (done.stderr, done.exception)
+    assert "--on-error skip" in done.stdout
+    judge = ["utility", "fidelity", "private.jsonl", "redacted.jsonl", "--public", "public.jsonl"]
+    refused = CliRunner().invoke(app, judge)
+    assert "record 11" in str(refused.exception)
+    done = CliRunner().invoke(app, [*judge, "--on-error", "skip", "--json"])
+    assert done.exit_code == 0, (done.stderr, done.exception)
+    assert "skipped record 11" in done.stderr
+    assert json.loads(done.stdout)["rows"]["random_redaction"]["fidelity"]["tokens_kept"]["value"] > 0.2
+
+
+@pytest.mark.usefixtures("pages")
 def test_the_records_that_a_correction_is_tried_on_are_read_by_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
     from dptext.cli.utility import balance
 

@@ -105,6 +105,15 @@ def test_another_encoding_is_refused_told_and_read(tmp_path: Path, name: str, en
     assert texts(read_records(path, fields, encoding=encoding)) == [row["Bewertung"]] * 9
 
 
+def test_of_encodings_that_read_a_file_equally_well_the_common_one_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("A habitação não tinha aquecimento; o pequeno-almoço é bom, mas não há cama.".encode("cp1252"))
+    assert detected(path) == "cp1252"
+    polish = "Pokój był brudny, a śniadanie zimne. Dziękuję za miłą obsługę, choć łazienka była mała. Źle się czułem."
+    path.write_bytes(polish.encode("cp1250"))
+    assert detected(path) == "cp1250"  # reads better
+
+
 def test_what_is_utf8_or_mixed_is_not_taken_for_another_encoding(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     good = json.dumps({"text": "schön"}, ensure_ascii=False).encode() + b"\n"
@@ -330,6 +339,11 @@ def test_xlsx_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("<!-- no -->a <i>< b</i> &eacute;", "a < b é"),
         ("a\n<i>b</i>", "a b"),
         ("<p", "<p"),
+        (
+            "Write to <email> or <ada@example.org>, <i>not</i> <NAME>",
+            "Write to <email> or <ada@example.org>, not <NAME>",
+        ),
+        ("<o:p>Word</o:p><H1>too</H1>", "Word\ntoo"),
         ("a <b and c", "a <b and c"),
         ("a <b and <i>c</i>", "a <b and c"),
         ("I <3 it, <i>so</i> much <more or less", "I <3 it, so much <more or less"),

@@ -183,7 +183,7 @@ def test_a_bound_is_called_by_what_it_lets_a_guess_become(epsilon: float, word: 
         (promised(basis=Basis.PROVEN), "Guaranteed by proof, for every input:"),
         (
             promised(basis=Basis.CONDITIONAL, assumptions=("a", "b")),
-            "Guaranteed only if all that is assumed below (2 in number) is so, which nothing here shows:",
+            'Guaranteed only if all that stands under "What was assumed" is so, which nothing here shows:',
         ),
         (promised(basis=Basis.CLAIMED), "Claimed by its authors and not checked by dptext:"),
         (promised().voided("the seed is known"), "No guarantee: the seed is known. Treat this file as if it were the"),
@@ -302,12 +302,19 @@ def test_kept_fields_are_named_asked_about_and_not_called_protected() -> None:
     assert "ids" not in said(page())
 
 
+@pytest.mark.parametrize(
+    ("chance", "shown"), [(0.5, "50%"), (0.9991, "99.91%"), (0.99971, "99.98%"), (1.0, "100%"), (1 - 1e-9, "100%")]
+)
+def test_a_chance_below_one_is_not_shown_as_certain(chance: float, shown: str) -> None:
+    assert legal._percent(chance) == shown
+
+
 def test_what_was_assumed_is_complete() -> None:
     told = page(promised(basis=Basis.CONDITIONAL, assumptions=("the sun shines", "no rain")))
     assert {"the sun shines", "no rain"} < set(next(s.lines for s in told.sections if s.heading.endswith("assumed")))
     told = page(promised(basis=Basis.CONDITIONAL), also_assumed=("each stands once",))
     assert "each stands once" in said(told, "What was assumed")
-    assert "below (1 in number)" in answer(told)
+    assert 'all that stands under "What was assumed"' in answer(told)
 
 
 def test_no_law_is_judged() -> None:

@@ -291,12 +291,38 @@ def test_a_notebook_shows_the_guarantee_rows_and_budget(labelled) -> None:
     assert "to_records()" in dp.privatize(iter(["a"]), labelled)._repr_html_()
 
 
+def test_labels_are_neither_ignored_nor_made_up() -> None:
+    public = [Record("0", "so it is", "a"), Record("1", "la di da", "b")]
+    labelled = dp.LabelOnly(labels=("a", "b"), epsilon=1.0).fit(public=public)
+    with pytest.raises(ConfigError, match="Expected label=NAME"):
+        dp.privatize(["x"], labelled)
+    with pytest.raises(ConfigError, match="Expected label=NAME"):
+        dp.privatize([{"text": "x", "label": "a"}], labelled)
+    assert len(dp.privatize([{"text": "x", "of": "a"}], labelled, label="of").to_records()) == 1
+    assert len(dp.privatize(public, labelled).to_records()) == 2  # records carry their own
+    with pytest.raises(ConfigError, match="Expected no label='of'"):
+        dp.privatize([{"text": "x", "of": "a"}], dp.RandomRedaction(0.5).fit(), label="of", without_guarantee=True)
+
+
+def test_the_page_for_the_third_reader(tmp_path: Path) -> None:
+    mechanism = dp.LabelOnly(labels=("a", "b"), epsilon=3.0).fit(
+        public=[Record("0", "so it is", "a"), Record("1", "la di da", "b")]
+    )
+    dp.privatize([{"text": "x", "of": "a"}], mechanism, label="of").write(tmp_path / "out.jsonl")
+    told = dp.explain(tmp_path / "out.jsonl", legal=True)
+    assert "THE ANSWER" in told
+    assert told == dp.explain(tmp_path / "out.jsonl.guarantee.json", legal=True)
+    assert "Verified: the file has the bytes" in told
+    with pytest.raises(ConfigError, match="path of a released file"):
+        dp.explain(mechanism, legal=True)
+
+
 def test_html_is_escaped() -> None:
     hostile = "<script>alert(1)</script>"
     mechanism = dp.LabelOnly(labels=("a", "b"), epsilon=60.0).fit(
         public=[Record("0", hostile, "a"), Record("1", hostile, "b")]
     )
-    result = dp.privatize([{"text": "x", "<b>": 1}], mechanism, keep=["<b>"])
+    result = dp.privatize([{"text": "x", "of": "a", "<b>": 1}], mechanism, label="of", keep=["<b>"])
     assert "<script>" not in result._repr_html_()
     assert "<b>" not in result._repr_html_() + result.certificate._repr_html_()
     assert "&lt;script&gt;" in result._repr_html_()

@@ -9,7 +9,15 @@ from typing import Annotated, Final
 import typer
 
 from dptext._wording import plural
-from dptext.cli.options import DelimiterOption, EncodingOption, FormatOption, JsonOption, file_argument, member
+from dptext.cli.options import (
+    DelimiterOption,
+    EncodingOption,
+    FormatOption,
+    JsonOption,
+    as_typed,
+    file_argument,
+    member,
+)
 from dptext.text.formats import PACKED, Format
 from dptext.text.reading import MAX_CHARACTERS
 from dptext.text.survey import LONG, Column, Survey, survey
@@ -81,7 +89,9 @@ def _facts(found: Survey, named: str | None) -> list[str]:
     column = found.texts
     parted = "" if found.delimiter is None else f", parted by {_NAMES.get(found.delimiter, repr(found.delimiter))}"
     encoding = "" if found.format in PACKED else f", {found.encoding or 'some lines in UTF-8 and others not'}"
-    guessed = " (a guess of charset-normalizer)" * (named is None and found.encoding not in (None, "utf-8"))
+    guessed = " (a guess of charset-normalizer: look at a word with an accent)" * (
+        named is None and found.encoding not in (None, "utf-8")
+    )
     unique = [_name(found, name) for name, each in found.columns.items() if each.unique and name != found.text]
     kept = ", ".join(unique[:_MOST_COLUMNS])
     return [
@@ -122,12 +132,11 @@ def _table(found: Survey) -> list[str]:
 def form_options(found: Survey) -> list[str]:
     """The options that read a file of this form."""
     usual = "\t" if found.format is Format.TSV else ","
-    said = [
-        ("--delimiter", None if found.delimiter in (None, usual) else str(found.delimiter).replace("\t", "\\t")),
-        ("--encoding", None if found.encoding == "utf-8" else found.encoding),
-        ("--on-error", "skip" if found.bad else None),
-    ]
-    return [part for option, value in said if value is not None for part in (option, value)]
+    return as_typed(
+        delimiter=None if found.delimiter in (None, usual) else str(found.delimiter).replace("\t", "\\t"),
+        encoding=None if found.encoding == "utf-8" else found.encoding,
+        on_error="skip" if found.bad else None,
+    )
 
 
 def _options(found: Survey, named: Format | None) -> list[str]:

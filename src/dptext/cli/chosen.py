@@ -58,10 +58,11 @@ class Choice:
         if not self.needs_fit:
             return self.spec.fit()
         kind = self.spec.kind
-        raise ConfigError(
-            f"Expected a model of {kind}, which learns from text. Fit first: dptext fit --mechanism {kind} "
-            "--set KEY=VALUE ... --public PUBLIC --out MODEL; then give --model MODEL."
-        )
+        written = config()
+        how = f"dptext fit --mechanism {kind} --set KEY=VALUE ... --public PUBLIC --out MODEL; then give --model MODEL"
+        if written.mechanism.get("kind") == kind and written.model is not None:
+            how = "dptext fit, which reads dptext.toml, and makes the model that it names"
+        raise ConfigError(f"Expected a model of {kind}, which learns from text. Fit first: {how}.")
 
 
 def chosen(mechanism: str | None, assignments: list[str] | None, path: Path | None, model: Path | None) -> Choice:

@@ -20,7 +20,8 @@ from dptext.runs.toml import read_toml
 
 FILE: Final = Path("dptext.toml")
 _FIELDS: Final = (
-    *("text-field", "public-text-field", "id-field", "label-field", "author-field", "subject-field", "keep"),
+    *("text-field", "public-text-field", "label-field", "public-label-field", "id-field", "author-field"),
+    *("subject-field", "keep"),
     *("format", "delimiter", "encoding", "empty-nulls", "strip-html", "public", "pool"),
 )
 _named: list[Path] = []  # by --config

@@ -106,10 +106,7 @@ def explain_certificate(
     charged = certificate.charged
     stream = ", which know the stream that it paid for, and not its bytes" if charged and charged.stream else ""
     paid = f"; its charge is in the books{stream}" if ledger is not None else ""
-    verified = (
-        "Verified: the file has the bytes and the number of records that were certified, and the guarantees follow "
-        f"from the settings in the certificate{paid}. It is not signed: whoever can edit both files can forge both."
-    )
+    verified = found.sentence(paid)
     if reader is not None:
         from dptext.runs.legal import legal_page
 

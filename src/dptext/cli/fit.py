@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -19,6 +20,7 @@ from dptext.cli.options import (
     PublicOption,
     SetOption,
     SpecOption,
+    as_typed,
     file_option,
     folder_option,
     seed_of,
@@ -96,9 +98,10 @@ def fit(
     print("\n\n".join(guarantee.explain() for guarantee in promised))
     if isinstance(model, HasRemarks):
         print(model.remarks().text)
-    label = "" if label_field is None or wanted.traits.learns_labels else f" --label-field {label_field}"
-    asked = " --without-guarantee" if all(guarantee.basis is Basis.NONE for guarantee in promised) else ""
-    print(f"\nModel: {target}\nNext: dptext privatize IN OUT --model {target}{label}{asked}")
+    label = None if wanted.traits.learns_labels else label_field
+    asked = all(guarantee.basis is Basis.NONE for guarantee in promised)
+    more = as_typed(model=target, label_field=label, without_guarantee=asked) + layout.typed()
+    print(f"\nModel: {target}\nNext: dptext privatize IN OUT {shlex.join(more)}")
 
 
 def _check_texts(spec: Spec, public: Path | None, private: Path | None, pool: Path | None) -> None:

@@ -15,6 +15,7 @@ from dptext.cli.options import (
     ForceOption,
     LabelFieldOption,
     Layout,
+    PublicLabelFieldOption,
     PublicOption,
     PublicTextFieldOption,
     file_argument,
@@ -44,6 +45,7 @@ def init(
     label_field: LabelFieldOption = None,
     public: PublicOption = None,
     public_text_field: PublicTextFieldOption = None,
+    public_label_field: PublicLabelFieldOption = None,
     unit: Annotated[str | None, typer.Option("--unit", help="What is protected: token or document.")] = None,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="The most that a release may cost.")] = None,
     task: Annotated[
@@ -61,7 +63,10 @@ def init(
         public = Path(told) if told else None
     wanted = member(Unit, "--unit", unit or _asked("Protect each document or each token", Unit.DOCUMENT))
     limit = _number(_asked("The largest epsilon for each", "10")) if epsilon is None else epsilon
-    known, form = ([], []) if public is None else _public(public, source, public_text_field or text_field, label_field)
+    known: list[Record] = []
+    form: list[str] = []
+    if public is not None:
+        known, form = _public(public, source, public_text_field or text_field, public_label_field or label_field)
     labels = _labels(known, label_field)
     settings, why = _mechanism(Asked(wanted, limit, 1e-3, task), labels, n_public=len(known))
     spec = spec_from_settings(settings)
@@ -77,8 +82,9 @@ def init(
         fields |= {name[2:]: value for name, value in given if name in ("--delimiter", "--encoding")}
     if labels and spec.traits.releases_labels:
         fields["label-field"] = label_field
-    if learns and public_text_field is not None:
-        fields["public-text-field"] = public_text_field
+    others = {"public-text-field": public_text_field, "public-label-field": public_label_field}
+    if learns:
+        fields |= {name: value for name, value in others.items() if value is not None}
     if learns:
         fields |= {"public": str(public), "model": f"{source.name.partition('.')[0]}.model"}
     Target(FILE, force).write(settings_to_toml({**fields, "mechanism": settings}).encode())
@@ -114,7 +120,8 @@ def _public(public: Path, source: Path, text_field: str, label_field: str) -> tu
             "Expected public texts, found the private file itself: its texts would be released as they are."
         )
     found = survey(public, text=text_field)
-    layout = Layout(text_field, delimiter=found.delimiter, encoding=found.encoding, empty_nulls=True)
+    on_error = "skip" if found.bad else "stop"
+    layout = Layout(text_field, delimiter=found.delimiter, encoding=found.encoding, empty_nulls=True, on_error=on_error)
     return layout.read_public(public, label=label_field or None), form_options(found)
 
 

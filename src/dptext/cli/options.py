@@ -1,6 +1,7 @@
 """Options that several commands share, and how their values are read."""
 
 import functools
+import re
 import secrets
 import stat
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ from typing import Annotated, TypeVar
 import typer
 
 from dptext import _validate
+from dptext.cli.progress import say
 from dptext.errors import ConfigError, DataError
 from dptext.text.files import Target
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
-from dptext.text.reading import read_records
-from dptext.text.records import Fields, Record
+from dptext.text.reading import OnError, read_records
+from dptext.text.records import TEXT_FIELD, Fields, Record
 
 Named = TypeVar("Named", bound=StrEnum)
 
@@ -87,6 +89,9 @@ TextFieldOption = Annotated[str, typer.Option("--text-field", help="Field of the
 PublicTextFieldOption = Annotated[
     str | None, typer.Option("--public-text-field", help="The same in public files; default: --text-field.")
 ]
+PublicLabelFieldOption = Annotated[
+    str | None, typer.Option("--public-label-field", help="The same in public files; default: --label-field.")
+]
 LabelFieldOption = Annotated[str | None, typer.Option("--label-field", help="Field of the label.")]
 FormatOption = Annotated[
     str | None,
@@ -114,6 +119,7 @@ SeedOption = Annotated[int | None, typer.Option("--seed", help="Makes the run re
 ClassifierOption = Annotated[
     str, typer.Option("--classifier", help="tfidf (linear, quick), or bilstm as in the ADePT paper.")
 ]
+OnErrorOption = Annotated[str, typer.Option("--on-error", help="stop, or skip unreadable records.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there; never one that is read.")]
 DetailsOption = Annotated[bool, typer.Option("--details", help="Print all below the answer.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -165,6 +171,20 @@ class Layout:
     encoding: EncodingOption = None
     empty_nulls: EmptyNullsOption = False
     strip_html: StripHtmlOption = False
+    public_label_field: PublicLabelFieldOption = None
+    on_error: OnErrorOption = "stop"
+
+    def typed(self) -> list[str]:
+        """These options as one types them, but for those of public files."""
+        return as_typed(
+            text_field=None if self.text_field == TEXT_FIELD else self.text_field,
+            format=self.input_format,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+            empty_nulls=self.empty_nulls,
+            strip_html=self.strip_html,
+            on_error=None if self.on_error == "stop" else self.on_error,
+        )
 
     def read(
         self, path: Path, *, label: str | None = None, author: str | None = None, id: str | None = None
@@ -173,14 +193,16 @@ class Layout:
         return self._records(path, Fields(self.text_field, label=label, author=author, id=id))
 
     def read_public(self, path: Path | None, *, label: str | None = None) -> list[Record]:
-        """The records of a public file, none where there is no file; errors name --public-text-field."""
+        """The records of a public file, none where there is no file; errors name the options of public files."""
         if path is None:
             return []
         try:
-            return self._records(path, Fields(self.public_text_field or self.text_field, label=label))
+            return self._records(
+                path,
+                Fields(self.public_text_field or self.text_field, label=label and (self.public_label_field or label)),
+            )
         except DataError as error:
-            said = str(error).replace("--text-field", "--public-text-field")
-            error.args = (said.replace("name it with --label", "rename it there, or name it with --label"),)
+            error.args = (re.sub("--(text|label)-field", r"--public-\1-field", str(error)),)
             raise
 
     def _records(self, path: Path, fields: Fields) -> list[Record]:
@@ -193,8 +215,21 @@ class Layout:
             encoding=None if kind in PACKED else self.encoding,
             empty_nulls=self.empty_nulls,
             strip_html=self.strip_html,
+            on_error=member(OnError, "--on-error", self.on_error),
+            on_skip=skipped,
         )
         return list(found)
+
+
+def as_typed(**given: object) -> list[str]:
+    """Options with these values as one types them; a switch that is on has no value, None and False are left out."""
+    wanted = ((f"--{name.replace('_', '-')}", value) for name, value in given.items() if value not in (None, False))
+    return [part for name, value in wanted for part in ([name] if value is True else [name, str(value)])]
+
+
+def skipped(number: int, reason: str) -> None:
+    """Say that a record was skipped."""
+    say(f"skipped record {number}: {reason}")
 
 
 def seed_of(seed: int | None) -> int:

@@ -26,18 +26,21 @@ from dptext.cli.options import (
     LabelFieldOption,
     MechanismOption,
     ModelOption,
+    OnErrorOption,
     PayingLedgerOption,
     SetOption,
     SpecOption,
     StripHtmlOption,
     SubjectKeyOption,
     TextFieldOption,
+    as_typed,
     file_path,
     member,
     output_path,
+    skipped,
 )
 from dptext.cli.pipes import STREAM, spooled
-from dptext.cli.progress import Tell, counted, say
+from dptext.cli.progress import Tell, counted
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError, DPTextError
 from dptext.privacy.guarantee import Guarantee, format_epsilon
@@ -96,7 +99,7 @@ def privatize(
     empty_nulls: EmptyNullsOption = False,
     strip_html: StripHtmlOption = False,
     output_format: Annotated[str | None, typer.Option("--output-format", help="The same for OUT.")] = None,
-    on_error: Annotated[str, typer.Option("--on-error", help="stop, or skip unreadable records.")] = "stop",
+    on_error: OnErrorOption = "stop",
     max_per_author: Annotated[
         int | None, typer.Option("--max-per-author", help="Refuse more records of one author than this.")
     ] = None,
@@ -187,7 +190,7 @@ def privatize(
     with spooled(source, target, certificate, plan) as (given, made), _naming(source, given):
         if dry_run:
             n_records, promised, due = rehearse(
-                given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=_skipped
+                given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=skipped
             )
             took = seconds(n_records, fitted_one)
             told = _rehearsal(n_records, took, promised, plan, due, as_json=as_json)
@@ -204,7 +207,7 @@ def privatize(
                 randomness=randomness,
                 payment=payment,
                 on_progress=_with_rate(tell, total),
-                on_skip=_skipped,
+                on_skip=skipped,
             )
     if as_json:
         print(json.dumps({"certificate": str(beside), **json.loads(written.to_json())}, indent=2), file=out)
@@ -221,16 +224,18 @@ def privatize(
 
 def _next(source: Path, target: Path, plan: Plan, *, judged: bool) -> str:
     """What to type after a run."""
-    named = (
-        ("--text-field", plan.fields.text),
-        ("--label-field", plan.fields.label),
-        ("--id-field", plan.fields.id),
-        ("--format", plan.input_format),
-        ("--delimiter", plan.delimiter),
-        ("--encoding", plan.encoding),
+    fields = plan.fields
+    said = as_typed(
+        text_field=None if fields.text == TEXT_FIELD else fields.text,
+        label_field=fields.label,
+        id_field=fields.id,
+        format=plan.input_format,
+        delimiter=plan.delimiter,
+        encoding=plan.encoding,
+        empty_nulls=plan.empty_nulls,
+        strip_html=plan.strip_html,
+        on_error=None if plan.on_error is OnError.STOP else plan.on_error,
     )
-    said = [part for name, value in named if value not in (None, TEXT_FIELD) for part in (name, str(value))]
-    said += ["--empty-nulls"] * plan.empty_nulls + ["--strip-html"] * plan.strip_html
     judge = shlex.join(["dptext", "utility", "fidelity", str(source), str(target), "--public", "PUBLIC", *said])
     return f"Next: {shlex.join(['dptext', 'explain', str(target)])}" + f"; was it worth it: {judge}" * judged
 
@@ -244,10 +249,6 @@ def _naming(source: Path, given: Path) -> Iterator[None]:
         if source == STREAM:
             error.args = (str(error).replace(str(given), "stdin"),)
         raise
-
-
-def _skipped(number: int, reason: str) -> None:
-    say(f"skipped record {number}: {reason}")
 
 
 def _rehearsal(

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def explain(
-    what: str | PathLike[str] | Guarantee | Certificate | Spec | Mechanism[str] | Privatized, *, delta: float = 0.0
+    what: str | PathLike[str] | Guarantee | Certificate | Spec | Mechanism[str] | Privatized,
+    *,
+    delta: float = 0.0,
+    legal: bool = False,
 ) -> str:
     """What something guarantees, in plain words.
 
@@ -25,21 +28,26 @@ def explain(
         what: a guarantee; a certificate; settings of a mechanism, or a fitted one; the result of `privatize`; or the
             path of a released file or its certificate, which are verified.
         delta: at which the guarantees of settings are stated.
+        legal: say it on one page, for whoever answers for a released file; `what` is its path, or its certificate's.
 
     Raises:
         ConfigError: it carries no guarantee.
         DataError: a certificate does not hold.
     """
+    if legal and not isinstance(what, str | PathLike):
+        raise ConfigError("Expected the path of a released file, or of its certificate, with legal=True.")
     if isinstance(what, Guarantee | Certificate):
         return what.explain()
     if isinstance(what, Privatized):
         return "\n\n".join(each.explain() for each in what.guarantees)
     if isinstance(what, str | PathLike):
-        from dptext.runs.verification import verify  # noqa: PLC0415 (loads all mechanisms)
+        from dptext.runs.legal import legal_page  # noqa: PLC0415 (loads all mechanisms, as does the next)
+        from dptext.runs.verification import verify  # noqa: PLC0415
 
         path = Path(what)
         beside = certificate_path(path)
-        return verify(beside if beside.is_file() else path).certificate.explain()
+        found = verify(beside if beside.is_file() else path)
+        return legal_page(found).text() if legal else found.certificate.explain()
     spec = what.spec if hasattr(what, "spec") else what
     if not isinstance(spec, Spec):
         raise ConfigError(f"Expected something that carries a guarantee, found {type(what).__name__}.")

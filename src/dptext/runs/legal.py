@@ -59,14 +59,18 @@ class Page(NamedTuple):
         return Template(_own("legal.html")).substitute(values)
 
 
-def legal_page(found: Verified, *, verified: str, unchanged: float | None = None) -> Page:
-    """The page of a certificate that holds, with what was verified in words.
+def legal_page(found: Verified, *, verified: str = "", unchanged: float | None = None) -> Page:
+    """The page of a certificate that holds, with what was `verified` in words, where that is more than usual.
 
     `unchanged` is the share of running words that the mechanism gives back as they are, where it was measured.
     """
     holding = [each for each in found.certificate.guarantees if _void(each) is None]
     facts = _facts(found, holding) | ({"unchanged"} if unchanged is not None else set())
-    values = {**_values(found, holding), "verified": verified, "unchanged": _percent(unchanged or 0.0)}
+    values = {
+        **_values(found, holding),
+        "verified": verified or found.sentence(),
+        "unchanged": _percent(unchanged or 0.0),
+    }
     written = tomllib.loads(_own("legal.toml"))
     sections = []
     for part in written["section"]:
@@ -152,7 +156,6 @@ def _values(found: Verified, holding: Sequence[Guarantee]) -> dict[str, object]:
         "metric": next((each.metric for each in holding if each.metric), ""),
         "one_in": f"{math.floor((1 + 1e-9) / max(main.delta, 1e-15)):,}",  # rounded down, but for a billionth
         "reveals": "; ".join(dict.fromkeys(reveals)),
-        "n_assumed": len(assumed),
         "assumed": "".join(f"{each}\n" for each in assumed),
     }
 
@@ -166,9 +169,10 @@ def _table(holding: Sequence[Guarantee]) -> list[list[str]]:
 
 
 def _percent(chance: float) -> str:
-    """A chance for reading: three digits, rounded up (but for a billionth, so that 50% stays 50%)."""
-    shown = Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(chance * (1 - 1e-9)) * 100)
-    return f"{shown.normalize():f}%"
+    """A chance for reading: three digits, rounded up (but for a billionth, so that 50% stays 50%); more before 100%."""
+    exact = Decimal(chance * (1 - 1e-9)) * 100
+    shown = (Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact) for digits in range(3, 8))
+    return f"{next((each for each in shown if each < 100), Decimal(100)).normalize():f}%"
 
 
 def _factor(epsilon: float) -> str:

@@ -298,6 +298,14 @@ def privatize(
             f"Expected a fitted mechanism, found settings. Fit them first: dp.fit({mechanism.kind}, public)."
         )
     require_guarantee(mechanism.spec, without_guarantee)
+    traits, kind = mechanism.spec.traits, mechanism.spec.kind
+    if label is not None and not traits.releases_labels:
+        raise ConfigError(f"Expected no label={label!r}: {kind} with these settings does not privatize labels.")
+    if label is None and traits.reads_labels and not _may_be_ready(private):
+        raise ConfigError(
+            f"Expected label=NAME, the column of the labels: {kind} reads them together with the texts. Without any, "
+            "fit it without labels."
+        )
     randomness = randomness or secure()
     fields = Fields(
         text=text, id=id, label=label, author=author, keep=(keep,) if isinstance(keep, str) else tuple(keep)

@@ -46,6 +46,13 @@ class Verified:
     spec: Spec
     also_assumed: tuple[str, ...] = ()
 
+    def sentence(self, more: str = "") -> str:
+        """What was verified, and that it is not signed."""
+        return (
+            "Verified: the file has the bytes and the number of records that were certified, and the guarantees follow "
+            f"from the settings in the certificate{more}. It is not signed: whoever can edit both files can forge both."
+        )
+
 
 def read_certificate(path: Path) -> Certificate:
     """The certificate at the path, held against nothing yet; ConfigError where none is that dptext wrote."""

@@ -21,7 +21,7 @@ _BOMS: Final = {
 }
 _SAMPLE: Final = 2**16  # bytes
 _WIDE: Final = ("utf_16_le", "utf_16_be")  # full of NULs
-#: Of several that read a sample alike, the first is named. ISO 8859-1 is cp1252 in all that is text.
+#: Of several that read a sample alike, or equally well, the first is named. ISO 8859-1 is cp1252 in all that is text.
 _NARROW: Final = (
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859_2", "koi8_r"),
     *("cp932", "gb18030", "big5", "euc_kr", "euc_jp"),
@@ -95,10 +95,12 @@ def detected(path: Path) -> str | None:
 def _guessed(sample: bytes, among: Sequence[str]) -> str | None:
     import charset_normalizer  # noqa: PLC0415 (slow to load)
 
-    best = charset_normalizer.from_bytes(sample, cp_isolation=list(among)).best()
+    found = charset_normalizer.from_bytes(sample, cp_isolation=list(among))
+    best = found.best()
     if best is None:
         return None
-    return next(name for name in among if name in best.could_be_from_charset)  # others read the sample as the same text
+    alike = [each for each in found if (each.chaos, each.coherence) == (best.chaos, best.coherence)]
+    return next(name for name in among if any(name in each.could_be_from_charset for each in alike))
 
 
 def advice(path: Path) -> str:

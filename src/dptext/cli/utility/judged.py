@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +11,10 @@ import typer
 from dptext.cli import options
 from dptext.cli.answers import all_numbers, print_answer
 from dptext.cli.options import file_argument, file_option
+from dptext.cli.progress import say
 from dptext.errors import ConfigError, needing
 from dptext.privacy.guarantee import Unit
-from dptext.runs.certificate import Certificate, certificate_path
+from dptext.runs.certificate import READING, Certificate, certificate_path
 from dptext.runs.specs import spec_from_settings
 from dptext.runs.verification import read_certificate, verify
 from dptext.text.formats import Format, detect_format
@@ -96,6 +97,15 @@ def read_judged(files: Files, named: Named, seed: int | None) -> Judged:
     path = certificate_path(files.released)
     certificate = verify(path).certificate if path.exists() else None
     spec = None if certificate is None else spec_from_settings(certificate.settings)
+    read = () if certificate is None else certificate.reading
+    for name in read:
+        if not getattr(named, name):
+            say(f"By the certificate of RELEASED {READING[name]}: so they are here.")
+    named = replace(
+        named,
+        empty_nulls=named.empty_nulls or "empty_nulls" in read,
+        strip_html=named.strip_html or "strip_html" in read,
+    )
     known = () if spec is None else spec.traits.labels
     if known and named.label:
         raise ConfigError("Expected no --label: the certificate of RELEASED names the labels.")
@@ -153,8 +163,8 @@ def read_back(path: Path, originals: Sequence[Record], *, labelled: bool) -> lis
     found = list(read_records(path, names))
     if len(found) != len(originals):
         raise ConfigError(
-            f"Expected a release for each of the {len(originals)} originals, found {len(found)}. Records that were "
-            "skipped have none: take them out of a copy of the originals."
+            f"Expected a release for each of the {len(originals)} originals, found {len(found)}. Where "
+            "`privatize` ran with --on-error skip, give it here, too."
         )
     if plain:
         return [Release(own.id, record.text) for own, record in zip(originals, found, strict=True)]
