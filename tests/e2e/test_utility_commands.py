@@ -105,6 +105,20 @@ def test_releases_of_stripped_pages_are_compared_with_stripped_ones() -> None:
 
 
 @pytest.mark.usefixtures("pages")
+def test_fit_says_whether_public_texts_fit_stand_ins() -> None:
+    fit = ["fit", "--mechanism", "label_only", "--set", "epsilon=3", "--set", f"labels={json.dumps(SAMPLE_LABELS)}"]
+    fit += ["--public", "public.dat", "--stand-in", "test.dat", "--label-field", "label", *options(LAYOUT)]
+    done = CliRunner().invoke(app, [*fit, "--out", "a.model"])
+    assert done.exit_code == 0, (done.stderr, done.exception)
+    assert "of 30 stand-ins have a public text at least as near" in done.stdout
+    found = json.loads(CliRunner().invoke(app, [*fit, "--out", "b.model", "--json"]).stdout)["stand_in"]
+    assert found["stand_ins"] == 30
+    assert 0 < found["nearest"]["value"] < 1
+    nothing = ["fit", "--mechanism", "random_replacement", "--stand-in", "test.dat", "--out", "c.model"]
+    assert "Expected --public FILE with --stand-in" in str(CliRunner().invoke(app, nothing).exception)
+
+
+@pytest.mark.usefixtures("pages")
 def test_originals_are_read_as_the_certificate_says_they_were() -> None:
     layout = options(LAYOUT)
     redact = ["privatize", "private.dat", "redacted.jsonl", "--mechanism", "random_redaction", "--set", "level=0.5"]

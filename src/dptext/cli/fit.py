@@ -6,11 +6,12 @@ import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from dptext.cli.chosen import check_label_field, chosen_spec, fitted_on, kinds
+from dptext.cli.encoder import load_encoder
 from dptext.cli.grouped import spread
 from dptext.cli.options import (
     JsonOption,
@@ -34,6 +35,9 @@ from dptext.runs.models import save_model
 from dptext.text.files import require_free
 from dptext.types import Json
 
+if TYPE_CHECKING:
+    from dptext.utility.pool_fit import PoolFit
+
 
 @spread
 def fit(
@@ -50,6 +54,10 @@ def fit(
     pool: Annotated[
         Path | None,
         file_option("--pool", help="Public records to choose among; default: those of --public."),
+    ] = None,
+    stand_in: Annotated[
+        Path | None,
+        file_option("--stand-in", help="Texts like the private ones that need no protection: do public ones fit them?"),
     ] = None,
     layout: Layout,
     label_field: LabelFieldOption = None,
@@ -72,6 +80,8 @@ def fit(
             f"Expected --label-field NAME: {wanted.kind} learns from public labels which words tell most."
         )
     _check_texts(wanted, public, private, pool)
+    if stand_in is not None and (pool or public) is None:
+        raise ConfigError("Expected --public FILE with --stand-in: whether public texts fit is asked.")
     require_free(target)
     with advising(lambda: f"Of an unfinished fit nothing is kept: there is no {target}. Run the command again."):
         model = fitted_on(
@@ -81,6 +91,7 @@ def fit(
             pool=None if pool is None else layout.read_public(pool, label=label_field),
             seed=seed,
         )
+        fit_of_pool = None if stand_in is None else _judged(layout, stand_in, pool or public, label_field)
         save_model(model, target)
     promised = [wanted.guarantee(unit) for unit in wanted.units]
     if private is not None:
@@ -92,12 +103,15 @@ def fit(
             "digests": dict(model.digests),
             "guarantees": [guarantee.to_dict() for guarantee in promised],
             **(model.remarks().numbers if isinstance(model, HasRemarks) else {}),
+            **({} if fit_of_pool is None else {"stand_in": fit_of_pool.to_dict()}),
         }
         print(json.dumps(data, indent=2))
         return
     print("\n\n".join(guarantee.explain() for guarantee in promised))
     if isinstance(model, HasRemarks):
         print(model.remarks().text)
+    if fit_of_pool is not None:
+        print("\n".join(["", *fit_of_pool.sentences()]))
     label = None if wanted.traits.learns_labels else label_field
     asked = all(guarantee.basis is Basis.NONE for guarantee in promised)
     more = as_typed(model=target, label_field=label, without_guarantee=asked) + layout.typed()
@@ -124,6 +138,14 @@ def _check_texts(spec: Spec, public: Path | None, private: Path | None, pool: Pa
 
 def _refuse(option: str, spec: Spec, why: str, has: Callable[[Traits], bool]) -> NoReturn:
     raise ConfigError(f"Expected no --{option}: {spec.kind} {why}. Others: {kinds(has)}.")
+
+
+def _judged(layout: Layout, stand_in: Path, public: Path | None, label_field: str | None) -> PoolFit:
+    """How well the public texts fit stand-ins of the private ones."""
+    from dptext.utility.pool_fit import pool_fit
+
+    texts, others = (layout.read_public(path, label=label_field) for path in (public, stand_in))
+    return pool_fit(texts, others, embedder=load_encoder())
 
 
 def _warn(spec: Spec) -> None:
