@@ -110,7 +110,7 @@ def test_fit_says_whether_public_texts_fit_stand_ins() -> None:
     fit += ["--public", "public.dat", "--stand-in", "test.dat", "--label-field", "label", *options(LAYOUT)]
     done = CliRunner().invoke(app, [*fit, "--out", "a.model"])
     assert done.exit_code == 0, (done.stderr, done.exception)
-    assert "of 30 stand-ins have a public text at least as near" in done.stdout
+    assert "of 30 stand-ins have a public text as near as another stand-in" in done.stdout
     found = json.loads(CliRunner().invoke(app, [*fit, "--out", "b.model", "--json"]).stdout)["stand_in"]
     assert found["stand_ins"] == 30
     assert 0 < found["nearest"]["value"] < 1

@@ -59,7 +59,7 @@ class PoolFit:
         """The numbers in plain words, the answer first."""
         said = [
             f"The public texts {'fit' if self.fits else 'do not fit'} the stand-ins.",
-            f"{self.nearer:.0%} of {self.stand_ins:,} stand-ins have a public text at least as near as another of them.",
+            f"{self.nearer:.0%} of {self.stand_ins:,} stand-ins have a public text as near as another stand-in.",
             f"Mean cosine to the nearest public text {self.nearest.value:.3f}: none in its place comes nearer.",
             f"Mean cosine to the nearest other stand-in {self.among.value:.3f}.",
         ]
