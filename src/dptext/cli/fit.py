@@ -10,22 +10,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from dptext.cli import options
 from dptext.cli.chosen import check_label_field, chosen_spec, fitted_on, kinds
 from dptext.cli.encoder import load_encoder
 from dptext.cli.grouped import spread
-from dptext.cli.options import (
-    JsonOption,
-    LabelFieldOption,
-    Layout,
-    MechanismOption,
-    PublicOption,
-    SetOption,
-    SpecOption,
-    as_typed,
-    file_option,
-    folder_option,
-    seed_of,
-)
 from dptext.cli.progress import say
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError
@@ -42,27 +30,29 @@ if TYPE_CHECKING:
 @spread
 def fit(
     *,
-    target: Annotated[Path, folder_option("--out", metavar="MODEL", help="New folder of the model.")],
-    mechanism: MechanismOption = None,
-    assignments: SetOption = None,
-    spec: SpecOption = None,
-    public: PublicOption = None,
+    target: Annotated[Path, options.folder_option("--out", metavar="MODEL", help="New folder of the model.")],
+    mechanism: options.MechanismOption = None,
+    assignments: options.SetOption = None,
+    spec: options.SpecOption = None,
+    public: options.PublicOption = None,
     private: Annotated[
         Path | None,
-        file_option("--private", help="Private records to train on, where the mechanism is made for it."),
+        options.file_option("--private", help="Private records to train on, where the mechanism is made for it."),
     ] = None,
     pool: Annotated[
         Path | None,
-        file_option("--pool", help="Public records to choose among; default: those of --public."),
+        options.file_option("--pool", help="Public records to choose among; default: those of --public."),
     ] = None,
     stand_in: Annotated[
         Path | None,
-        file_option("--stand-in", help="Texts like the private ones that need no protection: do public ones fit them?"),
+        options.file_option(
+            "--stand-in", help="Texts like the private ones that need no protection: do public ones fit them?"
+        ),
     ] = None,
-    layout: Layout,
-    label_field: LabelFieldOption = None,
+    layout: options.Layout,
+    label_field: options.LabelFieldOption = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the training. It is public, no secret.")] = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Fit a mechanism, save it, and say what it guarantees.
 
@@ -72,7 +62,7 @@ def fit(
         MissingExtraError: a package is not installed.
     """
     wanted = chosen_spec(mechanism, assignments, spec)
-    seed = seed_of(seed)
+    seed = options.seed_of(seed)
     if not wanted.traits.learns_labels:
         check_label_field(wanted, label_field, needed=wanted.traits.releases_labels)
     elif label_field is None:
@@ -114,7 +104,7 @@ def fit(
         print("\n".join(["", *fit_of_pool.sentences()]))
     label = None if wanted.traits.learns_labels else label_field
     asked = all(guarantee.basis is Basis.NONE for guarantee in promised)
-    more = as_typed(model=target, label_field=label, without_guarantee=asked) + layout.typed()
+    more = options.as_typed(model=target, label_field=label, without_guarantee=asked) + layout.typed()
     print(f"\nModel: {target}\nNext: dptext privatize IN OUT {shlex.join(more)}")
 
 
@@ -140,7 +130,7 @@ def _refuse(option: str, spec: Spec, why: str, has: Callable[[Traits], bool]) ->
     raise ConfigError(f"Expected no --{option}: {spec.kind} {why}. Others: {kinds(has)}.")
 
 
-def _judged(layout: Layout, stand_in: Path, public: Path | None, label_field: str | None) -> PoolFit:
+def _judged(layout: options.Layout, stand_in: Path, public: Path | None, label_field: str | None) -> PoolFit:
     """How well the public texts fit stand-ins of the private ones."""
     from dptext.utility.pool_fit import pool_fit
 

@@ -9,18 +9,9 @@ from typing import Annotated
 
 import typer
 
+from dptext.cli import options
 from dptext.cli.check import form_options
 from dptext.cli.config import FILE
-from dptext.cli.options import (
-    ForceOption,
-    LabelFieldOption,
-    Layout,
-    PublicLabelFieldOption,
-    PublicOption,
-    PublicTextFieldOption,
-    file_argument,
-    member,
-)
 from dptext.compare.measured_table import read_measured
 from dptext.compare.recommend import Asked, recommend
 from dptext.errors import ConfigError
@@ -40,18 +31,20 @@ _ENOUGH_TO_TRAIN = 1000  # texts; a network that learned from fewer writes littl
 
 
 def init(
-    source: Annotated[Path, file_argument(metavar="FILE", help="The private texts. Nothing of them is printed.")],
+    source: Annotated[
+        Path, options.file_argument(metavar="FILE", help="The private texts. Nothing of them is printed.")
+    ],
     text_field: Annotated[str | None, typer.Option("--text-field", help="Field of the text.")] = None,
-    label_field: LabelFieldOption = None,
-    public: PublicOption = None,
-    public_text_field: PublicTextFieldOption = None,
-    public_label_field: PublicLabelFieldOption = None,
+    label_field: options.LabelFieldOption = None,
+    public: options.PublicOption = None,
+    public_text_field: options.PublicTextFieldOption = None,
+    public_label_field: options.PublicLabelFieldOption = None,
     unit: Annotated[str | None, typer.Option("--unit", help="What is protected: token or document.")] = None,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="The most that a release may cost.")] = None,
     task: Annotated[
         str, typer.Option("--task", help="What releases are for: classification, meaning or authorship.")
     ] = "meaning",
-    force: ForceOption = False,
+    force: options.ForceOption = False,
 ) -> None:
     """Ask what is not given, recommend a mechanism, and write dptext.toml."""
     Target(FILE, force).check()
@@ -61,7 +54,7 @@ def init(
     if public is None:
         told = _asked("A file of public texts of the same kind, with the same fields (empty: none)", "")
         public = Path(told) if told else None
-    wanted = member(Unit, "--unit", unit or _asked("Protect each document or each token", Unit.DOCUMENT))
+    wanted = options.member(Unit, "--unit", unit or _asked("Protect each document or each token", Unit.DOCUMENT))
     limit = _number(_asked("The largest epsilon for each", "10")) if epsilon is None else epsilon
     known: list[Record] = []
     form: list[str] = []
@@ -121,7 +114,9 @@ def _public(public: Path, source: Path, text_field: str, label_field: str) -> tu
         )
     found = survey(public, text=text_field)
     on_error = "skip" if found.bad else "stop"
-    layout = Layout(text_field, delimiter=found.delimiter, encoding=found.encoding, empty_nulls=True, on_error=on_error)
+    layout = options.Layout(
+        text_field, delimiter=found.delimiter, encoding=found.encoding, empty_nulls=True, on_error=on_error
+    )
     return layout.read_public(public, label=label_field or None), form_options(found)
 
 

@@ -15,30 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from dptext._wording import plural
+from dptext.cli import options
 from dptext.cli.chosen import check_label_field, chosen
-from dptext.cli.options import (
-    DelimiterOption,
-    DeltaOption,
-    EmptyNullsOption,
-    EncodingOption,
-    FormatOption,
-    JsonOption,
-    LabelFieldOption,
-    MechanismOption,
-    ModelOption,
-    OnErrorOption,
-    PayingLedgerOption,
-    SetOption,
-    SpecOption,
-    StripHtmlOption,
-    SubjectKeyOption,
-    TextFieldOption,
-    as_typed,
-    file_path,
-    member,
-    output_path,
-    skipped,
-)
 from dptext.cli.pipes import STREAM, spooled
 from dptext.cli.progress import Tell, counted
 from dptext.cli.stopping import advising
@@ -68,7 +46,7 @@ def privatize(
         Path,
         typer.Argument(
             metavar="IN",
-            parser=file_path,
+            parser=options.file_path,
             help="Records: .jsonl .csv .tsv .txt .json, also .gz; .parquet .xlsx; - for stdin, with --format.",
         ),
     ],
@@ -76,34 +54,34 @@ def privatize(
         Path,
         typer.Argument(
             metavar="OUT",
-            parser=output_path,
+            parser=options.output_path,
             help="The new file; OUT.guarantee.json is its certificate. - for stdout, with --certificate.",
         ),
     ],
-    mechanism: MechanismOption = None,
-    assignments: SetOption = None,
-    spec: SpecOption = None,
-    model: ModelOption = None,
-    text_field: TextFieldOption = "text",
+    mechanism: options.MechanismOption = None,
+    assignments: options.SetOption = None,
+    spec: options.SpecOption = None,
+    model: options.ModelOption = None,
+    text_field: options.TextFieldOption = "text",
     id_field: Annotated[
         str | None, typer.Option("--id-field", help="Field of the ids (released!); default 0, 1, 2, ...")
     ] = None,
-    label_field: LabelFieldOption = None,
+    label_field: options.LabelFieldOption = None,
     author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
     keep: Annotated[
         list[str] | None, typer.Option("--keep", help="Public field to copy to the output. Repeatable.")
     ] = None,
-    input_format: FormatOption = None,
-    delimiter: DelimiterOption = None,
-    encoding: EncodingOption = None,
-    empty_nulls: EmptyNullsOption = False,
-    strip_html: StripHtmlOption = False,
+    input_format: options.FormatOption = None,
+    delimiter: options.DelimiterOption = None,
+    encoding: options.EncodingOption = None,
+    empty_nulls: options.EmptyNullsOption = False,
+    strip_html: options.StripHtmlOption = False,
     output_format: Annotated[str | None, typer.Option("--output-format", help="The same for OUT.")] = None,
-    on_error: OnErrorOption = "stop",
+    on_error: options.OnErrorOption = "stop",
     max_per_author: Annotated[
         int | None, typer.Option("--max-per-author", help="Refuse more records of one author than this.")
     ] = None,
-    ledger: PayingLedgerOption = None,
+    ledger: options.PayingLedgerOption = None,
     account: Annotated[
         str | None, typer.Option("--account", help="The account that pays, before anything is drawn.")
     ] = None,
@@ -113,11 +91,11 @@ def privatize(
             "--subject-field", help="Charge each subject that this field names; without it, everyone in the account."
         ),
     ] = None,
-    subject_key: SubjectKeyOption = None,
+    subject_key: options.SubjectKeyOption = None,
     charge_key: Annotated[
         str | None, typer.Option("--charge-key", help="Name of the charge: a run tried again under it is charged once.")
     ] = None,
-    delta: DeltaOption = 0.0,
+    delta: options.DeltaOption = 0.0,
     batch_size: Annotated[
         int, typer.Option("--batch-size", help="Records computed together; a block of OUT holds no more.")
     ] = 256,
@@ -142,14 +120,14 @@ def privatize(
         typer.Option(
             "--certificate",
             metavar="NAME.guarantee.json",
-            parser=output_path,
+            parser=options.output_path,
             help="With OUT -: the certificate. It speaks of a file NAME, which stdout should be saved as.",
         ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would happen: nothing is drawn, charged or written.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Privatize a file and print its certificate."""
     choice = chosen(mechanism, assignments, spec, model)
@@ -164,9 +142,9 @@ def privatize(
             keep=tuple(keep or ()),
             subject=subject_field,
         ),
-        input_format=None if input_format is None else member(Format, "--format", input_format),
-        output_format=None if output_format is None else member(Format, "--output-format", output_format),
-        on_error=member(OnError, "--on-error", on_error),
+        input_format=None if input_format is None else options.member(Format, "--format", input_format),
+        output_format=None if output_format is None else options.member(Format, "--output-format", output_format),
+        on_error=options.member(OnError, "--on-error", on_error),
         delta=delta,
         max_per_author=max_per_author,
         batch_size=batch_size,
@@ -190,7 +168,7 @@ def privatize(
     with spooled(source, target, certificate, plan) as (given, made), _naming(source, given):
         if dry_run:
             n_records, promised, due = rehearse(
-                given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=skipped
+                given, made, fitted_one, plan=plan, randomness=randomness, payment=payment, on_skip=options.skipped
             )
             took = seconds(n_records, fitted_one)
             told = _rehearsal(n_records, took, promised, plan, due, as_json=as_json)
@@ -207,7 +185,7 @@ def privatize(
                 randomness=randomness,
                 payment=payment,
                 on_progress=_with_rate(tell, total),
-                on_skip=skipped,
+                on_skip=options.skipped,
             )
     if as_json:
         print(json.dumps({"certificate": str(beside), **json.loads(written.to_json())}, indent=2), file=out)
@@ -225,7 +203,7 @@ def privatize(
 def _next(source: Path, target: Path, plan: Plan, *, judged: bool) -> str:
     """What to type after a run."""
     fields = plan.fields
-    said = as_typed(
+    said = options.as_typed(
         text_field=None if fields.text == TEXT_FIELD else fields.text,
         label_field=fields.label,
         id_field=fields.id,
