@@ -31,11 +31,10 @@ from dptext.sampling.top_k import best_number
 from dptext.sampling.weights import Rankable, blocks_of, checked
 from dptext.types import Booleans, Floats, Int16s, Integers, Singles
 
-_ROUNDS, _FEWER = 150, 60  # for a choice; for trying one
+_ROUNDS, _FEWER = 300, 100  # for a choice; for trying one
 _MIXTURES = (0.0, 0.25, 0.5, 0.75, 1.0)
-_PRUNE_EVERY, _LEAST = 20, 0.05
-_SHIFTS = (-0.01, -0.005, -0.002, 0.0, 0.002, 0.005, 0.01)
-_SWEEPS = 30
+_PRUNE_EVERY, _LEAST = 20, 0.01
+_HALVINGS = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,8 +173,9 @@ def _of_top_k(k: int, size: int, epsilon: float) -> Floats:
 def best_envelope(utilities: NDArray[np.floating[Any]], *, epsilon: float, rounds: int = _ROUNDS) -> Floats:
     """The envelope `(m,)` with which a choice among m options gains most for n public inputs; of utilities `(n, m)`.
 
-    By multiplicative steps, each weight times a power of what it gains over what it costs, the power shrinking as 1/t.
-    An option that falls below a twentieth of the mean weight is dropped. ConfigError unless utilities are finite.
+    By exponentiated gradient ascent (Kivinen and Warmuth 1997), its longest step shrinking as t^-0.7. Of all envelopes
+    on the way the best is kept. An option below a hundredth of the mean weight is dropped. ConfigError unless utilities
+    are finite.
     """
     return _solved(utilities, epsilon, rounds)[0]
 
@@ -193,15 +193,19 @@ def limit(utilities: NDArray[np.floating[Any]], *, epsilon: float, rounds: int =
     """What the best epsilon-LDP choice of any kind gains for the very inputs of utilities `(n, m)`: a measurement.
 
     The bound is any thresholds l `(n,)` with E[w(u - l)] <= 0 for each option, w(t) = e^epsilon t above 0, else t: then
-    no choice gains more than their mean (MATHS 10). The mean of the thresholds on the way is nearly that. It is moved
-    by a constant, and each option that still gains takes its largest gains off.
+    no choice gains more than their mean (MATHS 10). The mean of the thresholds on the way is nearly that, and is moved
+    by the least constant that makes it so.
     """
     envelope, thresholds = _solved(utilities, epsilon, rounds)
-    u = np.asarray(utilities, np.float64)
+    u, ratio = np.asarray(utilities, np.float64), _ratio(epsilon)
     value = float(expected_utility(envelope, u, u, epsilon=epsilon).mean())
-    columns = np.ascontiguousarray(u.T)
-    bound = min(float(_feasible(columns, thresholds + shift, _ratio(epsilon)).mean()) for shift in _SHIFTS)
-    return Limit(epsilon, value, max(value, bound))
+    low, high = float(u.min() - thresholds.max()), float(u.max() - thresholds.min())  # no option gains at the latter
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        above = u - (thresholds + middle)[:, None]
+        above[above > 0] *= ratio
+        low, high = (low, middle) if (above.sum(axis=0) <= 0).all() else (middle, high)
+    return Limit(epsilon, value, max(value, float(thresholds.mean()) + high))
 
 
 def expected_utility(envelope: Floats, scores: Rankable, gains: Floats, *, epsilon: float) -> Floats:
@@ -214,14 +218,17 @@ def expected_utility(envelope: Floats, scores: Rankable, gains: Floats, *, epsil
 
 
 def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -> tuple[Floats, Floats]:
-    """The envelope `(m,)`, and the mean of the thresholds `(n,)` on the way to it, later ones counting more."""
+    """The envelope `(m,)`, and the mean of the thresholds `(n,)` on the way to it, weighted by the steps.
+
+    The steps are those of exponentiated gradient ascent. With these weights the mean solves the dual problem.
+    """
     u = checked(np.asarray(utilities), None).astype(np.float32)
     n, m = u.shape
     ratio = _ratio(epsilon)
     order = np.argsort(-u, axis=1, kind="stable").astype(np.int32)
     ranked, mean = np.take_along_axis(u, order, axis=1), u.mean(axis=0, dtype=np.float64)
     kept = np.arange(m)
-    a = np.full(m, min(1.0, 20 / ratio + 0.02) / m)
+    a, first = np.full(m, min(1.0, 20 / ratio + 0.02) / m), max(2.0, 0.4 * epsilon)
     thresholds, sums = np.zeros(n), 0.0
     best, found = float(mean.max()), (mean == mean.max()) / (mean == mean.max()).sum()  # one option for all inputs
     for i in range(rounds):
@@ -231,15 +238,15 @@ def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -
             order = (np.cumsum(stays) - 1).astype(np.int32)[order]
             kept, a, u, mean = kept[stays], a[stays], u[:, stays], mean[stays]
         level, gain = _levels(order, ranked, u, a, ratio)
-        power = 0.5 / (1 + i / 10)
-        if i >= _ROUNDS // 20:
-            thresholds, sums = thresholds + (i + 1) * power * level, sums + (i + 1) * power
-        cost = gain - mean + level.mean()
-        value = float(level.mean() + a @ (ratio * gain - cost))
+        slope = ratio * gain - (gain - mean + level.mean())
+        step = first / (1 + i) ** 0.7 / max(np.abs(slope).max(), 1e-12)
+        if i >= rounds // 10:
+            thresholds, sums = thresholds + step * level, sums + step
+        value = float(level.mean() + a @ slope)
         if value > best:
             best, found = value, np.zeros(m)
             found[kept] = a
-        a = a * np.clip(ratio * gain / np.maximum(cost, 1e-12), 0.05, 20) ** power
+        a = a * np.exp(step * slope)
         a *= np.clip(a.sum(), 1.0001 / ratio, 1.0) / a.sum()
     return found, thresholds / sums
 
@@ -254,35 +261,6 @@ def _levels(order: NDArray[np.int32], ranked: Singles, u: Singles, a: Floats, ra
         level[block] = rows[np.arange(len(rows)), np.minimum(last, len(a) - 1)]
         gain += np.maximum(u[block] - level[block, None].astype(np.float32), 0).sum(axis=0)
     return level, gain / len(u)
-
-
-def _feasible(columns: Floats, thresholds: Floats, ratio: float) -> Floats:
-    """Thresholds `(n,)`, none lower than those given, at which no option of utilities `(m, n)` gains anything."""
-    found = thresholds.copy()
-    for _ in range(_SWEEPS):
-        above = columns - found
-        gains = np.maximum(above, 0).sum(axis=1)
-        wrong = np.flatnonzero(ratio * gains > (gains - above.sum(axis=1)) * (1 + 1e-9))
-        if not wrong.size:
-            return found
-        for option in wrong:
-            over = columns[option] - found
-            large = -np.sort(-over[over > 0])
-            allowed = -over[over < 0].sum() / ratio
-            # The largest gains are cut to one size, so that all add up to what is allowed.
-            if large.sum() > allowed:
-                found = np.maximum(found, columns[option] - _cut(large, allowed))
-    above = columns - found
-    worst = float(np.where(above > 0, ratio * above, above).mean(axis=1).max())
-    return found + max(worst, 0.0)
-
-
-def _cut(large: Floats, allowed: float) -> float:
-    """The size s with sum min(large, s) = allowed, for values > 0 in descending order whose sum is above it."""
-    small = large[::-1]
-    before = np.concatenate([[0.0], np.cumsum(small)[:-1]])
-    sizes = (allowed - before) / np.arange(len(small), 0, -1)
-    return float(sizes[np.argmax(sizes <= small)])
 
 
 def _ratio(epsilon: float) -> float:
