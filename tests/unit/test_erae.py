@@ -159,6 +159,22 @@ def test_a_text_does_not_know_its_neighbours(small: ErAeMechanism) -> None:
             np.testing.assert_array_equal(one[0], many[0])
 
 
+def test_seeded_texts_are_computed_together_and_drawn_each_by_its_own_stream(
+    small: ErAeMechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [Record(str(i), record.text) for i, record in enumerate(PUBLIC[: small.model.rows + 2])]
+    begun: list[int] = []
+    begin = type(small.model).begin
+    monkeypatch.setattr(
+        type(small.model), "begin", lambda self, block, **more: begun.append(len(block)) or begin(self, block, **more)
+    )
+    together = small.privatize(texts, seeded(5))
+    assert begun == [small.model.rows, 2]
+    again = [small.privatize(texts[i : i + 1], seeded(5).at(i))[0].output for i in (0, 1, 70, 129)]
+    assert again == [together[i].output for i in (0, 1, 70, 129)]
+    assert len({release.output for release in small.privatize([PUBLIC[0]] * 40, seeded(5))}) > 1  # no shared stream
+
+
 def test_the_public_side_of_the_hub_does_not_know_the_text() -> None:
     mechanism = replace(SMALL, choice="hub").fit(public=PUBLIC, seed=0)
     writing = mechanism.model.begin(PRIVATE, public=True)

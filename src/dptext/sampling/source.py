@@ -107,6 +107,13 @@ class Randomness:
         streams = (self._record(i) for i in range(len(sizes)))
         return np.concatenate([draw(s, int(n)) for s, n in zip(streams, sizes, strict=True)] or [draw(self, 0)])
 
+    def each(self, first: int, n: int) -> list[tuple[Randomness, int]]:
+        """Streams of `n` records of a batch from the `first` on, and how many of them each serves, in order.
+
+        Secure: one for all. Seeded: one a record.
+        """
+        return [(self, n)] if self._seed is None else [(self._record(i), 1) for i in range(first, first + n)]
+
     def blocks(self, sizes: Sequence[int], limit: int) -> Iterator[tuple[Randomness, int]]:
         """Streams and numbers of rows, at most `limit` at a time, for a batch that is worked off in blocks.
 

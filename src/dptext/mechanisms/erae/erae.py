@@ -328,17 +328,24 @@ class ErAeMechanism(OnModel[ErAe]):
         """One text a record, of `max_tokens` words less what follows the end."""
         batch = Batch.of(records)
         found: list[str] = []
-        for source, n in randomness.blocks([1] * len(batch), self.model.rows):
-            found += self._write(batch[len(found) : len(found) + n], source)
+        for start in range(0, len(batch), self.model.rows):
+            block = batch[start : start + self.model.rows]
+            found += self._write(block, randomness.each(start, len(block)))
         return batch.released(found)
 
-    def _write(self, block: Sequence[Record], source: Randomness) -> list[str]:
+    def _write(self, block: Sequence[Record], streams: Sequence[tuple[Randomness, int]]) -> list[str]:
+        """Texts of a block: the network is computed for all of them, each of the streams draws for its own."""
         spec, chooser = self.spec, self.spec.chooser
         writing = self.model.begin(block, public=spec.choice == "hub")
+        ends = np.cumsum([n for _, n in streams])
         columns = []
         for _ in range(spec.max_tokens):
             logits = writing.logits()
-            columns.append(choose(chooser, spec.choice, logits, source))
+            drawn = [
+                choose(chooser, spec.choice, [rows[end - n : end] for rows in logits], source)
+                for (source, n), end in zip(streams, ends, strict=True)
+            ]
+            columns.append(np.concatenate(drawn))
             writing.wrote(columns[-1])
         return [self.model.text(row) for row in np.stack(columns, axis=1)]
 
