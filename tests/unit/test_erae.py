@@ -172,7 +172,10 @@ def test_seeded_texts_are_computed_together_and_drawn_each_by_its_own_stream(
     assert begun == [small.model.rows, 2]
     again = [small.privatize(texts[i : i + 1], seeded(5).at(i))[0].output for i in (0, 1, 70, 129)]
     assert again == [together[i].output for i in (0, 1, 70, 129)]
-    assert len({release.output for release in small.privatize([PUBLIC[0]] * 40, seeded(5))}) > 1  # no shared stream
+    drawn = [source.uint64(2).tolist() for source, _ in seeded(5).each(7, 3)]
+    assert len({*map(tuple, drawn)}) == 3  # no shared stream
+    assert drawn[1:] == [source.uint64(2).tolist() for source, _ in seeded(5).each(8, 2)]
+    assert [n for _, n in secure().each(7, 3)] == [3]
 
 
 def test_the_public_side_of_the_hub_does_not_know_the_text() -> None:
