@@ -238,6 +238,16 @@ def test_randomized_response_on_the_set_is_not_refuted_at_its_epsilon() -> None:
     assert refuted[1] == 30
 
 
+def test_the_best_of_attackers_at_chance_shows_nothing_because_of_the_correction() -> None:
+    """Nine attackers that flip coins, 400 audits: with the correction 5% show something at most, without it many do."""
+    true = np.repeat([True, False], 100)
+    judge = SetJudge(true, true, 0, 0.95, 0.0)
+    best = np.random.default_rng(5).binomial(200, 0.5, (400, 9)).max(axis=1)
+    shown = {tests: sum(judge.bound(int(hits), tests=tests).epsilon > 0 for hits in best) for tests in (1, 9)}
+    assert shown[9] <= 31  # 20 expected at most; more than 31 has probability .005
+    assert shown[1] > 80
+
+
 # ------------------------------------------------------------------ the split
 
 
@@ -324,6 +334,8 @@ def test_the_report_shows_no_text_and_all_numbers() -> None:
     assert read["delta"] == 0.01
     assert read["epsilon_lower_bound"] <= read["ceiling"]
     assert len(read["attacks"]) == len(read["controls"]) == 9
+    right = max(row.accuracy.value for row in found.attacks)
+    assert f"The best of 9 attacks, {found.best}, is right in {right:.3f}. With a correction" in table
 
 
 def test_a_seed_repeats_all_and_another_does_not() -> None:

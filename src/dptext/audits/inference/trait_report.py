@@ -107,8 +107,10 @@ class TraitReport(InferenceReport[TraitRow]):
             f"Two sets, {self.training_texts:,} training texts and {self.attacked_texts:,} attacked texts of each; "
             f"similarity by {self.embedder}; intervals at {100 * self.bound.confidence:.6g}%."
         )
+        right = next(row.accuracy.value for row in self.attacks if row.name == self.best)
         found = (
-            f"Best attack: {self.best}. Epsilon of the two sets is at least {self.bound.epsilon:.3g} at delta "
+            f"The best of {len(self.attacks)} attacks, {self.best}, is right in {right:.3f}. With a correction for the "
+            f"choice among them, epsilon of the two sets is at least {self.bound.epsilon:.3g} at delta "
             f"{self.bound.delta:g} ({self.ceiling:.3g} if every guess were right)."
         )
         return settings, found
