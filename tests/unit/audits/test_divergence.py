@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dptext.audits.divergence import density_ratio, estimators, ratio_models
+from dptext.audits.divergence import density_ratio, divergence, estimators, ratio_models
+from dptext.audits.divergence.density_ratio import LogRatios
 from dptext.audits.divergence.divergence import measure, measure_vectors
 from dptext.audits.divergence.findings import (
     CHEAPEST,
@@ -89,6 +90,42 @@ def test_a_shift_is_found_in_both_directions() -> None:
 
 
 @pytest.mark.slow
+def test_one_record_does_not_set_the_headline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted record with a ratio of e^14.4, as was seen among real texts: it is the whole untrimmed curve."""
+    trained = divergence.train_ratios
+
+    def planted(first: np.ndarray, *others: object) -> dict[str, LogRatios]:
+        found = trained(first, *others)
+        one = np.r_[14.38, found[MLP_RATIO].first[1:]]
+        return {**found, MLP_RATIO: LogRatios(one, found[MLP_RATIO].second)}
+
+    sets, settings = drawn(0.3, size=220), replace(QUICK, alphas=(2.0, 5.0, 10.0))
+    plain = measure_vectors(*sets, settings=settings)
+    monkeypatch.setattr(divergence, "train_ratios", planted)
+    trimmed = measure_vectors(*sets, settings=settings)
+    whole = measure_vectors(*sets, settings=replace(settings, trim=0.0))
+    orders = np.array(whole.alphas)
+    expected = 14.38 - math.log(220) / (orders - 1)
+    found = [each.estimate.value for each in whole.curve(DEFAULT).larger]
+    np.testing.assert_allclose(found, expected, atol=0.05)
+    assert whole.epsilon.value > 8
+    assert trimmed.epsilon.value == pytest.approx(plain.epsilon.value, abs=0.3)
+    assert trimmed.epsilon.value < 4
+    assert (whole.delta, trimmed.delta) == (QUICK.delta, QUICK.delta + 0.005)  # what was trimmed is stated
+    for report in (whole, trimmed):  # the row of the ratio itself is never trimmed
+        assert min(report.curve(MLP_RATIO).largest) > 0.9
+        assert any(note.startswith(f"One record: up to 100% of the sum behind {MLP_RATIO}") for note in report.notes)
+    assert not any(note.startswith("One record") for note in plain.notes if MLP_RATIO in note and "100%" in note)
+
+
+def test_the_share_of_the_largest_row_and_what_is_left_without_it() -> None:
+    ratios = LogRatios(np.log([8.0, 1.0, 1.0, 1.0, 1.0]), np.zeros(5))
+    np.testing.assert_allclose(ratios.largest_shares((2.0, 3.0)), [8 / 12, 64 / 68])
+    assert ratios.trimmed(0.19).first.size == 5
+    np.testing.assert_allclose(ratios.trimmed(0.2).divergence((2.0, 3.0)), 0, atol=1e-12)
+    assert ratios.reversed.trimmed(0.4).first.size == 3
+
+
 def test_sets_that_share_nothing_are_never_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ratio_models, "_MOST_EPOCHS", 80)
     found = measure_vectors(*drawn(1e4), settings=QUICK)

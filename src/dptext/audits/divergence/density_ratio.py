@@ -52,6 +52,19 @@ class LogRatios:
         """Some of the rows."""
         return LogRatios(self.first[first], self.second[second])
 
+    def trimmed(self, share: float) -> "LogRatios":
+        """Without this share of the rows of P, rounded down, those of the largest ratios.
+
+        Let t be the share that goes. If P without it is (epsilon, delta)-close to Q, P is (epsilon, delta + t)-close.
+        """
+        kept = len(self.first) - math.floor(share * len(self.first))
+        return LogRatios(np.sort(self.first)[:kept], self.second)
+
+    def largest_shares(self, alphas: Sequence[float]) -> Floats:
+        """The share of one row, the largest, in the sum behind each divergence, `(n_alphas,)`."""
+        powers = [(a - 1) * self.first for a in check_alphas(alphas)]
+        return np.array([math.exp(float(each.max() - logsumexp(each))) for each in powers])
+
     def divergence(self, alphas: Sequence[float]) -> Floats:
         """D_alpha(P || Q) = ln mean_P[(p/q)^(alpha - 1)] / (alpha - 1) for each order, `(n_alphas,)`.
 

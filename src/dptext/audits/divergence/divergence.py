@@ -15,6 +15,9 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Final
+
+import numpy as np
 
 from dptext.audits.bounds import accuracy_implies
 from dptext.audits.divergence import findings
@@ -41,6 +44,8 @@ from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.text.records import Record
 from dptext.types import Floats, Json
+
+_MOST: Final = 0.5  # share of a curve that one record may have before this is said
 
 
 def measure(
@@ -150,7 +155,7 @@ def measure_vectors(
         second,
         settings.alphas,
         models=tuple(RatioModel),
-        delta=settings.delta,
+        delta=settings.whole_delta,
         confidence=settings.confidence,
         seed=settings.seed,
     )
@@ -174,6 +179,7 @@ def measure_vectors(
             tuple(map(float, both[name][1])),
             tuple(judged[name, i] for i in range(len(settings.alphas))),
             rises=not any(falls(way) for way in both[name]),
+            largest=_largest(both[name], ratios.get(name), settings),
         )
         for name in findings.ESTIMATORS
     )
@@ -188,7 +194,7 @@ def measure_vectors(
         paper=paper_line(settings.alphas, larger, delta=settings.delta),
         certified=certified,
         checks=_checks(ratios, epsilons, attack, settings),
-        delta=settings.delta,
+        delta=settings.whole_delta,
         is_separated=separated,
         records=(len(first), len(second)),
         plane=(first[:, :2].copy(), second[:, :2].copy()),
@@ -203,6 +209,14 @@ def measure_vectors(
     )
 
 
+def _largest(curve: Floats, ratios: LogRatios | None, settings: DivergenceSettings) -> tuple[float, ...]:
+    """The share of one record in each value of the larger direction of a curve `(2, n_alphas)`."""
+    if ratios is None:
+        return ()
+    ways = np.stack([each.largest_shares(settings.alphas) for each in (ratios, ratios.reversed)])
+    return tuple(ways[curve.argmax(axis=0), np.arange(curve.shape[1])].tolist())
+
+
 def _checks(
     ratios: Mapping[str, LogRatios],
     epsilons: Mapping[str, Tested],
@@ -213,7 +227,7 @@ def _checks(
     attacks = {f"{name} on unseen records": found.accuracy(settings.confidence) for name, found in ratios.items()}
     if attack is not None:
         attacks["the given attack"] = attack
-    delta = settings.delta
+    delta = settings.whole_delta
     checks = []
     for name, accuracy in attacks.items():
         surely = max(0.0, accuracy.low)
@@ -238,6 +252,12 @@ def _notes(curves: Sequence[Curve], certified: CertifiedBound, epsilon: Estimate
         for curve in curves
         if not curve.rises
     ]
+    for curve in curves:
+        if any(share > _MOST for share in curve.largest):
+            notes.append(
+                f"One record: up to {max(curve.largest):.0%} of the sum behind {curve.name} is a single one, and says what "
+                "that says, not what the sets do. The default curve is trimmed (--trim)."
+            )
     default = curves[-1]
     if any(bound > found.estimate.high for bound, found in zip(certified.divergences, default.larger, strict=True)):
         notes.append(

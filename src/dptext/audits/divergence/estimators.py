@@ -52,8 +52,10 @@ def learned_numbers(
     alphas = settings.alphas
     curves = {findings.GAUSSIAN: np.stack([gaussian(first, second, alphas)] * 2)}  # the same in both directions
     for name, found in ratios.items():
-        curves[name] = np.stack([found.divergence(alphas), found.reversed.divergence(alphas)])
-    curves[findings.DEFAULT] = np.maximum(curves[findings.GAUSSIAN], curves[findings.MLP_RATIO])
+        curves[name] = np.stack([each.divergence(alphas) for each in (found, found.reversed)])
+    mlp = ratios[findings.MLP_RATIO]
+    rest = np.stack([each.trimmed(settings.trim).divergence(alphas) for each in (mlp, mlp.reversed)])
+    curves[findings.DEFAULT] = np.maximum(curves[findings.GAUSSIAN], rest)
     larger = curves[findings.DEFAULT].max(axis=0).tolist()
     epsilons = {
         findings.DIRECT: direct(alphas, larger, delta=settings.delta).epsilon,

@@ -16,7 +16,7 @@ NEAREST: Final = "kNN, Poczos and Schneider"
 GAUSSIAN: Final = "Gaussian, pooled, debiased"
 LOGISTIC_RATIO: Final = "logistic ratio, cross-fitted"
 MLP_RATIO: Final = "MLP ratio, cross-fitted"
-DEFAULT: Final = "default: larger of Gaussian and MLP"
+DEFAULT: Final = "default: larger of Gaussian and trimmed MLP"
 ESTIMATORS: Final = (PUBLISHED, NEAREST, GAUSSIAN, LOGISTIC_RATIO, MLP_RATIO, DEFAULT)
 
 #: The ways to an epsilon.
@@ -73,6 +73,7 @@ class Curve(Result):
         backward: D_alpha(second || first).
         larger: the larger direction, with interval and null.
         rises: whether neither direction falls; no true curve does.
+        largest: share of one record in the sum behind each value of `larger`, for learned ratios; else empty.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Curve(Result):
     backward: tuple[float, ...]
     larger: tuple[Tested, ...]
     rises: bool
+    largest: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ class DivergenceReport:
         paper: the published line of the default curve.
         certified: lower bounds that hold with confidence.
         checks: attacks beside the epsilons.
+        delta: of all epsilons, with what was trimmed.
         is_separated: whether a model told all unseen records apart. Then every number is a lower value.
         records: how many there are in either set.
         plane: the first two components of either set, `(n, 2)`, for a figure. They are not in the JSON, as they are as

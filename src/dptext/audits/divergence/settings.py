@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from dptext import _validate
 from dptext.audits.divergence.conversion import DELTA
@@ -11,6 +12,8 @@ from dptext.audits.divergence.space import COMPONENTS
 from dptext.errors import ConfigError
 from dptext.estimates import bonferroni
 
+TRIM: Final = 0.005
+
 
 @dataclass(frozen=True, slots=True)
 class DivergenceSettings:
@@ -18,6 +21,8 @@ class DivergenceSettings:
 
     Attributes:
         alphas: orders, rising, above 1.
+        trim: share of the records whose ratios the default curve leaves out, the largest ones. It adds to the delta of
+            every epsilon. With 0 a single record can be the curve.
         components: main directions of public text that are kept.
         neighbours: k of both nearest-neighbour estimators.
         permutations: relabellings of the null; at least 1/(1 - confidence) - 1.
@@ -30,6 +35,7 @@ class DivergenceSettings:
 
     alphas: tuple[float, ...] = ALPHAS
     delta: float = DELTA
+    trim: float = TRIM
     components: int = COMPONENTS
     neighbours: int = NEIGHBOURS
     folds: int = 5
@@ -38,12 +44,18 @@ class DivergenceSettings:
     confidence: float = 0.95
     seed: int = 0
 
+    @property
+    def whole_delta(self) -> float:
+        """The delta of every epsilon: that of the conversion, and what was trimmed."""
+        return self.delta + self.trim
+
     def __post_init__(self) -> None:
         check_alphas(self.alphas)
         if len(self.alphas) < 2:
             raise ConfigError(f"Expected alphas={self.alphas!r} to be at least two: a line needs two points.")
         _validate.positive(delta=self.delta)
         _validate.within(0, 0.5, delta=self.delta)
+        _validate.within(0, 0.1, trim=self.trim)
         _validate.count(
             components=self.components,
             neighbours=self.neighbours,

@@ -46,6 +46,9 @@ def divergence(
         str, typer.Option("--embedding", help="sentence, glove, tfidf, or the folder of a sentence encoder.")
     ] = "sentence",
     delta: options.DeltaOption = 8e-5,
+    trim: Annotated[
+        float, typer.Option("--trim", help="Share of records of the largest ratios left out; it adds to delta.")
+    ] = 0.005,
     alphas: Annotated[
         str, typer.Option("--alphas", help="Orders of the divergence; the published ones are 1.1,10,20,30,50.")
     ] = "1.1,1.5,2,3,5,10,20,30,50",
@@ -69,6 +72,7 @@ def divergence(
     settings = DivergenceSettings(
         alphas=_orders(alphas),
         delta=delta,
+        trim=trim,
         components=components,
         permutations=permutations,
         seed=options.seed_of(seed),
