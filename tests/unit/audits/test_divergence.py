@@ -114,8 +114,12 @@ def test_one_record_does_not_set_the_headline(monkeypatch: pytest.MonkeyPatch) -
     assert (whole.delta, trimmed.delta) == (QUICK.delta, QUICK.delta + 0.005)  # what was trimmed is stated
     for report in (whole, trimmed):  # the row of the ratio itself is never trimmed
         assert min(report.curve(MLP_RATIO).largest) > 0.9
-        assert any(note.startswith(f"One record: up to 100% of the sum behind {MLP_RATIO}") for note in report.notes)
-    assert not any(note.startswith("One record") for note in plain.notes if MLP_RATIO in note and "100%" in note)
+        assert any(
+            note.startswith(f"One record: from order 2 on most of the sum behind {MLP_RATIO}") for note in report.notes
+        )
+    assert not any(
+        note.startswith(f"One record: from order 2 on most of the sum behind {MLP_RATIO}") for note in plain.notes
+    )
 
 
 def test_the_share_of_the_largest_row_and_what_is_left_without_it() -> None:

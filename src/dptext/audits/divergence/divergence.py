@@ -198,7 +198,7 @@ def measure_vectors(
         is_separated=separated,
         records=(len(first), len(second)),
         plane=(first[:, :2].copy(), second[:, :2].copy()),
-        notes=(*notes, *_notes(curves, certified, epsilons[findings.DIRECT].estimate, separated)),
+        notes=(*notes, *_notes(settings.alphas, curves, certified, epsilons[findings.DIRECT].estimate, separated)),
         signature={
             "attack": "divergence",
             "first": len(first),
@@ -240,7 +240,9 @@ def _checks(
     return tuple(checks)
 
 
-def _notes(curves: Sequence[Curve], certified: CertifiedBound, epsilon: Estimate, is_separated: bool) -> list[str]:
+def _notes(
+    alphas: Sequence[float], curves: Sequence[Curve], certified: CertifiedBound, epsilon: Estimate, is_separated: bool
+) -> list[str]:
     notes = [findings.MEANING, findings.TEXT, findings.ONE_DRAW, findings.INTERVALS]
     if is_separated:
         notes.append(
@@ -253,10 +255,11 @@ def _notes(curves: Sequence[Curve], certified: CertifiedBound, epsilon: Estimate
         if not curve.rises
     ]
     for curve in curves:
-        if any(share > _MOST for share in curve.largest):
+        alone = [alpha for alpha, share in zip(alphas, curve.largest, strict=False) if share > _MOST]
+        if alone:
             notes.append(
-                f"One record: up to {max(curve.largest):.0%} of the sum behind {curve.name} is a single one, and says what "
-                "that says, not what the sets do. The default curve is trimmed (--trim)."
+                f"One record: from order {alone[0]:g} on most of the sum behind {curve.name} is a single record, and "
+                "says nothing of the sets. The default curve is trimmed (--trim)."
             )
     default = curves[-1]
     if any(bound > found.estimate.high for bound, found in zip(certified.divergences, default.larger, strict=True)):
