@@ -220,10 +220,13 @@ def settings_for(kind: type[Settings], spec: object) -> Settings:
 
 def texts_in_play(found: int, of: int) -> Remarks:
     """What is said of a choice among public texts by an envelope; see `EnvelopeResponse.in_play`."""
-    return Remarks(
-        f"In play: {found:,} of {of:,} public texts carry 99% of what is chosen whatever a record says.",
-        {"texts_in_play": found},
-    )
+    said = f"In play: {found:,} of {of:,} public texts carry 99% of what is chosen whatever a record says."
+    if found == 1:
+        said += (
+            " That is the same text for nearly every record. Raise epsilon; where the label is all you need, take "
+            "label_only."
+        )
+    return Remarks(said, {"texts_in_play": found})
 
 
 def _from_files(spec: Spec, files: Mapping[Path, bytes]) -> Mechanism[str]:
