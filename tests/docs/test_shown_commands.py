@@ -20,6 +20,7 @@ PAGES = (
     "docs/tutorials/first-release.md",
     "docs/tutorials/your-own-corpus.md",
     "docs/tutorials/dp-sgd.md",
+    "docs/guides/public-text.md",
     "docs/guides/rewriting.md",
     "docs/guides/documents.md",
     "docs/guides/authorship.md",
@@ -71,6 +72,8 @@ def prepare(page: str, folder: Path) -> None:
     if page.endswith("compare.md"):
         (folder / "experiments").mkdir()
         shutil.copy(ROOT / "experiments" / "quick.toml", folder / "experiments")
+    if page.endswith("public-text.md"):
+        write(folder / "like-mine.jsonl", records[600:750])
     write(folder / "public.jsonl", public)
     write(folder / "private.jsonl", private)
     write(folder / "test.jsonl", test)
