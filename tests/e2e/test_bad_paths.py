@@ -153,6 +153,7 @@ TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
         ["-m", "deep_candidate", "-s", "epsilon=5", "--public", "public.jsonl", "--pool", "@", "--out", "new/3"]),
     ("fit", "private", BAD_INPUTS,
         ["-m", "adept_dpsgd", "-s", "epsilon=5", "--public", "public.jsonl", "--private", "@", "--out", "new/4"]),
+    ("fit", "stand_in", BAD_INPUTS, [*NEAREST, "--public", "public.jsonl", "--stand-in", "@", "--out", "new/13"]),
     ("privatize", "source", BAD_INPUTS, ["@", "new/5.jsonl", "--format", "jsonl", *SPEC]),
     ("privatize", "target", BAD_OUTPUTS, ["in.jsonl", "@", "--output-format", "jsonl", *SPEC]),
     ("privatize", "target", BAD_OUTPUTS, ["in.jsonl", "@", "--output-format", "parquet", "--force", *SPEC]),

@@ -359,15 +359,15 @@ def test_a_release_has_a_public_label_and_public_words(fitted, noise: str) -> No
 def test_missing_and_unknown_labels_and_words_are_told_apart_by_nothing(fitted, noise: str) -> None:
     mechanism = fitted[noise]
 
-    def outcome(text: str, label: str | None) -> list:
-        records = [Record(str(i), text, label=label) for i in range(20)]
+    def outcome(text: str, label: str | None, n: int = 20) -> list:
+        records = [Record(str(i), text, label=label) for i in range(n)]
         return [(release.label, release.output) for release in mechanism.privatize(records, seeded(4))]
 
     assert outcome("send it", None) == outcome("send it", CANARY) == outcome("send it", "Money")
     assert outcome(f"send {CANARY}", "money") == outcome("send zebra", "money")
     assert outcome("", None) == outcome(" \n", CANARY)
     # and a known label or word may matter: the comparison can fail
-    assert outcome("send it", None) != outcome("Remind me to give my father", "health")
+    assert outcome("send it", None, 300) != outcome("Remind me to give my father", "health", 300)
 
 
 @pytest.mark.parametrize("noise", NOISES)

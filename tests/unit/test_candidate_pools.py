@@ -40,7 +40,8 @@ def texts(n: int) -> list[Record]:
 def largest_log_ratio(mechanism, records) -> float:
     """Over all pairs of records and all outputs."""
     rows = [mechanism.output_distribution(record) for record in records]
-    table = np.log([[row[key] for key in rows[0]] for row in rows])
+    table = np.array([[row[key] for key in rows[0]] for row in rows])
+    table = np.log(table[:, table.any(axis=0)])  # some are never chosen, whatever the record
     return float((table.max(axis=0) - table.min(axis=0)).max())
 
 

@@ -9,8 +9,8 @@ the best expected utility of any epsilon-LDP choice among these options for thes
     >>> utilities = np.array([[0.9, 0.8, 0.1, 0.0], [0.7, 0.8, 0.2, 0.0], [0.0, 0.8, 0.1, 0.9]])
     >>> best = best_envelope(utilities, epsilon=3.0)
     >>> response = EnvelopeResponse.of(best, epsilon=3.0)
-    >>> response.distribution(utilities[2:]).round(1).tolist()
-    [[0.0, 0.1, 0.0, 0.9]]
+    >>> response.distribution(utilities[2:]).round(2).tolist()
+    [[0.05, 0.05, 0.0, 0.91]]
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def _solved(utilities: NDArray[np.floating[Any]], epsilon: float, rounds: int) -
     order = np.argsort(-u, axis=1, kind="stable").astype(np.int32)
     ranked, mean = np.take_along_axis(u, order, axis=1), u.mean(axis=0, dtype=np.float64)
     kept = np.arange(m)
-    a, first = np.full(m, min(1.0, 20 / ratio + 0.02) / m), max(2.0, 0.4 * epsilon)
+    a, first = np.full(m, min(1.0, 20 / ratio + 0.02) / m), min(max(2.0, 0.4 * epsilon), 10.0)
     thresholds, sums = np.zeros(n), 0.0
     best, found = float(mean.max()), (mean == mean.max()) / (mean == mean.max()).sum()  # one option for all inputs
     for i in range(rounds):
