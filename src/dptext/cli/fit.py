@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -21,6 +21,7 @@ from dptext.mechanism import HasRemarks, HasTraining, Learns, Spec, Traits, sett
 from dptext.privacy.guarantee import Basis, format_delta, format_epsilon
 from dptext.runs.models import save_model
 from dptext.text.files import require_free
+from dptext.text.records import Record
 from dptext.types import Json
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def fit(
     if stand_in is not None and (pool or public) is None:
         raise ConfigError("Expected --public FILE with --stand-in: whether public texts fit is asked.")
     require_free(target)
+    others = layout.read_public(stand_in, label=label_field)  # before the work
     with advising(lambda: f"Of an unfinished fit nothing is kept: there is no {target}. Run the command again."):
         model = fitted_on(
             wanted,
@@ -81,7 +83,8 @@ def fit(
             pool=None if pool is None else layout.read_public(pool, label=label_field),
             seed=seed,
         )
-        fit_of_pool = None if stand_in is None else _judged(layout, stand_in, pool or public, label_field)
+        chosen_among = layout.read_public((pool or public) if stand_in else None, label=label_field)
+        fit_of_pool = _judged(chosen_among, others) if stand_in else None
         save_model(model, target)
     promised = [wanted.guarantee(unit) for unit in wanted.units]
     if private is not None:
@@ -130,12 +133,11 @@ def _refuse(option: str, spec: Spec, why: str, has: Callable[[Traits], bool]) ->
     raise ConfigError(f"Expected no --{option}: {spec.kind} {why}. Others: {kinds(has)}.")
 
 
-def _judged(layout: options.Layout, stand_in: Path, public: Path | None, label_field: str | None) -> PoolFit:
+def _judged(public: Sequence[Record], stand_ins: Sequence[Record]) -> PoolFit:
     """How well the public texts fit stand-ins of the private ones."""
     from dptext.utility.pool_fit import pool_fit
 
-    texts, others = (layout.read_public(path, label=label_field) for path in (public, stand_in))
-    return pool_fit(texts, others, embedder=load_encoder())
+    return pool_fit(public, stand_ins, embedder=load_encoder())
 
 
 def _warn(spec: Spec) -> None:
