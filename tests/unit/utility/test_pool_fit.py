@@ -39,7 +39,7 @@ def test_a_pool_of_the_same_domain_fits_and_another_does_not() -> None:
     assert not other.fits
     assert other.nearer < 0.2
     assert other.sentences()[0].startswith("The public texts do not fit")
-    assert "halving epsilon" in other.sentences()[-1]
+    assert "half of epsilon" in other.sentences()[-1]
 
 
 def test_the_numbers_are_those_of_a_plain_loop() -> None:
@@ -71,6 +71,14 @@ def test_labels_that_no_public_text_has_are_named() -> None:
     assert not found.fits
     assert "labels 'b'" in " ".join(found.sentences())
     assert judged([record.text for record in public], others).missing == ()  # the public texts have none at all
+
+
+def test_what_is_expected_of_one_source_follows_the_sizes() -> None:
+    """A small pool of the same source has few of the nearest texts, and fits all the same."""
+    found = [judged(around(HERE, 30, seed), around(HERE, 120, seed + 50)) for seed in range(8)]
+    assert found[0].expected == 30 / 149
+    assert np.mean([each.nearer for each in found]) == pytest.approx(30 / 149, abs=0.05)
+    assert all(each.fits for each in found)
 
 
 def test_too_few_are_refused() -> None:
