@@ -57,7 +57,7 @@ def test_from_files_to_a_table_figures_and_json(files: tuple[Path, Path, Path], 
     assert code == 0, said
     data = json.loads(shown)
     assert set(data["epsilon"]) == {"value", "low", "high"}
-    assert data["delta"] == 8e-5 + 0.005  # with what is trimmed
+    assert data["delta"] == 8e-5 + 1 / 90  # with what is trimmed
     assert data["epsilon"]["low"] > 0
     assert data["checks"][-1]["accuracy"]["low"] == 0.85
     assert "NOT an upper bound" in data["meaning"]

@@ -31,6 +31,11 @@ from dptext.types import Floats, Positions
 LEAST_ROWS: Final = 30
 
 
+def to_trim(share: float, records: int) -> int:
+    """How many records this share is, rounded up: of a small set one goes, as one alone can be the curve."""
+    return math.ceil(share * records - 1e-9)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LogRatios:
     """ln(p/q) at rows of P, `(n,)`, and of Q, `(m,)`, each from a model that did not see the row."""
@@ -53,11 +58,11 @@ class LogRatios:
         return LogRatios(self.first[first], self.second[second])
 
     def trimmed(self, share: float) -> "LogRatios":
-        """Without this share of the rows of P, rounded down, those of the largest ratios.
+        """Without this share of the rows of P, rounded up, those of the largest ratios.
 
         Let t be the share that goes. If P without it is (epsilon, delta)-close to Q, P is (epsilon, delta + t)-close.
         """
-        kept = len(self.first) - math.floor(share * len(self.first))
+        kept = len(self.first) - to_trim(share, len(self.first))
         return LogRatios(np.sort(self.first)[:kept], self.second)
 
     def largest_shares(self, alphas: Sequence[float]) -> Floats:

@@ -155,7 +155,7 @@ def measure_vectors(
         second,
         settings.alphas,
         models=tuple(RatioModel),
-        delta=settings.whole_delta,
+        delta=settings.whole_delta(len(first), len(second)),
         confidence=settings.confidence,
         seed=settings.seed,
     )
@@ -179,7 +179,7 @@ def measure_vectors(
             tuple(map(float, both[name][1])),
             tuple(judged[name, i] for i in range(len(settings.alphas))),
             rises=not any(falls(way) for way in both[name]),
-            largest=_largest(both[name], ratios.get(name), settings),
+            largest=_largest(name, both[name], ratios, settings),
         )
         for name in findings.ESTIMATORS
     )
@@ -193,8 +193,8 @@ def measure_vectors(
         cheapest=cheapest_line(settings.alphas, larger, delta=settings.delta),
         paper=paper_line(settings.alphas, larger, delta=settings.delta),
         certified=certified,
-        checks=_checks(ratios, epsilons, attack, settings),
-        delta=settings.whole_delta,
+        checks=_checks(ratios, epsilons, attack, settings, certified.delta),
+        delta=certified.delta,
         is_separated=separated,
         records=(len(first), len(second)),
         plane=(first[:, :2].copy(), second[:, :2].copy()),
@@ -209,12 +209,19 @@ def measure_vectors(
     )
 
 
-def _largest(curve: Floats, ratios: LogRatios | None, settings: DivergenceSettings) -> tuple[float, ...]:
+def _largest(
+    name: str, curve: Floats, ratios: Mapping[str, LogRatios], settings: DivergenceSettings
+) -> tuple[float, ...]:
     """The share of one record in each value of the larger direction of a curve `(2, n_alphas)`."""
-    if ratios is None:
+    is_default = name == findings.DEFAULT
+    found = ratios.get(findings.MLP_RATIO if is_default else name)
+    if found is None:
         return ()
-    ways = np.stack([each.largest_shares(settings.alphas) for each in (ratios, ratios.reversed)])
-    return tuple(ways[curve.argmax(axis=0), np.arange(curve.shape[1])].tolist())
+    each = [way.trimmed(settings.trim if is_default else 0.0) for way in (found, found.reversed)]
+    shares = np.stack([way.largest_shares(settings.alphas) for way in each])
+    if is_default:  # what the Gaussian decided rests on no single ratio
+        shares[curve > np.stack([way.divergence(settings.alphas) for way in each])] = 0.0
+    return tuple(shares[curve.argmax(axis=0), np.arange(curve.shape[1])].tolist())
 
 
 def _checks(
@@ -222,12 +229,12 @@ def _checks(
     epsilons: Mapping[str, Tested],
     attack: Estimate | None,
     settings: DivergenceSettings,
+    delta: float,
 ) -> tuple[Consistency, ...]:
     """The epsilons held against attacks: both learned models on unseen records, and the attack that is given."""
     attacks = {f"{name} on unseen records": found.accuracy(settings.confidence) for name, found in ratios.items()}
     if attack is not None:
         attacks["the given attack"] = attack
-    delta = settings.whole_delta
     checks = []
     for name, accuracy in attacks.items():
         surely = max(0.0, accuracy.low)
@@ -259,7 +266,7 @@ def _notes(
         if alone:
             notes.append(
                 f"One record: from order {alone[0]:g} on most of the sum behind {curve.name} is a single record, and "
-                "says nothing of the sets. The default curve is trimmed (--trim)."
+                "says nothing of the sets. A larger --trim leaves more such records out of the default curve."
             )
     default = curves[-1]
     if any(bound > found.estimate.high for bound, found in zip(certified.divergences, default.larger, strict=True)):

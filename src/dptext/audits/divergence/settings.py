@@ -6,6 +6,7 @@ from typing import Final
 
 from dptext import _validate
 from dptext.audits.divergence.conversion import DELTA
+from dptext.audits.divergence.density_ratio import to_trim
 from dptext.audits.divergence.knn import NEIGHBOURS
 from dptext.audits.divergence.renyi import ALPHAS, check_alphas
 from dptext.audits.divergence.space import COMPONENTS
@@ -21,8 +22,8 @@ class DivergenceSettings:
 
     Attributes:
         alphas: orders, rising, above 1.
-        trim: share of the records whose ratios the default curve leaves out, the largest ones. It adds to the delta of
-            every epsilon. With 0 a single record can be the curve.
+        trim: share of the records whose ratios the default curve leaves out, the largest ones, rounded up to whole
+            records. It adds to the delta of every epsilon. With 0 a single record can be the curve.
         components: main directions of public text that are kept.
         neighbours: k of both nearest-neighbour estimators.
         permutations: relabellings of the null; at least 1/(1 - confidence) - 1.
@@ -44,10 +45,9 @@ class DivergenceSettings:
     confidence: float = 0.95
     seed: int = 0
 
-    @property
-    def whole_delta(self) -> float:
-        """The delta of every epsilon: that of the conversion, and what was trimmed."""
-        return self.delta + self.trim
+    def whole_delta(self, *records: int) -> float:
+        """The delta of every epsilon: that of the conversion, and the share that sets of these sizes were trimmed by."""
+        return self.delta + max(to_trim(self.trim, n) / n for n in records)
 
     def __post_init__(self) -> None:
         check_alphas(self.alphas)
