@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from dptext import _validate
-from dptext.audits.divergence.space import LEAST_TEXTS
 from dptext.embeddings.tfidf import words_tfidf
 from dptext.errors import ConfigError
 from dptext.types import Floats
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 #: Coordinates, unless another number is asked for.
 TFIDF_DIM: Final = 128
 
+_LEAST_TEXTS: Final = 10
 _MOST_WORDS: Final = 50_000
 
 
@@ -57,8 +57,8 @@ def fit_tfidf_svd(public: Sequence[str], *, dim: int = TFIDF_DIM, seed: int = 0)
     ConfigError where there are fewer than 10 texts, or fewer than 3 words in at least two of them.
     """
     _validate.count(dim=dim)
-    if len(public) < LEAST_TEXTS:
-        raise ConfigError(f"Expected at least {LEAST_TEXTS} public texts, found {len(public)}.")
+    if len(public) < _LEAST_TEXTS:
+        raise ConfigError(f"Expected at least {_LEAST_TEXTS} public texts, found {len(public)}.")
     counter = words_tfidf(min_df=2, max_features=_MOST_WORDS)
     from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 (an extra)
 

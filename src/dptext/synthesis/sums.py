@@ -1,0 +1,136 @@
+"""Sums over a private corpus, which leave once, with noise.
+
+Every unit (a document, or all documents of an author) adds one vector of whole numbers whose length is at most `STEPS`.
+Whole numbers are added exactly and in any order, so that one unit more moves the sum by its own vector and by nothing
+else, and the noise is a discrete Gaussian in the same steps: no rounding is left to be counted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dptext import _validate
+from dptext.errors import ConfigError, PrivacyError
+from dptext.privacy.guarantee import Relation
+from dptext.sampling.discrete import discrete_gaussian
+from dptext.sampling.source import Randomness
+from dptext.types import Floats, Integers
+
+#: Whole steps in a length of 1. A coordinate is rounded toward 0 by less than one of them.
+STEPS = 1 << 14
+_MOST_SIGMA = 1 << 24  # of `discrete_gaussian`
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Discrete Gaussian noise that makes a sum rho-zCDP.
+
+    The sum of one unit more differs by the vector of that unit: by `STEPS` at most. Where a unit is replaced, by
+    `2 STEPS`; by `sqrt(2) STEPS` where no coordinate is negative, as then <u, v> >= 0. The noise of a coordinate has
+    parameter sigma = sensitivity / sqrt(2 rho), rounded up (Canonne, Kamath and Steinke 2020, theorem 14).
+
+    Attributes:
+        rho: of zero-concentrated differential privacy; infinity for no noise, in experiments alone.
+        relation: of two corpora: one unit more (add or remove one), or another unit in its place (replace one).
+        signed: whether a vector may have negative coordinates.
+    """
+
+    rho: float
+    relation: Relation
+    signed: bool
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.rho) or self.rho <= 0:
+            raise ConfigError(f"Expected rho={self.rho!r} > 0.")
+        if self.relation is Relation.REPLACE_SPECIAL:
+            raise ConfigError("Expected relation='add_or_remove_one' or 'replace_one'.")
+        if self.sigma > _MOST_SIGMA:
+            raise ConfigError(f"Expected rho={self.rho!r} >= {(self._sensitivity / _MOST_SIGMA) ** 2 / 2:.2g}.")
+
+    @property
+    def _sensitivity(self) -> float:
+        """In steps, rounded up."""
+        if self.relation is Relation.ADD_OR_REMOVE_ONE:
+            return STEPS
+        return 2 * STEPS if self.signed else math.nextafter(math.sqrt(2) * STEPS, math.inf)
+
+    @property
+    def sigma(self) -> int:
+        """The parameter of the noise, in steps; 0 where there is none."""
+        return 0 if math.isinf(self.rho) else math.ceil(self._sensitivity / math.sqrt(2 * self.rho) * (1 + 2.0**-40))
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of the noise of a coordinate, where a vector has length 1."""
+        return self.sigma / STEPS
+
+    def draw(self, size: int, randomness: Randomness) -> Integers:
+        """Noise for so many coordinates."""
+        return discrete_gaussian(self.sigma, size, randomness) if self.sigma else np.zeros(size, np.int64)
+
+
+class PrivateSum:
+    """The sum of one vector a unit, `(cells,)`, of which nothing can be read before the noise.
+
+    Units are documents, or authors, where an author's documents add up before they are clipped. Memory is that of one
+    vector; where units are authors, also that of the cells that each of them touched.
+    """
+
+    __slots__ = ("_authors", "_noise", "_total")
+
+    def __init__(self, cells: int, noise: Noise, *, by_author: bool = False) -> None:
+        _validate.count(cells=cells)
+        self._noise = noise
+        self._total = np.zeros(cells, np.int64)
+        self._authors: dict[str, tuple[Integers, Integers]] | None = {} if by_author else None
+
+    def __repr__(self) -> str:
+        return "PrivateSum(...)"
+
+    def __reduce__(self) -> str:
+        raise TypeError("A PrivateSum cannot be copied or serialised: it holds private sums without noise.")
+
+    def add(self, cells: Integers, values: Floats, authors: list[str | None] | None = None) -> None:
+        """Add a vector a document: `values` `(n, m)` in the distinct `cells` `(n, m)`, in lengths of at most 1.
+
+        A document that is longer, not finite, or of no author where units are authors, adds nothing.
+        """
+        if cells.shape != values.shape or cells.size and not (cells.min() >= 0 and cells.max() < len(self._total)):
+            raise ConfigError(f"Expected cells below {len(self._total)}, one for each value.")
+        if (np.diff(np.sort(cells, axis=1), axis=1) == 0).any():
+            raise PrivacyError("A vector named a cell twice, whose length is not known then: nothing is released.")
+        finite = np.isfinite(values).all(axis=1) & (np.abs(values).max(axis=1, initial=0.0) <= 1)
+        steps = np.trunc(np.where(finite[:, None], values, 0.0) * STEPS).astype(np.int64)
+        steps[(steps**2).sum(axis=1) > STEPS**2] = 0
+        if self._authors is None:
+            np.add.at(self._total, cells, steps)
+            return
+        for author, where, what in zip(authors or [], cells, steps, strict=True):
+            if author:
+                before = self._authors.get(author, (where[:0], what[:0]))
+                names, rows = np.unique(np.concatenate([before[0], where]), return_inverse=True)
+                summed = np.zeros(len(names), np.int64)
+                np.add.at(summed, rows, np.concatenate([before[1], what]))
+                self._authors[author] = names, summed
+
+    def release(self, randomness: Randomness) -> Floats:
+        """The sum with noise, `(cells,)`, in lengths of a vector; once."""
+        if self._total.size == 0:
+            raise PrivacyError("This sum was released before: with fresh noise it would be another release.")
+        for where, what in (self._authors or {}).values():
+            self._total[where] += clipped(what)
+        noisy = self._total + self._noise.draw(self._total.size, randomness)
+        self._total, self._authors = np.empty(0, np.int64), None
+        return np.asarray(noisy / STEPS)
+
+
+def clipped(steps: Integers) -> Integers:
+    """A vector of whole numbers, made no longer than `STEPS` where it is longer; every coordinate toward 0."""
+    squared = sum(value * value for value in steps.tolist())
+    if squared <= STEPS**2:
+        return steps
+    length = math.isqrt(squared - 1) + 1  # rounded up
+    return np.array([int(math.copysign(abs(value) * STEPS // length, value)) for value in steps.tolist()], np.int64)
