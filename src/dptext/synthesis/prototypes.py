@@ -1,0 +1,186 @@
+"""Prototypes: an unlabelled public pool, labelled and weighed by noisy class means of a private corpus."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Literal, Self
+
+import numpy as np
+
+from dptext import _validate
+from dptext.embeddings.encoders import load_encoder
+from dptext.errors import ConfigError
+from dptext.frozen import Frozen
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.source import Randomness
+from dptext.synthesis.labelling import chosen, class_scores, class_sizes, prior_means, shrunk
+from dptext.synthesis.space import PublicSpace, fit_space, has_text
+from dptext.synthesis.spec import Corpus, SynthesisSpec, Synthetic
+from dptext.synthesis.sums import PrivateSum
+from dptext.synthesis.topics import Topics, TopicMap, fit_topics
+from dptext.text.reading import as_records
+from dptext.text.records import Record, records_digest
+from dptext.types import Floats, Integers
+
+_DIMS: Final = (64, 128, 256, 512)
+_NOISY: Final = 0.08  # the most squared noise of a class mean, all directions together, that more directions may have
+_COUNT: Final = 0.5  # weight of a unit's count beside its point
+_ROWS: Final = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prototypes(SynthesisSpec):
+    """Settings of a synthesis that labels public texts by noisy class means.
+
+    Use:
+        Take it where texts have labels and the pool has none, or others: a classifier learns from what leaves.
+        Set first: labels, epsilon, about.
+
+    Guarantee:
+        Every unit adds its point in the row of its label, in length at most 1, its count with weight 1/2, and the
+        topic that it is nearest to. The parts are scaled so that they are one vector of length at most 1. The sum has
+        discrete Gaussian noise. All else reads that noisy sum and public text.
+
+    Attributes:
+        dim: directions of the space; 0 takes 64 to 512, by `about`, the labels and the noise.
+        topic_share: share of rho for the topics.
+        names: what the labels mean, one text for each, in their order; empty takes the labels as they are.
+        prior: whether class means are drawn towards where the names of the labels put them, as far as they are noise.
+    """
+
+    signed: ClassVar[bool] = True
+
+    dim: int = 0
+    topic_share: float = 0.1
+    names: tuple[str, ...] = ()
+    prior: bool = True
+    kind: Literal["prototypes"] = field(default="prototypes", init=False)
+
+    def __post_init__(self) -> None:
+        SynthesisSpec.__post_init__(self)
+        if len(self.labels) < 2:
+            raise ConfigError(f"Expected labels={self.labels!r} to be at least two; kind='votes' needs none.")
+        if self.names and len(self.names) != len(self.labels):
+            raise ConfigError(f"Expected {len(self.labels)} names, one for each label, found {len(self.names)}.")
+        _validate.not_negative(dim=self.dim)
+        _validate.within(0.01, 0.99, topic_share=self.topic_share)
+
+    @property
+    def point_length(self) -> float:
+        """The part of a unit's vector that is its point, at most."""
+        rest = 1 - (self.topic_share if self.topics else 0.0)
+        return math.sqrt(rest / (1 + _COUNT**2)) * (1 - 2.0**-30)
+
+    @property
+    def directions(self) -> int:
+        """Directions of the space."""
+        if self.dim:
+            return self.dim
+        noise = self.noise().scale / self.point_length * len(self.labels) / self.about
+        return max((dim for dim in _DIMS if dim * noise**2 <= _NOISY), default=_DIMS[0])
+
+    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrototypes:
+        """Read the pool. Its labels are not looked at; a text that occurs twice counts once."""
+        texts = tuple(dict.fromkeys(record.text for record in as_records(public) if record.text.strip()))
+        space, points = fit_space(texts, encoder=self.encoder, words=self.words, dim=self.directions, seed=seed or 0)
+        centre = np.zeros(points.shape[1])
+        if self.prior:
+            reader = load_encoder(self.encoder)
+            likeness = np.asarray(reader.embed(list(texts)) @ reader.embed(list(self.names or self.labels)).T)
+            centre = prior_means(points, likeness - likeness.mean(axis=0))
+        topics = fit_topics(texts, points, self.topics, seed=seed or 0) if self.topics else None
+        return FittedPrototypes(self, texts, space, points, centre, topics)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """By document with topics, and by author without, on the labels of `dptext.sample_records`."""
+        labels = ("health", "travel", "money", "leisure")
+        small = cls(labels=labels, encoder="glove", words=8, dim=8, about=200, topics=4)
+        return small, cls(
+            labels=labels, encoder="glove", words=0, dim=8, about=200, unit="author", relation="replace_one"
+        )
+
+
+class FittedPrototypes(Frozen):
+    """`Prototypes` with a pool."""
+
+    __slots__ = ("_centre", "_points", "_space", "_texts", "_topics", "spec")
+
+    def __init__(
+        self,
+        spec: Prototypes,
+        texts: tuple[str, ...],
+        space: PublicSpace,
+        points: Floats,
+        centre: Floats,
+        topics: TopicMap | None,
+    ) -> None:
+        self.spec = spec
+        self._texts, self._space, self._points, self._centre, self._topics = texts, space, points, centre, topics
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the pool's texts, and of the space."""
+        return {"public": records_digest(Record("", text) for text in self._texts), "space": self._space.digest}
+
+    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
+        """One pass over the corpus, noise once, then labelled pool texts."""
+        spec, dim, classes = self.spec, self._space.dim, len(self.spec.labels)
+        row = dim + 1
+        summed = PrivateSum(
+            classes * (row + spec.topics), spec.noise(), by_author=spec.unit == "author"
+        )
+        number = {label: i for i, label in enumerate(spec.labels)}
+        part = spec.point_length
+        count = part * _COUNT
+        topic = math.sqrt(spec.topic_share) * (1 - 2.0**-30)
+        with closing(corpus()) as batches:
+            for batch in batches:
+                known = np.array([number.get(label or "", -1) for label in batch.labels], np.int64)
+                rows = np.flatnonzero((known >= 0) & has_text(batch.texts))
+                if not rows.size:
+                    continue
+                points = self._space.points([batch.texts[i] for i in rows])
+                label = known[rows]
+                cells = [label[:, None] * row + np.arange(row)]
+                values = [points * part, np.full((len(rows), 1), count)]
+                if self._topics is not None:
+                    cells.append((classes * row + label * spec.topics + self._topics.nearest(points))[:, None])
+                    values.append(np.full((len(rows), 1), topic))
+                authors = [batch.authors[i] for i in rows]
+                summed.add(np.concatenate(cells, axis=1), np.concatenate(values, axis=1), authors)
+        noisy = summed.release(randomness)
+        return self._written(noisy, part, count, topic, randomness)
+
+    def _written(self, noisy: Floats, part: float, count: float, topic: float, randomness: Randomness) -> Synthetic:
+        """What follows from the noisy sum."""
+        spec, classes, row = self.spec, len(self.spec.labels), self._space.dim + 1
+        scale = spec.noise().scale
+        blocks = noisy[: classes * row].reshape(classes, row)
+        counted = blocks[:, -1] / count
+        sizes = class_sizes(counted, scale / count)
+        variance = (scale / part / sizes[:, None]) ** 2
+        means = blocks[:, :-1] / part / sizes[:, None]
+        centre = self._centre if spec.prior else means.mean(axis=0)
+        scores = class_scores(self._points, shrunk(means, centre, variance), sizes)
+        report = Topics.of_labels(spec.labels, counted, scale / count)
+        if self._topics is not None:
+            histogram = noisy[classes * row :].reshape(classes, spec.topics) / topic
+            report = self._topics.report(spec.labels, histogram, scale / topic, spec.unit)
+            scores = scores + self._topics.weights(histogram.sum(axis=0), scale / topic * math.sqrt(classes))[:, None]
+        rows, label = chosen(scores, sizes, spec.size_of(self._texts))
+        order = shuffled(len(rows), randomness)
+        return Synthetic(
+            tuple(self._texts[i] for i in rows[order]),
+            tuple(spec.labels[i] for i in label[order]),
+            report.to_dict(),
+            report.sentences(),
+        )
+
+
+def shuffled(n: int, randomness: Randomness) -> Integers:
+    """A random order of n things."""
+    return np.argsort(uniform_below(1 << 63, n, randomness), kind="stable")

@@ -1,0 +1,16 @@
+"""The list of the ways of synthesis."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dptext.synthesis.prototypes import Prototypes
+from dptext.synthesis.spec import SynthesisSpec
+from dptext.synthesis.topics import TopicReport
+from dptext.synthesis.votes import Votes
+
+SYNTHESES: Final[dict[str, type[SynthesisSpec]]] = {
+    "prototypes": Prototypes,
+    "votes": Votes,
+    "topics": TopicReport,
+}

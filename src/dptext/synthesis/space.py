@@ -1,0 +1,103 @@
+"""The public space in which a corpus is summed up: vectors of texts, cut to the main directions of a public pool.
+
+A point is a function of its text alone, bit for bit: all features are on a grid and all directions are whole steps, so
+that every product is exact and no batch changes a sum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.encoders import load_encoder
+from dptext.embeddings.tfidf_svd import fit_tfidf_svd
+from dptext.errors import ConfigError
+from dptext.types import Booleans, Floats
+
+_GRID: Final = 2.0**-10  # of a feature
+_STEP: Final = 2.0**-20  # of a direction
+_LARGEST: Final = 2.0**10  # of a direction: 53 bits then hold a sum of 1,000 products of such steps
+_WHITENING: Final = 0.25  # directions are divided by the fourth root of their variance: half-way to equal variances
+LEAST_TEXTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PublicSpace:
+    """Points `(n, dim)` of length at most 1.
+
+    Attributes:
+        readers: embedders whose vectors stand side by side.
+        directions: `(features, dim)`, main directions of the pool, scaled so that half of the pool is in length 1.
+        middle: the mean of the pool in these directions, `(dim,)`.
+    """
+
+    readers: tuple[Embedder, ...]
+    directions: Floats
+    middle: Floats
+
+    @property
+    def dim(self) -> int:
+        """Coordinates of a point."""
+        return self.directions.shape[1]
+
+    @property
+    def digest(self) -> str:
+        """sha256 of what turns a text into a point."""
+        found = hashlib.sha256("\n".join(reader.name for reader in self.readers).encode())
+        found.update(self.directions.tobytes() + self.middle.tobytes())
+        return found.hexdigest()
+
+    def features(self, texts: Sequence[str]) -> Floats:
+        """Vectors `(n, features)` on a grid."""
+        found = [np.asarray(reader.embed(list(texts)), np.float64) for reader in self.readers]
+        return np.asarray(np.rint(np.concatenate(found, axis=1) / _GRID) * _GRID)
+
+    def points(self, texts: Sequence[str]) -> Floats:
+        """The points of the texts, `(n, dim)`."""
+        return self.placed(self.features(texts))
+
+    def placed(self, features: Floats) -> Floats:
+        """The points of the features of texts."""
+        found = features @ self.directions - self.middle
+        lengths = np.sqrt(np.square(found).sum(axis=1, keepdims=True))
+        return found / np.maximum(1.0, lengths * (1 + 2.0**-40))
+
+    def cut(self, dim: int) -> PublicSpace:
+        """The first directions alone."""
+        return replace(self, directions=self.directions[:, :dim].copy(), middle=self.middle[:dim].copy())
+
+
+def fit_space(
+    texts: Sequence[str], *, encoder: str, words: int, dim: int, seed: int = 0
+) -> tuple[PublicSpace, Floats]:
+    """The space of a pool of public texts, and the points of the pool `(n, dim)`.
+
+    ConfigError: there are too few texts, or they have no words in common. MissingExtraError: what reads is absent.
+    """
+    if len(texts) < LEAST_TEXTS:
+        raise ConfigError(f"Expected a pool of at least {LEAST_TEXTS} public texts, found {len(texts)}: give more.")
+    reading: Embedder = load_encoder(encoder)
+    also = (fit_tfidf_svd(texts, dim=words, seed=seed),) if words else ()
+    space = PublicSpace((reading, *also), np.zeros((0, 0)), np.zeros(0))
+    features = space.features(texts)
+    mean = features.mean(axis=0)
+    variances, axes = np.linalg.eigh(np.cov((features - mean).T))
+    kept = np.flatnonzero(variances > 1e-9 * variances[-1])[::-1][:dim]
+    axes = axes[:, kept] * np.sign(axes[np.abs(axes[:, kept]).argmax(axis=0), kept])
+    directions = axes * variances[kept] ** -_WHITENING
+    radius = np.median(np.sqrt(np.square((features - mean) @ directions).sum(axis=1)))
+    directions = np.rint(directions / radius / _STEP) * _STEP
+    if not np.abs(directions).max() < _LARGEST:
+        raise ConfigError("Expected public texts that differ: give a pool with other texts.")
+    found = PublicSpace(space.readers, directions, np.rint(mean @ directions / _STEP) * _STEP)
+    return found, found.placed(features)
+
+
+def has_text(texts: Sequence[str]) -> Booleans:
+    """Which texts hold anything, `(n,)`: others add nothing."""
+    return np.array([bool(text.strip()) for text in texts], bool)

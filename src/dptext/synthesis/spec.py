@@ -1,0 +1,178 @@
+"""What the ways of synthesis have in common: their settings, what they guarantee, and what they offer."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import ClassVar, Literal, Protocol, Self
+
+from dptext import _validate
+from dptext.embeddings.embedder import read_alone
+from dptext.errors import ConfigError, IncomparableError
+from dptext.mechanism import Traits
+from dptext.privacy import accounting
+from dptext.privacy.events import Event, ZcdpEvent
+from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
+from dptext.sampling.source import Randomness
+from dptext.synthesis.sums import Noise
+from dptext.text.batches import Batch
+from dptext.text.records import Record
+from dptext.types import Json
+
+PUBLIC_POOL = "the pool, the labels, the encoder and all settings are public and hold no private text"
+NoisyRelation = Literal["add_or_remove_one", "replace_one"]
+
+#: Reads the private corpus from its beginning, in batches. It may be called more than once.
+Corpus = Callable[[], Iterator[Batch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Synthetic:
+    """What leaves: public texts with labels, and numbers. Their ids are "0", "1", ... and belong to nobody.
+
+    Attributes:
+        texts: of the synthetic corpus, in an order that says nothing; empty where only a report leaves.
+        labels: one a text, or None without labels.
+        report: noisy numbers as JSON-able data, with what they mean.
+        sentences: the report in plain words, the answer first.
+    """
+
+    texts: tuple[str, ...]
+    labels: tuple[str | None, ...]
+    report: Mapping[str, Json] = field(default_factory=dict, hash=False)
+    sentences: tuple[str, ...] = ()
+
+
+class Fitted(Protocol):
+    """A synthesis with its public pool."""
+
+    @property
+    def spec(self) -> SynthesisSpec:
+        """The public settings."""
+        ...
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """sha256 digests of the pool and of what reads texts."""
+        ...
+
+    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
+        """Sum up the corpus, add noise once to each sum, and write the synthetic corpus from what is noisy."""
+        ...
+
+
+@lru_cache(256)
+def _rho(epsilon: float, delta: float) -> float:
+    return accounting.calibrate(ZcdpEvent(1.0), epsilon, delta=delta).rho
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisSpec:
+    """Settings of all ways of synthesis.
+
+    Attributes:
+        labels: the public set of labels. A record with none of them adds nothing. Empty: labels are not read.
+        epsilon, delta: of everything that leaves, for the whole corpus.
+        unit: who is protected: a "document", or an "author" with all of their documents.
+        relation: of two neighbouring corpora. "add_or_remove_one" hides whether a unit is in the corpus at all;
+            "replace_one" compares corpora of one size, and asks for up to twice the noise.
+        about: about how many units the corpus has, as the user states in public. It chooses dimensions and thresholds;
+            the guarantee holds whatever it is.
+        size: texts of the synthetic corpus; 0 is nine tenths of the pool.
+        encoder: what reads texts: "sentence" (all-MiniLM-L6-v2), or "glove".
+        words: coordinates of a latent semantic analysis of the pool's words that are read beside the encoder; 0 for
+            none.
+        topics: clusters of the pool whose noisy shares are reported; 0 for none.
+    """
+
+    assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_POOL,)
+    #: Whether a unit's vector may have negative coordinates.
+    signed: ClassVar[bool] = False
+
+    labels: tuple[str, ...] = ()
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    unit: Literal["document", "author"] = "document"
+    relation: NoisyRelation = "add_or_remove_one"
+    about: int = 5_000
+    size: int = 0
+    encoder: Literal["sentence", "glove"] = "sentence"
+    words: int = 300
+    topics: int = 0
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon, delta=self.delta)
+        _validate.within(0, 0.1, delta=self.delta)
+        _validate.one_of(("document", "author"), unit=self.unit)
+        _validate.one_of(("add_or_remove_one", "replace_one"), relation=self.relation)
+        _validate.one_of(("sentence", "glove"), encoder=self.encoder)
+        _validate.count(about=self.about)
+        _validate.not_negative(size=self.size, words=self.words, topics=self.topics)
+        object.__setattr__(self, "labels", _validate.labels(self.labels) if self.labels else ())
+        if self.topics == 1:
+            raise ConfigError("Expected topics=1 to be 0, or at least 2.")
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The name of the way, as in `dptext synthesize --mechanism`."""
+
+    @property
+    def rho(self) -> float:
+        """Of zero-concentrated differential privacy, for all sums together: the largest that costs `epsilon`."""
+        return _rho(self.epsilon, self.delta)
+
+    def noise(self, share: float = 1.0) -> Noise:
+        """The noise of a sum that takes this share of rho."""
+        return Noise(self.rho * share, Relation(self.relation), self.signed)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """The one unit."""
+        return (Unit(self.unit),)
+
+    @property
+    def traits(self) -> Traits:
+        """One trusted party sees the corpus; labels are read where there are some."""
+        return Traits(labels=self.labels, reads_labels=bool(self.labels), trust=Trust.CENTRAL)
+
+    def events(self, unit: Unit) -> tuple[Event, ...]:
+        """What happens to one unit in the whole run: all sums together are rho-zCDP."""
+        if unit is not Unit(self.unit):
+            raise IncomparableError(
+                f"Expected unit {self.unit}, found {unit.value}: set unit={unit.value!r}, which is other noise."
+            )
+        return (ZcdpEvent(self.rho),)
+
+    def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
+        """What the release of the whole synthetic corpus guarantees, at the larger of `delta` and the spec's."""
+        return accounting.guarantee(
+            self.events(unit or Unit(self.unit)),
+            max(delta, self.delta),
+            unit=Unit(self.unit),
+            relation=Relation(self.relation),
+            basis=Basis.CONDITIONAL,
+            trust=Trust.CENTRAL,
+            assumptions=(*self.assumptions, *read_alone(self.encoder, "cpu")),
+        )
+
+    def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
+        """The same spec at this epsilon, and at the larger of `delta` and the spec's."""
+        self.events(unit or Unit(self.unit))
+        return replace(self, epsilon=epsilon, delta=max(delta, self.delta))
+
+    @abstractmethod
+    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> Fitted:
+        """The synthesis with its pool of public texts."""
+
+    @classmethod
+    @abstractmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """Settings for the contract, each fitted in seconds on `dptext.sample_records`."""
+
+    def size_of(self, pool: Sequence[str]) -> int:
+        """How many texts leave."""
+        return self.size or max(1, math.floor(0.9 * len(pool)))

@@ -1,0 +1,158 @@
+"""Votes: every unit votes for what is most like it, first among clusters of a public pool, then among texts.
+
+Private evolution (Xie et al. 2024) over a pool that stays as it is: a generator of variations would go between rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final, Literal, Self
+
+import numpy as np
+
+from dptext import _validate
+from dptext.frozen import Frozen
+from dptext.sampling.source import Randomness
+from dptext.synthesis.prototypes import shuffled
+from dptext.synthesis.space import PublicSpace, fit_space, has_text
+from dptext.synthesis.spec import Corpus, SynthesisSpec, Synthetic
+from dptext.synthesis.sums import PrivateSum
+from dptext.synthesis.topics import TopicMap, fit_topics, topic_counts
+from dptext.text.reading import as_records
+from dptext.text.records import Record, records_digest
+from dptext.types import Floats, Integers
+
+_DEVIATIONS: Final = 2.0  # of the noise, below which votes count as none
+_AT_ONCE: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Votes(SynthesisSpec):
+    """Settings of a synthesis by votes for public texts.
+
+    Use:
+        Take it where the mix of subjects matters, and where there are no labels.
+        Set first: epsilon, about, topics; labels where there are some.
+
+    Guarantee:
+        In the first round every unit votes for the topic that it is nearest to, in the second for the nearest text of
+        those that were drawn from the topics that were kept; by label, where there are labels. A vote has length 1, all
+        votes of an author together length at most 1. Each round has discrete Gaussian noise; the rhos add up.
+
+    Attributes:
+        first_share: share of rho for the first round.
+        dim: directions of the space.
+    """
+
+    topics: int = 64
+    first_share: float = 0.5
+    dim: int = 64
+    kind: Literal["votes"] = field(default="votes", init=False)
+
+    def __post_init__(self) -> None:
+        SynthesisSpec.__post_init__(self)
+        _validate.count(topics=self.topics, dim=self.dim)
+        _validate.within(0.05, 0.95, first_share=self.first_share)
+
+    @property
+    def population(self) -> int:
+        """How many texts are voted on: a text must have three deviations of the noise in votes to be seen."""
+        noise = self.noise(1 - self.first_share).scale
+        return max(2, int(self.about / (3 * noise * max(1, len(self.labels)))))
+
+    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedVotes:
+        """Read the pool and cluster it; labels of the pool are not looked at."""
+        texts = tuple(dict.fromkeys(record.text for record in as_records(public) if record.text.strip()))
+        space, points = fit_space(texts, encoder=self.encoder, words=self.words, dim=self.dim, seed=seed or 0)
+        return FittedVotes(self, texts, space, points, fit_topics(texts, points, self.topics, seed=seed or 0))
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, ...]:
+        """By document with labels, and by author without."""
+        labels = ("health", "travel", "money", "leisure")
+        small = cls(labels=labels, encoder="glove", words=8, dim=8, topics=4, about=200, epsilon=4.0)
+        return small, cls(
+            encoder="glove", words=0, dim=8, topics=4, about=200, epsilon=4.0, unit="author", relation="replace_one"
+        )
+
+
+class FittedVotes(Frozen):
+    """`Votes` with a pool."""
+
+    __slots__ = ("_map", "_points", "_space", "_texts", "spec")
+
+    def __init__(
+        self, spec: Votes, texts: tuple[str, ...], space: PublicSpace, points: Floats, mapped: TopicMap
+    ) -> None:
+        self.spec, self._texts, self._space, self._points, self._map = spec, texts, space, points, mapped
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the pool's texts, and of the space."""
+        return {"public": records_digest(Record("", text) for text in self._texts), "space": self._space.digest}
+
+    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
+        """Two passes, noise once in each, then texts in proportion to their votes."""
+        spec = self.spec
+        labels = max(1, len(spec.labels))
+        counts = topic_counts(spec, self._space, self._map, corpus, spec.first_share, randomness)
+        scale = spec.noise(spec.first_share).scale
+        rows = self._population(counts, scale, randomness)
+        votes = self._votes(rows, corpus, randomness)
+        threshold = _DEVIATIONS * spec.noise(1 - spec.first_share).scale
+        kept = np.where(votes > threshold, votes, 0.0)
+        if not kept.any():  # noise alone: the topics say more
+            kept = np.maximum(counts, 0.0)[:, self._map.of_pool[rows]]
+        rows_of, label_of = np.meshgrid(rows, np.arange(labels))
+        copies = apportioned(kept.ravel(), spec.size_of(self._texts))
+        order = shuffled(int(copies.sum()), randomness)
+        found, named = np.repeat(rows_of.ravel(), copies)[order], np.repeat(label_of.ravel(), copies)[order]
+        report = self._map.report(spec.labels, counts, scale, spec.unit)
+        return Synthetic(
+            tuple(self._texts[i] for i in found),
+            tuple(spec.labels[i] if spec.labels else None for i in named),
+            report.to_dict(),
+            report.sentences(),
+        )
+
+    def _population(self, counts: Floats, scale: float, randomness: Randomness) -> Integers:
+        """Pool texts that are voted on, `(n,)`: of each topic by its noisy share."""
+        summed = counts.sum(axis=0)
+        seen = np.where(summed > _DEVIATIONS * scale * np.sqrt(len(counts)), summed, 0.0)
+        wanted = apportioned(seen if seen.any() else np.ones(len(summed)), self.spec.population)
+        picked = []
+        for topic, n in enumerate(wanted.tolist()):
+            rows = np.flatnonzero(self._map.of_pool == topic)
+            picked.append(rows[shuffled(len(rows), randomness)[:n]])
+        return np.sort(np.concatenate(picked))
+
+    def _votes(self, rows: Integers, corpus: Corpus, randomness: Randomness) -> Floats:
+        """Noisy votes by label and text, `(labels or 1, n)`."""
+        spec = self.spec
+        number = {label: i for i, label in enumerate(spec.labels)}
+        labels = max(1, len(number))
+        summed = PrivateSum(
+            labels * len(rows), spec.noise(1 - spec.first_share), by_author=spec.unit == "author"
+        )
+        options = self._points[rows]
+        with closing(corpus()) as batches:
+            for batch in batches:
+                label = np.array([number.get(name or "", -1) if number else 0 for name in batch.labels], np.int64)
+                own = np.flatnonzero((label >= 0) & has_text(batch.texts))
+                if own.size:
+                    points = self._space.points([batch.texts[i] for i in own])
+                    best = np.array([np.square(options - point).sum(axis=1).argmin() for point in points], np.int64)
+                    cells = (label[own] * len(rows) + best)[:, None]
+                    summed.add(cells, np.ones(cells.shape), [batch.authors[i] for i in own])
+        return summed.release(randomness).reshape(labels, len(rows))
+
+
+def apportioned(weights: Floats, size: int) -> Integers:
+    """Whole numbers in proportion to weights `(n,)`, which add up to `size` (largest remainders)."""
+    exact = weights / weights.sum() * size
+    found = np.floor(exact).astype(np.int64)
+    more = np.argsort(-(exact - found), kind="stable")[: size - int(found.sum())]
+    found[more] += 1
+    return found
