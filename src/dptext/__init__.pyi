@@ -45,6 +45,8 @@ from .runs.results import Privatized as Privatized
 from .runs.results import privatize as privatize
 from .runs.specs import read_spec as read_spec
 from .runs.specs import spec_from_settings as spec_from_settings
+from .runs.synthesizing import Synthesized as Synthesized
+from .runs.synthesizing import synthesize as synthesize
 from .runs.verification import Verified as Verified
 from .runs.verification import verify as verify
 from .sampling import noise as noise
@@ -52,6 +54,9 @@ from .sampling import privunit as privunit
 from .sampling import published as published
 from .sampling import randomness as randomness
 from .sampling import selection as selection
+from .synthesis.prototypes import Prototypes as Prototypes
+from .synthesis.topics import TopicReport as TopicReport
+from .synthesis.votes import Votes as Votes
 from .text.reading import as_records as as_records
 from .text.reading import read_records as read_records
 from .text.records import Fields as Fields

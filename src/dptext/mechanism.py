@@ -102,9 +102,8 @@ class FitProgress:
 OnProgress = Callable[[FitProgress], None]
 
 
-@runtime_checkable
-class Spec(Protocol):
-    """Public settings of a mechanism. Every field may be printed, logged and stored."""
+class Promise(Protocol):
+    """Public settings of a mechanism, or of a synthesis. Every field may be printed, logged and stored."""
 
     @property
     def kind(self) -> str:
@@ -132,6 +131,11 @@ class Spec(Protocol):
     def guarantee(self, unit: Unit | None = None, delta: float = 0.0) -> Guarantee:
         """What one release of one record guarantees; the unit defaults to the smallest. Errors as of `events`."""
         ...
+
+
+@runtime_checkable
+class Spec(Promise, Protocol):
+    """Public settings of a mechanism."""
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:
         """The same spec with its noise set so that `guarantee(unit, delta)` costs at most epsilon."""
@@ -278,13 +282,13 @@ class HasMetric(Protocol):
         ...
 
 
-def setting_fields(spec: Spec | type[Spec]) -> tuple[Field[Any], ...]:
+def setting_fields(spec: Promise | type[Promise]) -> tuple[Field[Any], ...]:
     """The fields of a spec that are settings, in their order."""
     found = fields(spec)  # type: ignore[arg-type]  # every spec is a dataclass; check_mechanism checks it
     return tuple(each for each in found if each.init)
 
 
-def settings(spec: Spec) -> dict[str, Json]:
+def settings(spec: Promise) -> dict[str, Json]:
     """A spec as JSON-able data, `kind` first, then its fields; made only of public settings."""
     values: dict[str, Json] = {"kind": spec.kind}
     for each in setting_fields(spec):

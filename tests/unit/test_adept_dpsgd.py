@@ -117,7 +117,7 @@ def test_what_the_guarantee_says():
     found = TINY.guarantee()
     assert (found.unit, found.relation, found.trust) == (Unit.DOCUMENT, Relation.REPLACE_ONE, Trust.CENTRAL)
     assert (found.delta, found.basis, found.reveals) == (1e-5, Basis.CONDITIONAL, ("the number of training records",))
-    assert "trainer of the model sees the private text and must be trusted" in found.explain()
+    assert "must be trusted: who trains the model" in found.explain()
     assert "floats" in found.explain()
     assert "the texts of the first training are public" in found.explain()
     for encoder, device in product(("sentence", "distilled", "lstm"), ("cpu", "cuda")):

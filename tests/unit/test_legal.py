@@ -270,7 +270,7 @@ def test_a_metric_guarantee_is_tabled_by_distance(tmp_path: Path) -> None:
 
 def test_under_central_trust_the_trainer_and_the_model_are_named(tmp_path: Path) -> None:
     told = page(promised(1.0, trust=Trust.CENTRAL), spec=TRAINED)
-    assert "Not protected from the trainer of the model" in said(told, "Who")
+    assert "Not protected from one party" in said(told, "Who")
     assert "Do not hand on the trained model" in said(told, "What must not")
     assert "Who holds originals and trained model" in said(told, "What to ask")
     assert "trainer" not in said(page())

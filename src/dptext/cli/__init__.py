@@ -34,6 +34,11 @@ COMMANDS: Final = {
         "Privatize IN into OUT, with a certificate beside it.",
         "dptext privatize reviews.csv reviews.private.csv --model reviews.model",
     ),
+    "synthesize": (
+        "synthesize:synthesize",
+        "Write a synthetic corpus that says what PRIVATE says, under one epsilon for all of it.",
+        "dptext synthesize reviews.csv reviews.synthetic.jsonl --public public.csv --mechanism votes",
+    ),
     "compare": (
         "compare:compare",
         "Run a grid of mechanisms over corpora into one table. Exit code 1: a claim was refuted; 5: cells failed.",
@@ -63,7 +68,7 @@ COMMANDS: Final = {
 
 #: How the help lists them.
 SECTIONS: Final = {
-    "Release": ("check", "init", "fit", "privatize", "explain"),
+    "Release": ("check", "init", "fit", "privatize", "synthesize", "explain"),
     "Choose": ("mechanisms", "recommend", "demo"),
     "Measure": ("utility", "audit", "compare", "report"),
     "Account": ("budget",),

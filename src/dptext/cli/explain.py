@@ -14,7 +14,7 @@ from dptext.cli.chosen import chosen_spec
 from dptext.cli.progress import say
 from dptext.cli.terminal import escaped
 from dptext.errors import ConfigError, DataError
-from dptext.mechanism import HasRemarks, Remarks, Spec, settings
+from dptext.mechanism import HasRemarks, Promise, Remarks, Spec, settings
 from dptext.privacy.events import event_to_dict
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.certificate import certificate_path
@@ -167,11 +167,11 @@ def _show(spec: Spec, found: Sequence[Guarantee], remarks: Remarks | None, as_js
         print(remarks.text)
 
 
-def _remarks(spec: Spec) -> Remarks | None:
+def _remarks(spec: Promise) -> Remarks | None:
     return spec.remarks() if isinstance(spec, HasRemarks) else None
 
 
-def _remarks_where_possible(spec: Spec) -> Remarks | None:
+def _remarks_where_possible(spec: Promise) -> Remarks | None:
     """The same for a certificate or a model, whose settings may name a file that is not on this computer."""
     try:
         return _remarks(spec)

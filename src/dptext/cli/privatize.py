@@ -17,6 +17,7 @@ import typer
 from dptext._wording import plural
 from dptext.cli import options
 from dptext.cli.chosen import check_label_field, chosen
+from dptext.cli.paying import AccountOption, ChargeKeyOption, SubjectFieldOption, paid_by, refuse_inputs_of
 from dptext.cli.pipes import STREAM, spooled
 from dptext.cli.progress import Tell, counted
 from dptext.cli.stopping import advising
@@ -27,14 +28,13 @@ from dptext.runs.files import privatize_file, rehearse, seconds
 from dptext.runs.plan import Plan
 from dptext.runs.resume import state_path
 from dptext.sampling.source import secure, seeded
-from dptext.text.files import refuse_inputs
 from dptext.text.formats import Format, detect_format, file_format, is_compressed
 from dptext.text.reading import OnError
 from dptext.text.records import TEXT_FIELD, Fields
 from dptext.text.writers import APPENDABLE
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
-    from dptext.runs.payment import Due, Payment
+    from dptext.runs.payment import Due
 
 
 _EMPTY: Final = "Each record that was read has a release: an empty text is privatized like any other."
@@ -82,19 +82,10 @@ def privatize(
         int | None, typer.Option("--max-per-author", help="Refuse more records of one author than this.")
     ] = None,
     ledger: options.PayingLedgerOption = None,
-    account: Annotated[
-        str | None, typer.Option("--account", help="The account that pays, before anything is drawn.")
-    ] = None,
-    subject_field: Annotated[
-        str | None,
-        typer.Option(
-            "--subject-field", help="Charge each subject that this field names; without it, everyone in the account."
-        ),
-    ] = None,
+    account: AccountOption = None,
+    subject_field: SubjectFieldOption = None,
     subject_key: options.SubjectKeyOption = None,
-    charge_key: Annotated[
-        str | None, typer.Option("--charge-key", help="Name of the charge: a run tried again under it is charged once.")
-    ] = None,
+    charge_key: ChargeKeyOption = None,
     delta: options.DeltaOption = 0.0,
     batch_size: Annotated[
         int, typer.Option("--batch-size", help="Records computed together; a block of OUT holds no more.")
@@ -157,9 +148,9 @@ def privatize(
         empty_nulls=empty_nulls,
         strip_html=strip_html,
     )
-    payment = _payment(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
+    payment = paid_by(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
     beside = certificate or certificate_path(target)
-    _refuse_inputs((target, beside), (spec, model, subject_key), payment)
+    refuse_inputs_of((target, beside), (spec, model, subject_key), payment)
     fitted_one = choice.fitted(device=device)
     read = fitted_one.spec.traits.reads_labels
     check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
@@ -249,34 +240,6 @@ def _rehearsal(
             f"Cost: epsilon {format_epsilon(due.epsilon())} alone, added to what was spent. {due.payment.left()}"
         )
     return "\n".join(lines)
-
-
-def _payment(
-    ledger: str | None, account: str | None, charge_key: str | None, *, subject_key: Path | None, by_name: bool
-) -> Payment | None:
-    """Who pays, or None. The subject key is read only where subjects are charged by name."""
-    if account is None:
-        if ledger is not None or charge_key is not None:
-            raise ConfigError(
-                "Expected --account NAME with --ledger or DPTEXT_LEDGER, and with --charge-key: who pays for the run."
-            )
-        return None
-    if ledger is None:
-        raise ConfigError("Expected --ledger with --account: the books that the account is in.")
-    from dptext.cli.budget.books import opened
-    from dptext.runs.payment import Payment
-
-    return Payment(opened(ledger, subject_key, named=by_name), account, charge_key)
-
-
-def _refuse_inputs(written: Sequence[Path], inputs: Sequence[Path | None], payment: Payment | None) -> None:
-    read = [path for path in inputs if path is not None]
-    if payment is not None and payment.ledger.path is not None:
-        from dptext.cli.budget.books import default_key
-
-        read += [payment.ledger.path, default_key(payment.ledger) or payment.ledger.path]
-    for path in written:
-        refuse_inputs(path, read)
 
 
 def _left_there(target: Path, plan: Plan, *, paid: bool) -> str:

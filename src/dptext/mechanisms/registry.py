@@ -18,7 +18,7 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 
 from dptext.errors import ConfigError
-from dptext.mechanism import Spec
+from dptext.mechanism import Promise, Spec
 
 GROUP = "dptext.mechanisms"
 
@@ -115,7 +115,8 @@ def _loaded(points: list[EntryPoint]) -> type[Spec]:
             f"Expected {point.value!r} of the package {packages} to be a spec: a dataclass whose field `kind` is "
             f"{point.name!r}."
         )
-    if missing := [name for name in vars(Spec) if not name.startswith("_") and not hasattr(found, name)]:
+    offered = {**vars(Promise), **vars(Spec)}
+    if missing := [name for name in offered if not name.startswith("_") and not hasattr(found, name)]:
         raise ConfigError(
             f"Expected {point.value!r} of the package {packages} to be a spec: it has no {', '.join(missing)}."
         )

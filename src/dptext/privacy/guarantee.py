@@ -55,7 +55,7 @@ class Trust(StrEnum):
     """Who may see the private text."""
 
     LOCAL = "local"  # nobody besides whoever runs the mechanism
-    CENTRAL = "central"  # the trainer of the model
+    CENTRAL = "central"  # one party: who trains the model, or sums up the corpus
 
 
 class Basis(StrEnum):
@@ -281,7 +281,7 @@ _NEIGHBOURS = {
 }
 _TRUST = {
     Trust.LOCAL: "Nobody but whoever runs the mechanism needs to see the text.",
-    Trust.CENTRAL: "The trainer of the model sees the private text and must be trusted.",
+    Trust.CENTRAL: "One party sees the private text and must be trusted: who trains the model, or sums up the corpus.",
 }
 
 

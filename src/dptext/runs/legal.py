@@ -125,6 +125,7 @@ def _facts(found: Verified, holding: Sequence[Guarantee]) -> set[str]:
         "public": traits.learns is not Learns.NOTHING,
         "private": traits.takes_private,
         "kept": any(name.startswith(("the field ", "the ids ")) for name in found.certificate.also_reveals),
+        "reveals": any((*found.certificate.also_reveals, *(name for each in stated for name in each.reveals))),
         "charged": found.certificate.charged is not None,
     }
     named: list[str] = [stated[-1].trust, *(each.unit for each in holding)]

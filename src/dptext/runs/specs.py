@@ -11,15 +11,23 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from dptext.errors import ConfigError
-from dptext.mechanism import Spec, setting_fields
+from dptext.mechanism import Promise, Spec, setting_fields
 from dptext.mechanisms.registry import SPECS
 from dptext.runs.toml import parse_toml, read_toml
+from dptext.synthesis.registry import SYNTHESES
+from dptext.synthesis.spec import SynthesisSpec
 from dptext.types import Json
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
     return f"did you mean {close[0]!r}? " if close else ""
+
+
+def synthesis_from_settings(values: Mapping[str, Json]) -> SynthesisSpec:
+    """The settings of a synthesis, `kind` among them; ConfigError as `spec_from_settings`."""
+    found: SynthesisSpec = _spec(values, SYNTHESES, "a synthesis")
+    return found
 
 
 def spec_from_settings(values: Mapping[str, Json]) -> Spec:
@@ -29,14 +37,22 @@ def spec_from_settings(values: Mapping[str, Json]) -> Spec:
         ConfigError: no mechanism of this kind is installed, the package that brings it cannot be used, a key is unknown
             or missing, or a value cannot be used. Of an unknown name the message gives the nearest known one.
     """
+    if values.get("kind") in SYNTHESES:
+        raise ConfigError(
+            f"Expected a mechanism, which answers each record, found {values['kind']!r}, which answers a corpus: "
+            "dptext synthesize."
+        )
+    found: Spec = _spec(values, SPECS, "a mechanism that is installed")
+    return found
+
+
+def _spec(values: Mapping[str, Json], kinds: Mapping[str, type[Promise]], what: str) -> Any:
     given = dict(values)
     kind = given.pop("kind", None)
-    if not isinstance(kind, str) or kind not in SPECS:
-        hint = _nearest(str(kind), sorted(SPECS))
-        raise ConfigError(
-            f"Expected kind={kind!r} to name a mechanism that is installed: {hint}Known: {', '.join(sorted(SPECS))}."
-        )
-    cls = SPECS[kind]
+    if not isinstance(kind, str) or kind not in kinds:
+        hint = _nearest(str(kind), sorted(kinds))
+        raise ConfigError(f"Expected kind={kind!r} to name {what}: {hint}Known: {', '.join(sorted(kinds))}.")
+    cls = kinds[kind]
     known = {field.name: field for field in setting_fields(cls)}
     settings: dict[str, object] = {}
     for key, value in given.items():
@@ -52,7 +68,7 @@ def spec_from_settings(values: Mapping[str, Json]) -> Spec:
     return cls(**settings)
 
 
-def _value(cls: type[Spec], kind: str, key: str, value: Json) -> object:
+def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:
     """The value of a setting, converted to the type of its field."""
     if _types(cls)[key] is Spec:
         if not isinstance(value, dict) or value.get("kind") == kind:
@@ -67,12 +83,12 @@ def _value(cls: type[Spec], kind: str, key: str, value: Json) -> object:
 
 
 @cache
-def _types(cls: type[Spec]) -> dict[str, Any]:
+def _types(cls: type[Promise]) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
 @cache
-def _reader(cls: type[Spec], key: str) -> TypeAdapter[object]:
+def _reader(cls: type[Promise], key: str) -> TypeAdapter[object]:
     return TypeAdapter(_types(cls)[key])
 
 

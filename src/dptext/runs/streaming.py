@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from dptext.errors import DataError, IncomparableError, NoGuaranteeError, PrivacyError
-from dptext.mechanism import Mechanism, Spec, output_fault
+from dptext.mechanism import Mechanism, Promise, Spec, output_fault
 from dptext.privacy import accounting
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, Basis, Guarantee, Unit, weakest
 from dptext.privacy.names import normal_form
@@ -27,7 +27,7 @@ SEEDED = "seeded: whoever knows the seed can undo the noise"
 
 
 def guarantees(
-    spec: Spec,
+    spec: Promise,
     *,
     randomness: Randomness,
     delta: float = 0.0,

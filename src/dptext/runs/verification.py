@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING
 from dptext._wording import plural
 from dptext.embeddings.embedder import ALONE, HIDDEN, IN_BATCHES
 from dptext.errors import BrokenFileError, ConfigError, DataError
-from dptext.mechanism import Spec
+from dptext.mechanism import Promise
 from dptext.privacy import accounting
 from dptext.privacy.composition import is_numerical
 from dptext.privacy.events import MetricEvent
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee
 from dptext.privacy.names import COMPARED
 from dptext.runs.certificate import SCHEMA, SCHEMA_OF_EVENTS, Certificate, stream_mark
-from dptext.runs.specs import spec_from_settings
+from dptext.runs.specs import spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.source import secure, seeded
 from dptext.sampling.truncated import TruncatedExponential
+from dptext.synthesis.registry import SYNTHESES
 from dptext.text.inputs import read_whole
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields
@@ -43,7 +44,7 @@ class Verified:
     """A certificate that holds, the spec of its settings, and assumptions that one of an older schema leaves out."""
 
     certificate: Certificate
-    spec: Spec
+    spec: Promise
     also_assumed: tuple[str, ...] = ()
 
     def sentence(self, more: str = "") -> str:
@@ -77,7 +78,8 @@ def verify(path: str | PathLike[str], *, ledger: Ledger | None = None) -> Verifi
     certificate = read_certificate(path)
     certificate.check_file(path.parent)
     spec = _recompute(certificate)
-    _count_records(certificate, path.parent, TEXT_FIELD if spec.traits.releases_text else ID_FIELD)
+    if spec.traits.releases_text or spec.traits.releases_vectors:  # else a report
+        _count_records(certificate, path.parent, TEXT_FIELD if spec.traits.releases_text else ID_FIELD)
     if ledger is not None:
         _look_up(certificate, ledger)
     return Verified(certificate, spec, (ONE_RECORD, ONE_SPELLING) if certificate.schema < SCHEMA_OF_EVENTS else ())
@@ -118,9 +120,12 @@ def _count_records(certificate: Certificate, folder: Path, column: str) -> None:
         raise DataError(f"{path} has {plural(found, 'record')}, its certificate speaks of {certificate.records}.")
 
 
-def _recompute(certificate: Certificate) -> Spec:
+def _recompute(certificate: Certificate) -> Promise:
     """The spec of a certificate; refuses one that states more than its own settings give."""
-    spec = spec_from_settings(certificate.settings)
+    of_corpus = certificate.settings.get("kind") in SYNTHESES
+    spec: Promise = (
+        synthesis_from_settings(certificate.settings) if of_corpus else spec_from_settings(certificate.settings)
+    )
     if certificate.randomness not in ("secure", "seeded"):
         raise DataError("This certificate was not written by dptext: nothing is verified.")
     derived = guarantees(
@@ -147,7 +152,8 @@ def _recompute(certificate: Certificate) -> Spec:
         and stated.delta >= ours.delta
         for stated, ours in zip(certificate.guarantees, derived, strict=True)
     )
-    counted = certificate.schema < SCHEMA_OF_EVENTS or RECORD_COUNT in certificate.also_reveals
+    # The number of private records leaves with every answer to each of them, and with none to a corpus.
+    counted = certificate.schema < SCHEMA_OF_EVENTS or of_corpus != (RECORD_COUNT in certificate.also_reveals)
     if not follows or not counted or not _happened(spec, certificate):
         raise DataError(
             "What this certificate guarantees does not follow from its settings (it names dptext "
@@ -156,7 +162,7 @@ def _recompute(certificate: Certificate) -> Spec:
     return spec
 
 
-def _share(certificate: Certificate, spec: Spec, stated: Guarantee) -> float:
+def _share(certificate: Certificate, spec: Promise, stated: Guarantee) -> float:
     """The least share of our epsilon that a certificate must state.
 
     Older versions rounded up less. The last digits of an epsilon from a numerical distribution depend on the version of
@@ -171,7 +177,7 @@ def _share(certificate: Certificate, spec: Spec, stated: Guarantee) -> float:
     return 1 - 1e-9 if not measured and (convolved or is_numerical(events, stated.delta)) else 1.0
 
 
-def _happened(spec: Spec, certificate: Certificate) -> bool:
+def _happened(spec: Promise, certificate: Certificate) -> bool:
     """Whether the events are those of the settings; before schema 3 also one event that states no smaller epsilon."""
     events = accounting.compose(spec.events(spec.units[0]))
     if certificate.schema < SCHEMA_OF_EVENTS:

@@ -17,9 +17,9 @@ _PRIOR: Final = 0.5  # how far a class mean is drawn from the middle of all to w
 
 
 def shrunk(noisy: Floats, centre: Floats, variance: Floats) -> Floats:
-    """Noisy rows `(n, dim)` drawn towards their centres, in each column by the share that its noise has in its variance.
+    """Noisy rows `(n, dim)` drawn towards their centres, in each column by the part that noise has in its variance.
 
-    `variance` of the noise of a row is `(n, 1)`. The share is estimated from the rows themselves (empirical Bayes; Efron
+    `variance` of the noise of a row is `(n, 1)`. The part is estimated from the rows themselves (empirical Bayes; Efron
     and Morris 1973), over neighbouring columns together.
     """
     apart = noisy - centre
@@ -33,7 +33,9 @@ def shrunk(noisy: Floats, centre: Floats, variance: Floats) -> Floats:
 
 def class_sizes(noisy: Floats, deviation: float) -> Floats:
     """Noisy numbers of units `(n,)`, drawn towards their mean by what is noise in them; at least 1."""
-    return np.maximum(shrunk(noisy[:, None], noisy[:, None].mean(axis=0), np.full((len(noisy), 1), deviation**2))[:, 0], 1)
+    return np.maximum(
+        shrunk(noisy[:, None], noisy[:, None].mean(axis=0), np.full((len(noisy), 1), deviation**2))[:, 0], 1
+    )
 
 
 def prior_means(pool: Floats, likeness: Floats) -> Floats:
@@ -65,7 +67,9 @@ def chosen(scores: Floats, sizes: Floats, size: int) -> tuple[Integers, Integers
     A text has its best class. What a class has too few texts for goes to the others.
     """
     best = scores.argmax(axis=1)
-    order = [np.flatnonzero(best == c)[np.argsort(-scores[best == c, c], kind="stable")] for c in range(scores.shape[1])]
+    order = [
+        np.flatnonzero(best == c)[np.argsort(-scores[best == c, c], kind="stable")] for c in range(scores.shape[1])
+    ]
     there = np.array([len(each) for each in order])
     quota = np.zeros(len(there), np.int64)
     open_ = there > 0

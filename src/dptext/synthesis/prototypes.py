@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, Self
 
@@ -17,16 +16,18 @@ from dptext.frozen import Frozen
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
 from dptext.synthesis.labelling import chosen, class_scores, class_sizes, prior_means, shrunk
-from dptext.synthesis.space import PublicSpace, fit_space, has_text
-from dptext.synthesis.spec import Corpus, SynthesisSpec, Synthetic
+from dptext.synthesis.report import Topics
+from dptext.synthesis.space import Corpus, PublicSpace, fit_space, readings
+from dptext.synthesis.spec import SynthesisSpec, Synthetic
 from dptext.synthesis.sums import PrivateSum
-from dptext.synthesis.topics import Topics, TopicMap, fit_topics
+from dptext.synthesis.topics import TopicMap, fit_topics
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.types import Floats, Integers
 
 _DIMS: Final = (64, 128, 256, 512)
 _NOISY: Final = 0.08  # the most squared noise of a class mean, all directions together, that more directions may have
+_TEXTS_A_DIRECTION: Final = 8  # of the pool, at least: its covariance must be known
 _COUNT: Final = 0.5  # weight of a unit's count beside its point
 _ROWS: Final = 2048
 
@@ -45,7 +46,7 @@ class Prototypes(SynthesisSpec):
         discrete Gaussian noise. All else reads that noisy sum and public text.
 
     Attributes:
-        dim: directions of the space; 0 takes 64 to 512, by `about`, the labels and the noise.
+        dim: directions of the space; 0 takes 64 to 512, by `about`, the labels and the noise. A small pool has fewer.
         topic_share: share of rho for the topics.
         names: what the labels mean, one text for each, in their order; empty takes the labels as they are.
         prior: whether class means are drawn towards where the names of the labels put them, as far as they are noise.
@@ -85,7 +86,8 @@ class Prototypes(SynthesisSpec):
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrototypes:
         """Read the pool. Its labels are not looked at; a text that occurs twice counts once."""
         texts = tuple(dict.fromkeys(record.text for record in as_records(public) if record.text.strip()))
-        space, points = fit_space(texts, encoder=self.encoder, words=self.words, dim=self.directions, seed=seed or 0)
+        dim = min(self.directions, max(4, len(texts) // _TEXTS_A_DIRECTION))
+        space, points = fit_space(texts, encoder=self.encoder, words=self.words, dim=dim, seed=seed or 0)
         centre = np.zeros(points.shape[1])
         if self.prior:
             reader = load_encoder(self.encoder)
@@ -130,28 +132,17 @@ class FittedPrototypes(Frozen):
         """One pass over the corpus, noise once, then labelled pool texts."""
         spec, dim, classes = self.spec, self._space.dim, len(self.spec.labels)
         row = dim + 1
-        summed = PrivateSum(
-            classes * (row + spec.topics), spec.noise(), by_author=spec.unit == "author"
-        )
-        number = {label: i for i, label in enumerate(spec.labels)}
+        summed = PrivateSum(classes * (row + spec.topics), spec.noise(), by_author=spec.unit == "author")
         part = spec.point_length
         count = part * _COUNT
         topic = math.sqrt(spec.topic_share) * (1 - 2.0**-30)
-        with closing(corpus()) as batches:
-            for batch in batches:
-                known = np.array([number.get(label or "", -1) for label in batch.labels], np.int64)
-                rows = np.flatnonzero((known >= 0) & has_text(batch.texts))
-                if not rows.size:
-                    continue
-                points = self._space.points([batch.texts[i] for i in rows])
-                label = known[rows]
-                cells = [label[:, None] * row + np.arange(row)]
-                values = [points * part, np.full((len(rows), 1), count)]
-                if self._topics is not None:
-                    cells.append((classes * row + label * spec.topics + self._topics.nearest(points))[:, None])
-                    values.append(np.full((len(rows), 1), topic))
-                authors = [batch.authors[i] for i in rows]
-                summed.add(np.concatenate(cells, axis=1), np.concatenate(values, axis=1), authors)
+        for label, points, authors in readings(corpus, self._space, spec.labels):
+            cells = [label[:, None] * row + np.arange(row)]
+            values = [points * part, np.full((len(points), 1), count)]
+            if self._topics is not None:
+                cells.append((classes * row + label * spec.topics + self._topics.nearest(points))[:, None])
+                values.append(np.full((len(points), 1), topic))
+            summed.add(np.concatenate(cells, axis=1), np.concatenate(values, axis=1), authors)
         noisy = summed.release(randomness)
         return self._written(noisy, part, count, topic, randomness)
 
@@ -166,17 +157,17 @@ class FittedPrototypes(Frozen):
         means = blocks[:, :-1] / part / sizes[:, None]
         centre = self._centre if spec.prior else means.mean(axis=0)
         scores = class_scores(self._points, shrunk(means, centre, variance), sizes)
-        report = Topics.of_labels(spec.labels, counted, scale / count)
+        report = Topics.of(spec.labels, counted[:, None], scale / count, (), spec.unit)
         if self._topics is not None:
             histogram = noisy[classes * row :].reshape(classes, spec.topics) / topic
-            report = self._topics.report(spec.labels, histogram, scale / topic, spec.unit)
+            report = Topics.of(spec.labels, histogram, scale / topic, self._topics.described, spec.unit)
             scores = scores + self._topics.weights(histogram.sum(axis=0), scale / topic * math.sqrt(classes))[:, None]
         rows, label = chosen(scores, sizes, spec.size_of(self._texts))
         order = shuffled(len(rows), randomness)
         return Synthetic(
             tuple(self._texts[i] for i in rows[order]),
             tuple(spec.labels[i] for i in label[order]),
-            report.to_dict(),
+            report,
             report.sentences(),
         )
 

@@ -7,7 +7,8 @@ that every product is exact and no batch changes a sum.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,13 +18,17 @@ from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.tfidf_svd import fit_tfidf_svd
 from dptext.errors import ConfigError
-from dptext.types import Booleans, Floats
+from dptext.text.batches import Batch
+from dptext.types import Floats, Integers
 
 _GRID: Final = 2.0**-10  # of a feature
 _STEP: Final = 2.0**-20  # of a direction
 _LARGEST: Final = 2.0**10  # of a direction: 53 bits then hold a sum of 1,000 products of such steps
 _WHITENING: Final = 0.25  # directions are divided by the fourth root of their variance: half-way to equal variances
 LEAST_TEXTS: Final = 20
+
+#: Reads the private corpus from its beginning, in batches. It may be called more than once.
+Corpus = Callable[[], Generator[Batch, None, None]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -43,7 +48,7 @@ class PublicSpace:
     @property
     def dim(self) -> int:
         """Coordinates of a point."""
-        return self.directions.shape[1]
+        return len(self.middle)
 
     @property
     def digest(self) -> str:
@@ -65,16 +70,14 @@ class PublicSpace:
         """The points of the features of texts."""
         found = features @ self.directions - self.middle
         lengths = np.sqrt(np.square(found).sum(axis=1, keepdims=True))
-        return found / np.maximum(1.0, lengths * (1 + 2.0**-40))
+        return np.asarray(found / np.maximum(1.0, lengths * (1 + 2.0**-40)))
 
     def cut(self, dim: int) -> PublicSpace:
         """The first directions alone."""
         return replace(self, directions=self.directions[:, :dim].copy(), middle=self.middle[:dim].copy())
 
 
-def fit_space(
-    texts: Sequence[str], *, encoder: str, words: int, dim: int, seed: int = 0
-) -> tuple[PublicSpace, Floats]:
+def fit_space(texts: Sequence[str], *, encoder: str, words: int, dim: int, seed: int = 0) -> tuple[PublicSpace, Floats]:
     """The space of a pool of public texts, and the points of the pool `(n, dim)`.
 
     ConfigError: there are too few texts, or they have no words in common. MissingExtraError: what reads is absent.
@@ -98,6 +101,18 @@ def fit_space(
     return found, found.placed(features)
 
 
-def has_text(texts: Sequence[str]) -> Booleans:
-    """Which texts hold anything, `(n,)`: others add nothing."""
-    return np.array([bool(text.strip()) for text in texts], bool)
+def readings(
+    corpus: Corpus, space: PublicSpace, labels: Sequence[str]
+) -> Iterator[tuple[Integers, Floats, list[str | None]]]:
+    """The private records that add something: place of the label (0 without labels), point and author of each.
+
+    A record without text, or without one of the labels, is left out.
+    """
+    number = {label: i for i, label in enumerate(labels)}
+    with closing(corpus()) as batches:
+        for batch in batches:
+            known = [number.get(name or "", -1) if number else 0 for name in batch.labels]
+            rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and text.strip()]
+            if rows:
+                points = space.points([batch.texts[i] for i in rows])
+                yield np.array([known[i] for i in rows], np.int64), points, [batch.authors[i] for i in rows]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Literal, Protocol, Self
 
@@ -17,16 +17,13 @@ from dptext.privacy import accounting
 from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
 from dptext.sampling.source import Randomness
+from dptext.synthesis.report import Topics
+from dptext.synthesis.space import Corpus
 from dptext.synthesis.sums import Noise
-from dptext.text.batches import Batch
 from dptext.text.records import Record
-from dptext.types import Json
 
 PUBLIC_POOL = "the pool, the labels, the encoder and all settings are public and hold no private text"
 NoisyRelation = Literal["add_or_remove_one", "replace_one"]
-
-#: Reads the private corpus from its beginning, in batches. It may be called more than once.
-Corpus = Callable[[], Iterator[Batch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +33,13 @@ class Synthetic:
     Attributes:
         texts: of the synthetic corpus, in an order that says nothing; empty where only a report leaves.
         labels: one a text, or None without labels.
-        report: noisy numbers as JSON-able data, with what they mean.
-        sentences: the report in plain words, the answer first.
+        report: noisy numbers by label and topic.
+        sentences: what leaves in plain words, the answer first.
     """
 
     texts: tuple[str, ...]
     labels: tuple[str | None, ...]
-    report: Mapping[str, Json] = field(default_factory=dict, hash=False)
+    report: Topics
     sentences: tuple[str, ...] = ()
 
 
@@ -91,6 +88,8 @@ class SynthesisSpec:
     assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_POOL,)
     #: Whether a unit's vector may have negative coordinates.
     signed: ClassVar[bool] = False
+    #: Whether texts leave, or a report alone.
+    writes: ClassVar[bool] = True
 
     labels: tuple[str, ...] = ()
     epsilon: float = 1.0
@@ -137,7 +136,9 @@ class SynthesisSpec:
     @property
     def traits(self) -> Traits:
         """One trusted party sees the corpus; labels are read where there are some."""
-        return Traits(labels=self.labels, reads_labels=bool(self.labels), trust=Trust.CENTRAL)
+        return Traits(
+            labels=self.labels, reads_labels=bool(self.labels), releases_text=self.writes, trust=Trust.CENTRAL
+        )
 
     def events(self, unit: Unit) -> tuple[Event, ...]:
         """What happens to one unit in the whole run: all sums together are rho-zCDP."""

@@ -98,7 +98,7 @@ class PrivateSum:
 
         A document that is longer, not finite, or of no author where units are authors, adds nothing.
         """
-        if cells.shape != values.shape or cells.size and not (cells.min() >= 0 and cells.max() < len(self._total)):
+        if cells.shape != values.shape or (cells.size and not (cells.min() >= 0 and cells.max() < len(self._total))):
             raise ConfigError(f"Expected cells below {len(self._total)}, one for each value.")
         if (np.diff(np.sort(cells, axis=1), axis=1) == 0).any():
             raise PrivacyError("A vector named a cell twice, whose length is not known then: nothing is released.")

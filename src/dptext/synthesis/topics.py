@@ -2,94 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 import numpy as np
 
 from dptext.embeddings.tfidf import load_sklearn, words_tfidf
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.notebook import html_text
 from dptext.sampling.source import Randomness
-from dptext.synthesis.space import PublicSpace, fit_space, has_text
-from dptext.synthesis.spec import Corpus, SynthesisSpec, Synthetic
+from dptext.synthesis.report import Topics
+from dptext.synthesis.space import Corpus, PublicSpace, fit_space, readings
+from dptext.synthesis.spec import SynthesisSpec, Synthetic
 from dptext.synthesis.sums import PrivateSum
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
-from dptext.types import Floats, Integers, Json
+from dptext.types import Floats, Integers
 
 _WORDS: Final = 6  # that describe a topic
 _EXAMPLES: Final = 3
 _SHOWN: Final = 160  # characters of a public text in a report
-_NORMAL: Final = 1.959964  # a normal variable is within so many deviations in 95%
 _FEWEST: Final = 8.0  # the least share of the pool's that a topic weighs, as a part of one
-
-
-@dataclass(frozen=True, slots=True)
-class Topics:
-    """Noisy numbers of units. Rows are labels (one row without any), columns topics (one column without any).
-
-    Attributes:
-        counts: noisy numbers, `(labels, topics)`; below 0 by chance.
-        margin: half of the interval of each number, at 95%.
-        topics: each topic's public words and public texts.
-    """
-
-    labels: tuple[str, ...]
-    counts: tuple[tuple[float, ...], ...]
-    margin: float
-    topics: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
-    unit: str = "document"
-
-    @classmethod
-    def of_labels(cls, labels: Sequence[str], counts: Floats, deviation: float) -> Topics:
-        """A report of labels alone."""
-        return cls(tuple(labels), tuple((float(n),) for n in counts), _NORMAL * deviation)
-
-    def shares(self) -> Floats:
-        """Estimated shares of the cells `(labels, topics)`: numbers below 0 count as 0."""
-        found = np.maximum(np.array(self.counts, np.float64), 0.0)
-        return np.asarray(found / max(found.sum(), 1e-12))
-
-    def to_dict(self) -> dict[str, Json]:
-        """As JSON-able data."""
-        return {
-            "unit": self.unit,
-            "labels": list(self.labels),
-            "counts": [[round(n, 3) for n in row] for row in self.counts],
-            "margin": self.margin,
-            "confidence": 0.95,
-            "topics": [{"words": list(words), "examples": list(texts)} for words, texts in self.topics],
-            "note": "numbers with noise: all names, words and examples are public",
-        }
-
-    def sentences(self) -> tuple[str, ...]:
-        """The largest labels and topics in plain words."""
-        found = np.array(self.counts, np.float64)
-        several = found.shape[1]
-        said = []
-        if self.labels:
-            margin = self.margin * math.sqrt(several)
-            named = ", ".join(f"{name} {max(n, 0):,.0f}" for name, n in _largest(self.labels, found.sum(axis=1)))
-            said.append(f"Labels, in {self.unit}s, each within {margin:,.0f} at 95%: {named}.")
-        if self.topics:
-            margin = self.margin * math.sqrt(len(found))
-            names = [" ".join(words[:3]) for words, _ in self.topics]
-            named = "; ".join(f"{name} {max(n, 0):,.0f}" for name, n in _largest(names, found.sum(axis=0)))
-            said.append(f"Topics, each within {margin:,.0f} at 95%: {named}.")
-        return tuple(said)
-
-    def _repr_html_(self) -> str:
-        return html_text("\n".join(self.sentences()))
-
-
-def _largest(names: Sequence[str], numbers: Floats) -> list[tuple[str, float]]:
-    order = np.argsort(-numbers, kind="stable")[:8]
-    return [(names[i], float(numbers[i])) for i in order]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -111,13 +45,8 @@ class TopicMap:
         found = [np.square(points - centre).sum(axis=1) for centre in self.centres]
         return np.asarray(np.argmin(np.stack(found), axis=0), np.int64)
 
-    def report(self, labels: Sequence[str], counts: Floats, deviation: float, unit: str) -> Topics:
-        """The report of noisy numbers `(labels, topics)`."""
-        rows = tuple(tuple(map(float, row)) for row in counts)
-        return Topics(tuple(labels), rows, _NORMAL * deviation, self.described, unit)
-
     def weights(self, counts: Floats, deviation: float) -> Floats:
-        """ln of how much more of each pool text's topic the corpus has than the pool, `(n,)`; noise counts as little."""
+        """ln of how much more of a pool text's topic the corpus has than the pool, `(n,)`; noise counts as little."""
         there = np.bincount(self.of_pool, minlength=len(counts)) / len(self.of_pool)
         kept = np.where(counts > 2 * deviation, counts, 0.0)
         if not kept.sum():
@@ -163,6 +92,8 @@ class TopicReport(SynthesisSpec):
         have length at most 1. The histogram has discrete Gaussian noise. Words and examples are public.
     """
 
+    writes: ClassVar[bool] = False
+
     topics: int = 64
     dim: int = 64
     kind: Literal["topics"] = field(default="topics", init=False)
@@ -203,8 +134,8 @@ class FittedTopics(Frozen):
         """One pass, noise once; no text leaves."""
         spec = self.spec
         counts = topic_counts(spec, self._space, self._map, corpus, 1.0, randomness)
-        report = self._map.report(spec.labels, counts, spec.noise().scale, spec.unit)
-        return Synthetic((), (), report.to_dict(), report.sentences())
+        report = Topics.of(spec.labels, counts, spec.noise().scale, self._map.described, spec.unit)
+        return Synthetic((), (), report, report.sentences())
 
 
 def topic_counts(
@@ -216,15 +147,9 @@ def topic_counts(
     randomness: Randomness,
 ) -> Floats:
     """Noisy numbers of units by label and topic, `(labels or 1, topics)`, for this share of rho."""
-    number = {label: i for i, label in enumerate(spec.labels)}
-    topics = len(mapped.centres)
-    summed = PrivateSum(max(1, len(number)) * topics, spec.noise(share), by_author=spec.unit == "author")
-    with closing(corpus()) as batches:
-        for batch in batches:
-            label = np.array([number.get(name or "", -1) if number else 0 for name in batch.labels], np.int64)
-            rows = np.flatnonzero((label >= 0) & has_text(batch.texts))
-            if rows.size:
-                nearest = mapped.nearest(space.points([batch.texts[i] for i in rows]))
-                cells = (label[rows] * topics + nearest)[:, None]
-                summed.add(cells, np.ones(cells.shape), [batch.authors[i] for i in rows])
-    return summed.release(randomness).reshape(max(1, len(number)), topics)
+    topics, labels = len(mapped.centres), max(1, len(spec.labels))
+    summed = PrivateSum(labels * topics, spec.noise(share), by_author=spec.unit == "author")
+    for label, points, authors in readings(corpus, space, spec.labels):
+        cells = (label * topics + mapped.nearest(points))[:, None]
+        summed.add(cells, np.ones(cells.shape), authors)
+    return summed.release(randomness).reshape(labels, topics)

@@ -6,7 +6,6 @@ Private evolution (Xie et al. 2024) over a pool that stays as it is: a generator
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final, Literal, Self
 
@@ -16,8 +15,9 @@ from dptext import _validate
 from dptext.frozen import Frozen
 from dptext.sampling.source import Randomness
 from dptext.synthesis.prototypes import shuffled
-from dptext.synthesis.space import PublicSpace, fit_space, has_text
-from dptext.synthesis.spec import Corpus, SynthesisSpec, Synthetic
+from dptext.synthesis.report import Topics
+from dptext.synthesis.space import Corpus, PublicSpace, fit_space, readings
+from dptext.synthesis.spec import SynthesisSpec, Synthetic
 from dptext.synthesis.sums import PrivateSum
 from dptext.synthesis.topics import TopicMap, fit_topics, topic_counts
 from dptext.text.reading import as_records
@@ -25,7 +25,6 @@ from dptext.text.records import Record, records_digest
 from dptext.types import Floats, Integers
 
 _DEVIATIONS: Final = 2.0  # of the noise, below which votes count as none
-_AT_ONCE: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +108,11 @@ class FittedVotes(Frozen):
         copies = apportioned(kept.ravel(), spec.size_of(self._texts))
         order = shuffled(int(copies.sum()), randomness)
         found, named = np.repeat(rows_of.ravel(), copies)[order], np.repeat(label_of.ravel(), copies)[order]
-        report = self._map.report(spec.labels, counts, scale, spec.unit)
+        report = Topics.of(spec.labels, counts, scale, self._map.described, spec.unit)
         return Synthetic(
             tuple(self._texts[i] for i in found),
             tuple(spec.labels[i] if spec.labels else None for i in named),
-            report.to_dict(),
+            report,
             report.sentences(),
         )
 
@@ -131,28 +130,19 @@ class FittedVotes(Frozen):
     def _votes(self, rows: Integers, corpus: Corpus, randomness: Randomness) -> Floats:
         """Noisy votes by label and text, `(labels or 1, n)`."""
         spec = self.spec
-        number = {label: i for i, label in enumerate(spec.labels)}
-        labels = max(1, len(number))
-        summed = PrivateSum(
-            labels * len(rows), spec.noise(1 - spec.first_share), by_author=spec.unit == "author"
-        )
-        options = self._points[rows]
-        with closing(corpus()) as batches:
-            for batch in batches:
-                label = np.array([number.get(name or "", -1) if number else 0 for name in batch.labels], np.int64)
-                own = np.flatnonzero((label >= 0) & has_text(batch.texts))
-                if own.size:
-                    points = self._space.points([batch.texts[i] for i in own])
-                    best = np.array([np.square(options - point).sum(axis=1).argmin() for point in points], np.int64)
-                    cells = (label[own] * len(rows) + best)[:, None]
-                    summed.add(cells, np.ones(cells.shape), [batch.authors[i] for i in own])
+        labels, options = max(1, len(spec.labels)), self._points[rows]
+        summed = PrivateSum(labels * len(rows), spec.noise(1 - spec.first_share), by_author=spec.unit == "author")
+        for label, points, authors in readings(corpus, self._space, spec.labels):
+            best = np.array([np.square(options - point).sum(axis=1).argmin() for point in points], np.int64)
+            cells = (label * len(rows) + best)[:, None]
+            summed.add(cells, np.ones(cells.shape), authors)
         return summed.release(randomness).reshape(labels, len(rows))
 
 
 def apportioned(weights: Floats, size: int) -> Integers:
     """Whole numbers in proportion to weights `(n,)`, which add up to `size` (largest remainders)."""
-    exact = weights / weights.sum() * size
-    found = np.floor(exact).astype(np.int64)
+    exact: Floats = weights / weights.sum() * size
+    found: Integers = np.floor(exact).astype(np.int64)
     more = np.argsort(-(exact - found), kind="stable")[: size - int(found.sum())]
     found[more] += 1
     return found

@@ -46,7 +46,7 @@ class DivergenceSettings:
     seed: int = 0
 
     def whole_delta(self, *records: int) -> float:
-        """The delta of every epsilon: that of the conversion, and the share that sets of these sizes were trimmed by."""
+        """The delta of every epsilon: that of the conversion, and the share that sets of these sizes are trimmed by."""
         return self.delta + max(to_trim(self.trim, n) / n for n in records)
 
     def __post_init__(self) -> None:

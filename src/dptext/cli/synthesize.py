@@ -1,0 +1,127 @@
+"""`dptext synthesize`: a private corpus in, a synthetic corpus and its certificate out."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dptext.cli import options
+from dptext.cli.grouped import spread
+from dptext.cli.paying import AccountOption, ChargeKeyOption, SubjectFieldOption, paid_by, refuse_inputs_of
+from dptext.cli.progress import say
+from dptext.errors import ConfigError
+from dptext.privacy.guarantee import format_epsilon
+from dptext.runs.certificate import certificate_path
+from dptext.runs.specs import parse_setting, synthesis_from_settings
+from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, due_of, run
+from dptext.runs.toml import read_toml
+from dptext.sampling.source import secure, seeded
+from dptext.text.files import Target
+from dptext.text.formats import Format
+from dptext.text.reading import OnError
+from dptext.text.records import Fields
+
+
+@spread
+def synthesize(
+    source: Annotated[Path, options.file_argument(metavar="PRIVATE", help="The private corpus.")],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT",
+            parser=options.output_path,
+            help="The synthetic corpus; beside it OUT.guarantee.json, OUT.topics.json and OUT.topics.html.",
+        ),
+    ],
+    *,
+    public: Annotated[Path, options.file_option("--public", help="The pool: public texts, of which some leave.")],
+    mechanism: Annotated[
+        str | None, typer.Option("--mechanism", "-m", help="prototypes (default), votes or topics.")
+    ] = None,
+    assignments: options.SetOption = None,
+    spec: options.SpecOption = None,
+    layout: options.Layout,
+    label_field: options.LabelFieldOption = None,
+    author_field: Annotated[str | None, typer.Option("--author-field", help="Field of the author.")] = None,
+    ledger: options.PayingLedgerOption = None,
+    account: AccountOption = None,
+    subject_field: SubjectFieldOption = None,
+    subject_key: options.SubjectKeyOption = None,
+    charge_key: ChargeKeyOption = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="For experiments: voids the guarantee.")] = None,
+    force: options.ForceOption = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be guaranteed and paid: the corpus is not read.")
+    ] = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Synthesize a corpus and print its certificate.
+
+    Raises:
+        ConfigError: options that do not fit together, or a file that cannot be used.
+        DataError: a record cannot be read.
+        BudgetExceededError: the account cannot pay.
+        MissingExtraError: a package is not installed.
+    """
+    listed = [parse_setting(each) for each in assignments or []]
+    if len(dict(listed)) < len(listed) or "kind" in dict(listed):
+        raise ConfigError("Expected each setting once, and the way by --mechanism, not by --set kind=...")
+    written = {} if spec is None else read_toml(spec)
+    kind = mechanism or written.get("kind") or "prototypes"
+    wanted = synthesis_from_settings({**written, "kind": kind, **dict(listed)})
+    if wanted.labels and label_field is None:
+        raise ConfigError(f"Expected --label-field NAME: {wanted.kind} with labels reads the label of each record.")
+    if label_field is not None and not wanted.labels:
+        raise ConfigError(
+            f"Expected the set of labels with --label-field {label_field!r}: it is public and read from no text. Give "
+            '--set \'labels=["a", "b"]\'.'
+        )
+    if wanted.unit == "author" and author_field is None:
+        raise ConfigError('Expected --author-field NAME, as unit="author": whose records are added up.')
+    payment = paid_by(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
+    inputs = tuple(path for path in (source, public, spec) if path is not None)
+    ends = ("", *REPORT_SUFFIXES)
+    written_to = [certificate_path(target), *(target.with_name(target.name + end) for end in ends)]
+    refuse_inputs_of(written_to, (*inputs, subject_key), payment)
+    for path in written_to:
+        Target(path, force, inputs, private=False).check()
+    randomness = secure() if seed is None else seeded(seed)
+    promised = wanted.guarantee()
+    if dry_run:
+        due = None if payment is None else due_of(payment, wanted, randomness, by_subject=subject_field is not None)
+        print(f"A run would release one corpus. Nothing was read, drawn, charged or written.\n{promised.sentence()}")
+        if due is not None and payment is not None:
+            print(f"Cost: epsilon {format_epsilon(due.epsilon())} alone, added to what was spent. {payment.left()}")
+        return
+    pool = layout.read_public(public)
+    say(f"Reading the pool of {len(pool):,} public texts.")
+    fitted = wanted.fit(public=pool, seed=seed)
+    say("Summing up the private corpus. How far that is shows its size, and is not told.")
+    private = Private(
+        source,
+        Fields(layout.text_field, label=label_field, author=author_field, subject=subject_field),
+        {
+            "format": None if layout.input_format is None else options.member(Format, "--format", layout.input_format),
+            "delimiter": layout.delimiter,
+            "encoding": layout.encoding,
+            "empty_nulls": layout.empty_nulls,
+            "strip_html": layout.strip_html,
+            "on_error": options.member(OnError, "--on-error", layout.on_error),
+        },
+    )
+    found = run(private, fitted, payment=payment, randomness=randomness)
+    certificate = found.write(target, force=force)
+    if as_json:
+        told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}
+        print(json.dumps({**told, "report": found.report.to_dict()}, indent=2))
+        return
+    print("\n".join([promised.sentence(), *found.sentences, "", certificate.explain()]))
+    if payment is not None:
+        print(f"\n{found.left}")
+    page = target.name + REPORT_SUFFIXES[1]
+    print(f"\nWritten: {target}, {certificate_path(target).name} and {page}.")
+    print(f"Next: {shlex.join(['dptext', 'explain', str(target)])}; open {page}.")

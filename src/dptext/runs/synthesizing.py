@@ -1,0 +1,307 @@
+"""A private corpus in, a synthetic corpus and its certificate out: `dptext.synthesize`.
+
+Nothing of the private corpus is on a disk at any time: sums are in memory, and a run that is killed leaves nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from dptext.errors import BrokenFileError, ConfigError, DataError, IncomparableError, NoGuaranteeError
+from dptext.mechanism import settings
+from dptext.notebook import html_text
+from dptext.privacy.guarantee import ONE_SPELLING, Basis, Guarantee, Unit
+from dptext.privacy.names import COMPARED, normal_form
+from dptext.runs.certificate import READING, Certificate, certificate_path, stream_mark
+from dptext.runs.results import IN_MEMORY
+from dptext.runs.specs import synthesis_from_settings
+from dptext.runs.streaming import BATCH_SIZE, guarantees, split
+from dptext.sampling.source import Randomness, secure
+from dptext.synthesis.page import topics_page
+from dptext.synthesis.report import Topics
+from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic
+from dptext.text.batches import Batch
+from dptext.text.columns import Columns
+from dptext.text.encoding import encode_batch
+from dptext.text.files import Target, sha256_of
+from dptext.text.formats import Format, file_format
+from dptext.text.reading import as_records, read_batches, read_records
+from dptext.text.records import TEXT_FIELD, Fields, Release
+from dptext.text.releases import write_all
+from dptext.text.tables import Texts
+from dptext.types import Json
+from dptext.version import __version__
+
+if TYPE_CHECKING:  # the ledger is loaded by those who use one
+    from dptext.runs.payment import Due, Payment
+
+#: What the names of the topic report end with, which lies beside an output file: as JSON, and as a page.
+REPORT_SUFFIXES: Final = (".topics.json", ".topics.html")
+_UNREADABLE: Final = (
+    "A record of the private corpus cannot be read, so nothing is released. Which one, and how many there are, is "
+    "private here: `dptext check` shows it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesized:
+    """A synthetic corpus with its certificate.
+
+    Attributes:
+        releases: public texts with labels, under ids that belong to nobody.
+        report: noisy numbers by label and topic.
+        sentences: the report in plain words.
+        certificate: of the releases as JSON Lines; `write` gives the one of a file.
+        left: what the account has left in words, where one paid.
+    """
+
+    releases: tuple[Release[str], ...]
+    report: Topics
+    sentences: tuple[str, ...]
+    certificate: Certificate
+    left: str = ""
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What the whole of it guarantees."""
+        return self.certificate.guarantees
+
+    def write(self, path: str | PathLike[str], *, format: Format | None = None, force: bool = False) -> Certificate:
+        """Write the corpus (a report alone: as JSON), its certificate, and a topic report where there is one.
+
+        ConfigError: a path cannot be used.
+        """
+        where = Path(path)
+        target = Target(where, force, private=False)
+        names = (certificate_path(where), *(where.with_name(where.name + suffix) for suffix in REPORT_SUFFIXES))
+        beside, report, page = (Target(each, force, private=False) for each in names)
+        for each in (target, beside, report, page):
+            each.check()
+        with target.opened() as file:
+            if self.certificate.records:
+                columns = _columns(self.releases)
+                kind = file_format(target.path, format)
+                write_all(file, target.path, [self.releases], kind, lambda _: columns)
+            else:
+                file.write(_as_json(self.report))
+            file.flush()
+            named = replace(self.certificate, output=target.path.name, sha256=sha256_of(Path(file.name)))
+            if self.certificate.records:
+                report.write(_as_json(self.report))
+            page.write(topics_page(self.report, self.sentences).encode())
+            beside.write(named.to_json().encode())
+        return named
+
+    def to_dict(self) -> dict[str, list[str | None]]:
+        """The columns id, text and label, as a data frame takes them."""
+        return {
+            "id": [each.id for each in self.releases],
+            "text": [each.output for each in self.releases],
+            "label": [each.label for each in self.releases],
+        }
+
+    def __repr__(self) -> str:
+        return f"Synthesized({self.certificate.settings['kind']}, {len(self.releases):,} texts)"
+
+    def _repr_html_(self) -> str:
+        return html_text("\n".join([self.guarantees[-1].sentence(), *self.sentences]))
+
+
+def synthesize(
+    private: Texts,
+    public: Texts,
+    *,
+    kind: str = "prototypes",
+    text: str = TEXT_FIELD,
+    label: str | None = None,
+    author: str | None = None,
+    public_text: str | None = None,
+    empty_nulls: bool = False,
+    payment: Payment | None = None,
+    randomness: Randomness | None = None,
+    seed: int | None = None,
+    **set_: Json,
+) -> Synthesized:
+    """A synthetic corpus that says what a private one says, under one epsilon for all of it.
+
+    Args:
+        private: texts, rows, records, a data frame, a Dataset, or the path of a file.
+        public: the pool, of which texts leave; its labels are not looked at.
+        kind: the way: "prototypes" (labels wanted), "votes", or "topics" (a report alone).
+        text: column of the texts.
+        label: column of the labels, where the settings have some.
+        author: column of the authors, wanted where unit="author".
+        public_text: column of the pool's texts, where it has another name.
+        empty_nulls: whether null texts are read as empty ones, which add nothing. Otherwise they are an error.
+        payment: the account that is charged, for everyone in it, before any noise is drawn.
+        randomness: `randomness.secure()` by default; a seeded one voids the guarantee.
+        seed: of clusters and directions of the pool, which are public.
+        set_: settings: epsilon, delta, unit, labels, size, and those of the way; see `dptext.Prototypes`.
+
+    Raises:
+        ConfigError: settings that cannot be used, or a column that is needed.
+        DataError: a record cannot be read.
+        BudgetExceededError: the account cannot pay.
+        MissingExtraError: a package is not installed.
+    """
+    spec = synthesis_from_settings({"kind": kind, **set_})
+    fitted = spec.fit(public=as_records(public, text=public_text or text), seed=seed)
+    fields = Fields(text=text, label=label, author=author)
+    return run(Private(private, fields, {"empty_nulls": empty_nulls}), fitted, payment=payment, randomness=randomness)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Private:
+    """The private corpus and how it is read.
+
+    Attributes:
+        source: read from its beginning at each pass; what can be read once only is kept in memory.
+        reading: keywords of `read_batches`.
+    """
+
+    source: Texts
+    fields: Fields
+    reading: dict[str, object]
+
+    def batches(self) -> Generator[Batch, None, None]:
+        """The records, in batches of a public size. No error says which record, or how many there are."""
+        fault: DataError | None = None
+        try:
+            if isinstance(self.source, str | PathLike):
+                found = read_batches(self.source, self.fields, **self.reading)  # type: ignore[arg-type]
+            else:
+                records = read_records(self.source, self.fields, **self.reading)  # type: ignore[arg-type]
+                found = (Batch.of([record]) for record in records)
+            yield from split(map(_named, found), BATCH_SIZE)
+        except BrokenFileError:
+            fault = BrokenFileError(_UNREADABLE)
+        except DataError:
+            fault = DataError(_UNREADABLE)
+        if fault is not None:
+            raise fault  # outside of `except`: nothing of the record is chained to it
+
+    def kept(self) -> Private:
+        """The same, readable more than once."""
+        if isinstance(self.source, Iterator):
+            return replace(self, source=list(self.source))
+        return self
+
+
+def _named(batch: Batch) -> Batch:
+    """Authors are compared in normal form; white space alone names nobody."""
+    authors = [normal_form(name or "") or None for name in batch.authors]
+    return Batch(batch.ids, batch.texts, batch.labels, authors, batch.subjects, batch.kept)
+
+
+def run(
+    private: Private,
+    fitted: Fitted,
+    *,
+    payment: Payment | None = None,
+    randomness: Randomness | None = None,
+    delta: float = 0.0,
+) -> Synthesized:
+    """Charge, sum up, add noise, write; see `synthesize`."""
+    spec, randomness = fitted.spec, randomness or secure()
+    fields = private.fields
+    if spec.labels and fields.label is None and isinstance(private.source, str | PathLike):
+        raise ConfigError("Expected the column of the labels: label=NAME, or --label-field NAME.")
+    if spec.unit == "author" and fields.author is None and isinstance(private.source, str | PathLike):
+        raise ConfigError("Expected the column of the authors, as unit='author': author=NAME, or --author-field NAME.")
+    promised = guarantees(spec, randomness=randomness, delta=delta)
+    private = private.kept()
+    due = None if payment is None else due_of(payment, spec, randomness, by_subject=fields.subject is not None)
+    charged, left, key = None, "", ""
+    if due is not None and payment is not None:
+        key = payment.key or secrets.token_hex(16)
+        charge = due.charge(key, None if fields.subject is None else _subjects(private))
+        charged, left = due.charged(charge), payment.left()
+    found = fitted.synthesize(private.batches, randomness)
+    releases = tuple(
+        Release(str(i), text, label) for i, (text, label) in enumerate(zip(found.texts, found.labels, strict=True))
+    )
+    data = _json_lines(found, releases)
+    if due is not None and charged is not None:
+        stream = secrets.token_hex(32)
+        due.settle(key, stream_mark(stream))
+        charged = replace(charged, stream=stream)
+    certificate = Certificate(
+        settings=settings(spec),
+        events=spec.events(spec.units[0]),
+        guarantees=promised,
+        records=len(releases),
+        output=IN_MEMORY,
+        sha256=hashlib.sha256(data).hexdigest(),
+        digests=fitted.digests,
+        randomness="secure" if randomness.is_secure else "seeded",
+        delta=delta,
+        max_per_author=None,
+        also_reveals=(),
+        version=__version__,
+        charged=charged,
+        reading=tuple(name for name in READING if private.reading.get(name)),
+    )
+    return Synthesized(releases, found.report, found.sentences, certificate, left)
+
+
+def _json_lines(found: Synthetic, releases: Sequence[Release[str]]) -> bytes:
+    if not releases:
+        return _as_json(found.report)
+    return encode_batch(releases, Format.JSONL, _columns(releases))
+
+
+def _columns(releases: Sequence[Release[str]]) -> Columns:
+    return Columns(label=releases[0].label is not None)
+
+
+def _as_json(report: Topics) -> bytes:
+    return json.dumps(report.to_dict(), indent=2, ensure_ascii=False).encode()
+
+
+def _subjects(private: Private) -> Iterator[str]:
+    """Each subject once, however many records are theirs."""
+    seen: set[bytes] = set()
+    for batch in private.batches():
+        for subject in batch.subjects:
+            mark = hashlib.blake2b(normal_form(subject or "").encode(), digest_size=16).digest()
+            if mark not in seen:
+                seen.add(mark)
+                yield subject or ""
+
+
+def due_of(payment: Payment, spec: SynthesisSpec, randomness: Randomness, *, by_subject: bool) -> Due:
+    """What the run has to pay: all of it once, for everyone in the account or for each subject."""
+    from dptext.ledger.requests import Request, Terms  # noqa: PLC0415 (loads the ledger, as whoever pays did)
+    from dptext.runs.payment import Due  # noqa: PLC0415
+
+    if not randomness.is_secure:
+        raise NoGuaranteeError(
+            "Expected secure randomness where a ledger pays: whoever knows the seed undoes the noise."
+        )
+    account = payment.ledger.account(payment.account)
+    if account.limit.unit is not Unit(spec.unit):
+        raise IncomparableError(
+            f"Expected unit={account.limit.unit.value!r}, as account {account.name!r} is per "
+            f"{account.limit.unit.value}, found {spec.unit!r}."
+        )
+    promised = spec.guarantee()
+    assumed = [*promised.assumptions, *([ONE_SPELLING] if spec.unit == "author" else [])]
+    if by_subject:
+        assumed.append(
+            f"each subject has one name in all runs (names are {payment.ledger.naming(account.name).compared})"
+        )
+    elif spec.unit == "author":
+        assumed.append(f"names of authors are {COMPARED}")
+    terms = Terms(promised.trust, Basis.CONDITIONAL, tuple(assumed))
+    return Due(
+        payment,
+        account,
+        Request(spec.events(Unit(spec.unit)), Unit(spec.unit), promised.relation, terms, settings(spec)),
+    )
