@@ -116,13 +116,18 @@ class PrivateSum:
                 np.add.at(summed, rows, np.concatenate([before[1], what]))
                 self._authors[author] = names, summed
 
+    def _clean(self) -> Integers:
+        """The sum without noise: private, and for `release` and the contract alone."""
+        total = self._total.copy()
+        for where, what in (self._authors or {}).values():
+            total[where] += clipped(what)
+        return total
+
     def release(self, randomness: Randomness) -> Floats:
         """The sum with noise, `(cells,)`, in lengths of a vector; once."""
         if self._total.size == 0:
             raise PrivacyError("This sum was released before: with fresh noise it would be another release.")
-        for where, what in (self._authors or {}).values():
-            self._total[where] += clipped(what)
-        noisy = self._total + self._noise.draw(self._total.size, randomness)
+        noisy = self._clean() + self._noise.draw(self._total.size, randomness)
         self._total, self._authors = np.empty(0, np.int64), None
         return np.asarray(noisy / STEPS)
 

@@ -1,6 +1,7 @@
-"""The contract that every mechanism must keep, for the tests of whoever writes one: `check_mechanism`."""
+"""Contracts for the tests of whoever writes a mechanism (`check_mechanism`) or a synthesis (`check_synthesis`)."""
 
 from dptext.testing.case import Case, ContractError
 from dptext.testing.contract import CHECKS, check_mechanism
+from dptext.testing.corpus import CORPUS_CHECKS, CorpusCase, check_synthesis
 
-__all__ = ["CHECKS", "Case", "ContractError", "check_mechanism"]
+__all__ = ["CHECKS", "CORPUS_CHECKS", "Case", "ContractError", "CorpusCase", "check_mechanism", "check_synthesis"]

@@ -1,0 +1,282 @@
+"""The contract that every synthesis must keep, as one function that third parties can call in their tests::
+
+    for spec in MySynthesis.tiny():
+        check_synthesis(spec.fit(public=...))
+
+A run is a chain of noisy sums. Two runs on neighbouring corpora are compared, with the noisy sums of the first replayed
+in the second: then every sum may differ by its sensitivity at most, and nothing else may differ at all. Whatever
+follows private records by another way (an exact count, a choice, a length) shows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import math
+import os
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from unittest import mock
+
+import numpy as np
+
+from dptext.errors import ConfigError
+from dptext.mechanism import settings
+from dptext.privacy.guarantee import Relation, Trust
+from dptext.sampling.source import Randomness, secure, seeded
+from dptext.synthesis.spec import Fitted, Synthetic
+from dptext.synthesis.sums import STEPS, Noise, PrivateSum
+from dptext.testing.case import require
+from dptext.text.batches import Batch
+from dptext.text.records import Record
+from dptext.text.samples import sample_records
+from dptext.types import Floats, Integers
+
+_CANARY: Final = "zqcorpuscanary"
+_NOISES: Final = 12  # runs whose noise is measured
+_DEVIATIONS: Final = 5.0  # of an estimated variance that chance explains
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Round:
+    """One sum of a run: without noise and as it left, in steps, and its noise."""
+
+    clean: Integers
+    noisy: Floats
+    noise: Noise
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Run:
+    """What a run did."""
+
+    rounds: tuple[Round, ...]
+    found: Synthetic
+    told: str
+    written: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusCase:
+    """What a check is given."""
+
+    fitted: Fitted
+    records: tuple[Record, ...] = field(repr=False)
+    seed: int
+
+    def run(
+        self,
+        records: Sequence[Record],
+        *,
+        replay: Sequence[Round] = (),
+        batch: int = 64,
+        randomness: Randomness | None = None,
+    ) -> Run:
+        """A seeded run on these records, whose noisy sums are those of `replay` where there are some."""
+        rounds: list[Round] = []
+        release = PrivateSum.release
+
+        def watched(found: PrivateSum, source: Randomness) -> Floats:
+            clean, noise = found._clean(), found._noise  # noqa: SLF001
+            noisy = release(found, source)
+            rounds.append(Round(clean, noisy * STEPS, noise))
+            same = len(rounds) <= len(replay) and len(replay[len(rounds) - 1].clean) == len(clean)
+            return replay[len(rounds) - 1].noisy / STEPS if same else noisy
+
+        def corpus() -> Generator[Batch, None, None]:
+            yield from (Batch.of(records[start : start + batch]) for start in range(0, len(records), batch))
+
+        with mock.patch.object(PrivateSum, "release", watched), _heard() as told, _writes() as written:
+            found = self.fitted.synthesize(corpus, randomness or seeded(self.seed))
+        return Run(tuple(rounds), found, told(), tuple(written))
+
+    @property
+    def neighbours(self) -> Iterator[tuple[str, Relation, list[Record]]]:
+        """Corpora that differ from the records in one unit, and in which relation."""
+        records, authors = list(self.records), [record.author for record in self.records]
+        labels = self.fitted.spec.labels or (None,)
+        if self.fitted.spec.unit == "author":
+            one = next(name for name in authors if name)
+            others = [record for record in records if record.author != one]
+            many = [
+                Record(f"many{i}", record.text, label=labels[0], author="new") for i, record in enumerate(records * 4)
+            ]
+            yield "an author's records were removed", Relation.ADD_OR_REMOVE_ONE, others
+            yield "an author of many records was added", Relation.ADD_OR_REMOVE_ONE, records + many
+            yield "an author was replaced", Relation.REPLACE_ONE, others + [replace(each, author=one) for each in many]
+            return
+        yield "a record was removed", Relation.ADD_OR_REMOVE_ONE, records[1:]
+        for label in labels:
+            text = f"{records[0].text} {_CANARY} " * 50
+            added = Record(_CANARY, text, label=label, author="new")
+            yield "a record was added", Relation.ADD_OR_REMOVE_ONE, [*records, added]
+            yield "a record was replaced", Relation.REPLACE_ONE, [added, *records[1:]]
+
+    @property
+    def nothing(self) -> list[Record]:
+        """Records that add nothing: without text, with a label that is not public, of nobody."""
+        label, author = (self.fitted.spec.labels or (None,))[0], self.records[0].author
+        found = [Record("blank", " \n", label=label, author=author), Record("empty", "", label=label, author=author)]
+        if self.fitted.spec.labels:
+            found += [Record(f"odd{i}", _CANARY, label=odd, author=author) for i, odd in enumerate((_CANARY, None))]
+        if self.fitted.spec.unit == "author":
+            found.append(Record("nobody", self.records[0].text, label=label))
+        return found
+
+
+def _reach(noise: Noise, relation: Relation) -> float:
+    """How far a sum may move, in steps."""
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        return STEPS
+    return (2 if noise.signed else math.sqrt(2)) * STEPS
+
+
+def check_statement(case: CorpusCase) -> None:
+    """The guarantee is central, says what the settings say, and does not follow the corpus."""
+    spec = case.fitted.spec
+    before, given = spec.guarantee(), settings(spec)
+    case.run(case.records[: len(case.records) // 2])
+    after = case.fitted.spec
+    require(
+        (after.guarantee(), settings(after)) == (before, given), "a guarantee and settings do not follow the corpus"
+    )
+    require(before.trust is Trust.CENTRAL, "whoever sums up a corpus sees it: trust is central")
+    stated = before.epsilon <= spec.epsilon and before.delta == spec.delta
+    require(stated, "epsilon and delta are those of the settings")
+
+
+def check_neighbours(case: CorpusCase) -> None:
+    """A unit more, less, or another moves each sum by its sensitivity at most, and nothing but the sums."""
+    first = case.run(case.records)
+    require(bool(first.rounds), "what leaves follows sums with noise (PrivateSum)")
+    for what, relation, records in case.neighbours:
+        second = case.run(records, replay=first.rounds)
+        require(len(first.rounds) == len(second.rounds), f"the number of sums is public ({what})")
+        for one, two in zip(first.rounds, second.rounds, strict=True):
+            require(one.noise == two.noise and len(one.clean) == len(two.clean), f"noise and cells are public ({what})")
+            moved = math.sqrt(sum(int(step) ** 2 for step in one.clean - two.clean))
+            require(moved <= _reach(one.noise, relation), f"a sum moves by its sensitivity at most ({what})")
+        require(first.found == second.found, f"what leaves follows the noisy sums alone ({what})")
+        require(first.told == second.told, f"nothing that is printed or logged follows the corpus ({what})")
+
+
+def check_nothing(case: CorpusCase) -> None:
+    """The order of records, and records without text, with an unknown label or of nobody, change no sum."""
+    first = case.run(case.records)
+    for what, records, batch in (
+        ("the order of records", case.records[::-1], 64),
+        ("the size of batches", case.records, 7),
+        ("a record that counts as none", (*case.nothing, *case.records), 64),
+    ):
+        second = case.run(records, replay=first.rounds, batch=batch)
+        for one, two in zip(first.rounds, second.rounds, strict=True):
+            require(np.array_equal(one.clean, two.clean), f"{what} changes no sum")
+    case.run(())  # nothing to sum up is a corpus like any other
+
+
+def check_noise(case: CorpusCase) -> None:
+    """Whole noise of the stated size, fresh in every run; the rhos of all sums add up to that of the guarantee."""
+    spec, spent = case.fitted.spec, 0.0
+    runs = [case.run(case.records, randomness=secure()) for _ in range(_NOISES)]
+    for rounds in zip(*(run.rounds for run in runs), strict=False):
+        noise = rounds[0].noise
+        spent += (_reach(noise, Relation(spec.relation)) / noise.sigma) ** 2 / 2 if noise.sigma else math.inf
+        drawn = np.concatenate([each.noisy - each.clean for each in rounds])
+        require(np.array_equal(drawn, np.rint(drawn)), "noise is whole steps: no float is added to a sum")
+        variance = float(np.mean(drawn**2)) / noise.sigma**2
+        require(abs(variance - 1) <= _DEVIATIONS * math.sqrt(2 / len(drawn)), "a sum has one Gaussian's worth of noise")
+    require(spent <= spec.rho * (1 + 1e-9), "the rhos of all sums add up to that of the guarantee")
+    require(len({run.rounds[0].noisy.tobytes() for run in runs}) == len(runs), "every run draws fresh noise")
+
+
+def check_silence(case: CorpusCase) -> None:
+    """No private text, label or author leaves, is printed, logged, or shown; no file is written."""
+    canaries = [
+        Record(f"{_CANARY}{i}", f"{record.text} {_CANARY}", label=record.label, author=f"{_CANARY} {i % 3}")
+        for i, record in enumerate(case.records)
+    ]
+    run = case.run([*canaries, *case.nothing])
+    shown = [repr(run.found), run.told, repr(case.fitted), repr(case.fitted.spec), *map(str, case.fitted.digests)]
+    require(not any(_CANARY in each.lower() for each in shown), "no private text, label or author shows")
+    require(not run.written, "no file is written: no sum without noise ever lies on a disk")
+
+
+#: Every check by name, in the order in which they run.
+CORPUS_CHECKS: Final[dict[str, Callable[[CorpusCase], None]]] = {
+    "statement": check_statement,
+    "neighbours": check_neighbours,
+    "nothing": check_nothing,
+    "noise": check_noise,
+    "silence": check_silence,
+}
+
+
+def check_synthesis(
+    fitted: Fitted, records: Sequence[Record] = (), *, seed: int = 0, checks: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """Raise ContractError unless the synthesis keeps the contract.
+
+    Args:
+        fitted: a synthesis with its pool.
+        records: a private corpus with labels and authors that the settings know; 120 sample records by default.
+        seed: of the runs that are compared.
+        checks: names of `CORPUS_CHECKS`; all by default.
+
+    Returns:
+        The names of the checks that ran.
+
+    Raises:
+        ContractError: it breaks a part of the contract, which is named.
+        ConfigError: a name that is no check.
+    """
+    names = tuple(CORPUS_CHECKS) if checks is None else tuple(checks)
+    if unknown := [name for name in names if name not in CORPUS_CHECKS]:
+        raise ConfigError(f"Expected checks among {', '.join(CORPUS_CHECKS)}, found {', '.join(unknown)}.")
+    case = CorpusCase(fitted, tuple(records or sample_records(120, seed=1)), seed)
+    for name in names:
+        CORPUS_CHECKS[name](case)
+    return names
+
+
+@contextlib.contextmanager
+def _heard() -> Iterator[Callable[[], str]]:
+    """What is printed and logged."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
+            yield stream.getvalue
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+
+
+_watching: list[list[str]] = []
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if _watching and event == "open":
+        path, mode, flags = arguments
+        if set(mode or "") & set("wax+") or (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            _watching[-1].append(str(path))
+
+
+@contextlib.contextmanager
+def _writes() -> Iterator[list[str]]:
+    """The files that are opened to be written."""
+    if not getattr(_hook, "added", False):
+        sys.addaudithook(_hook)
+        _hook.added = True  # type: ignore[attr-defined]  # a hook stays for the life of the process
+    written: list[str] = []
+    _watching.append(written)
+    try:
+        yield written
+    finally:
+        _watching.pop()

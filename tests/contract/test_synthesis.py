@@ -1,0 +1,167 @@
+"""Every synthesis keeps the contract, and each planted defect breaks the check that is named for it."""
+
+import math
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dptext as dp
+from dptext.errors import ConfigError
+from dptext.sampling.source import Randomness
+from dptext.synthesis.prototypes import Prototypes
+from dptext.synthesis.registry import SYNTHESES
+from dptext.synthesis.space import Corpus
+from dptext.synthesis.spec import Fitted, Synthetic
+from dptext.synthesis.sums import STEPS, Noise, PrivateSum
+from dptext.synthesis.topics import TopicReport
+from dptext.synthesis.votes import Votes
+from dptext.testing import CORPUS_CHECKS, ContractError, check_synthesis
+
+POOL = dp.sample_records(300, seed=2)
+SPECS = [spec for cls in SYNTHESES.values() for spec in cls.tiny()]
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[str, Fitted]:
+    """Each spec with its pool."""
+    return {repr(spec): spec.fit(public=POOL) for spec in SPECS}
+
+
+@pytest.mark.parametrize("check", CORPUS_CHECKS)
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.kind}-{spec.unit}")
+def test_it_keeps_the_contract(spec: Any, check: str, fitted: dict[str, Fitted]) -> None:
+    assert check_synthesis(fitted[repr(spec)], checks=[check]) == (check,)
+
+
+class Around:
+    """A synthesis with a defect in what it writes."""
+
+    def __init__(self, inner: Fitted, change: Callable[[Synthetic, list[Any], Randomness], Synthetic]) -> None:
+        self.spec, self.digests, self._inner, self._change = inner.spec, inner.digests, inner, change
+
+    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
+        found = self._inner.synthesize(corpus, randomness)
+        return self._change(found, [record for batch in corpus() for record in batch], randomness)
+
+
+def exact_counts(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    """As many texts a label as the private corpus has."""
+    n = sum(record.label == "health" for record in records)
+    return replace(found, texts=found.texts[: n + 1], labels=found.labels[: n + 1])
+
+
+def clean_histogram_on_disk(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "counts.npy").write_bytes(bytes(len(records)))
+    return found
+
+
+def best_round_by_private_data(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    """One of seven drafts, by a score that reads the private texts."""
+    best = sum(len(record.text) for record in records) % 7
+    return replace(found, texts=found.texts[best:] + found.texts[:best])
+
+
+def printed_number(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    print(f"{len(records)} records done")
+    return found
+
+
+def own_float_noise(found: Synthetic, records: list[Any], _: Randomness) -> Synthetic:
+    noisy = np.random.default_rng(0).normal(len(records))
+    return replace(found, sentences=(f"about {noisy:.3f}",))
+
+
+@pytest.mark.parametrize(
+    ("defect", "check", "message"),
+    [
+        (exact_counts, "neighbours", "follows the noisy sums alone"),
+        (best_round_by_private_data, "neighbours", "follows the noisy sums alone"),
+        (printed_number, "neighbours", "printed or logged"),
+        (own_float_noise, "neighbours", "follows the noisy sums alone"),
+        (clean_histogram_on_disk, "silence", "no file is written"),
+    ],
+)
+def test_a_defect_in_what_is_written_is_caught(
+    defect: Any, check: str, message: str, fitted: dict[str, Fitted]
+) -> None:
+    planted = Around(fitted[repr(SPECS[0])], defect)
+    with pytest.raises(ContractError, match=message):
+        check_synthesis(planted, checks=[check])
+
+
+def test_float_noise_is_caught(monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]) -> None:
+    rng = np.random.default_rng()
+    monkeypatch.setattr(Noise, "draw", lambda self, size, _: rng.normal(scale=self.sigma, size=size))
+    with pytest.raises(ContractError, match="whole steps"):
+        check_synthesis(fitted[repr(SPECS[0])], checks=["noise"])
+
+
+@pytest.mark.parametrize("factor", [0, 2])
+def test_other_noise_than_one_gaussians_is_caught(
+    factor: int, monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]
+) -> None:
+    draw = Noise.draw
+    monkeypatch.setattr(Noise, "draw", lambda self, size, source: factor * draw(self, size, source))
+    with pytest.raises(ContractError, match="one Gaussian's worth"):
+        check_synthesis(fitted[repr(SPECS[0])], checks=["noise"])
+
+
+def test_a_sum_that_pays_too_little_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rounds of which each has the noise of the whole."""
+    spec = Votes.tiny()[0]
+    whole = Votes.noise
+    monkeypatch.setattr(Votes, "noise", lambda self, share=1.0: whole(self, 1.0))
+    with pytest.raises(ContractError, match="rhos of all sums add up"):
+        check_synthesis(spec.fit(public=POOL), checks=["noise"])
+
+
+def test_votes_without_clipping_an_author_are_caught(
+    monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]
+) -> None:
+    monkeypatch.setattr("dptext.synthesis.sums.clipped", lambda steps: steps)
+    spec = next(spec for spec in SPECS if spec.kind == "votes" and spec.unit == "author")
+    with pytest.raises(ContractError, match="moves by its sensitivity"):
+        check_synthesis(fitted[repr(spec)], checks=["neighbours"])
+
+
+def test_points_that_are_too_long_are_caught(monkeypatch: pytest.MonkeyPatch, fitted: dict[str, Fitted]) -> None:
+    """A sum that takes whatever it is given."""
+
+    def add(self: PrivateSum, cells: np.ndarray, values: np.ndarray, _: object = None) -> None:
+        np.add.at(self._total, cells, np.rint(3 * values * STEPS).astype(np.int64))
+
+    monkeypatch.setattr(PrivateSum, "add", add)
+    with pytest.raises(ContractError, match="moves by its sensitivity"):
+        check_synthesis(fitted[repr(SPECS[0])], checks=["neighbours"])
+
+
+def test_replace_one_charged_as_add_or_remove_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = replace(TopicReport.tiny()[0], relation="replace_one")
+    monkeypatch.setattr(Noise, "_sensitivity", property(lambda self: STEPS))
+    with pytest.raises(ContractError, match="rhos of all sums add up"):
+        check_synthesis(spec.fit(public=POOL), checks=["noise"])
+
+
+def test_a_delta_that_follows_the_corpus_is_caught() -> None:
+    """1/N, as published code has it."""
+
+    class Loose(Around):
+        def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
+            self.spec = replace(self.spec, delta=1 / sum(map(len, corpus())))  # type: ignore[type-var]
+            return self._inner.synthesize(corpus, randomness)
+
+    inner = Prototypes.tiny()[0].fit(public=POOL)
+    with pytest.raises(ContractError, match="do not follow the corpus"):
+        check_synthesis(Loose(inner, exact_counts), checks=["statement"])
+
+
+def test_an_unknown_check() -> None:
+    with pytest.raises(ConfigError, match="checks among statement"):
+        check_synthesis(Prototypes.tiny()[0].fit(public=POOL), checks=["all"])
+    assert math.isfinite(Prototypes.tiny()[0].rho)

@@ -1,0 +1,94 @@
+"""From noisy sums to labelled texts: what shrinking, scores, quotas and the space do."""
+
+import numpy as np
+import pytest
+
+import dptext as dp
+from dptext.errors import ConfigError
+from dptext.synthesis.labelling import chosen, class_scores, class_sizes, prior_means, shrunk
+from dptext.synthesis.space import fit_space
+from dptext.synthesis.topics import fit_topics
+from dptext.synthesis.votes import apportioned
+
+TEXTS = [record.text for record in dp.sample_records(200, seed=2)]
+
+
+def test_shrinking_removes_noise_and_keeps_signal() -> None:
+    rng = np.random.default_rng(0)
+    true = np.concatenate([rng.standard_normal((20, 20)) * 2, np.zeros((20, 40))], axis=1)
+    noisy = true + rng.standard_normal(true.shape)
+    found = shrunk(noisy, np.zeros(60), np.ones((20, 1)))
+    assert np.mean((found - true) ** 2) < 0.6 * np.mean((noisy - true) ** 2)
+    assert np.abs(found[:, 30:]).mean() < 0.25  # where there is no signal
+    assert np.array_equal(shrunk(noisy, np.zeros(60), np.zeros((20, 1))), noisy)  # without noise nothing is drawn
+
+
+def test_class_sizes_are_at_least_one() -> None:
+    assert class_sizes(np.array([-30.0, 500.0, 40.0]), 0.0).tolist() == [1.0, 500.0, 40.0]
+    assert np.ptp(class_sizes(np.array([-3.0, 5.0, 4.0]), 50.0)) < 1e-9  # noise alone: all alike
+
+
+def test_scores_find_the_classes_of_a_pool() -> None:
+    rng = np.random.default_rng(0)
+    means = np.array([[0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.5]])
+    label = rng.integers(0, 3, 900)
+    pool = means[label] + 0.15 * rng.standard_normal((900, 3))
+    scores = class_scores(pool, means, np.array([300.0, 300.0, 300.0]))
+    np.testing.assert_allclose(np.exp(scores).sum(axis=1), 1)
+    assert (scores.argmax(axis=1) == label).mean() > 0.9
+    rows, found = chosen(scores, np.array([300.0, 300.0, 300.0]), 300)
+    assert len(rows) == len(set(rows.tolist())) == 300
+    assert np.bincount(found).tolist() == [100, 100, 100]
+    assert (found == label[rows]).mean() > 0.97  # the best of each class
+
+
+def test_quotas_follow_shares_and_what_a_class_lacks_goes_to_others() -> None:
+    scores = np.log(np.array([[0.9, 0.1]] * 10 + [[0.2, 0.8]] * 90))
+    label = chosen(scores, np.array([500.0, 500.0]), 60)[1]
+    assert np.bincount(label).tolist() == [10, 50]
+    assert len(chosen(scores, np.array([1.0, 99.0]), 20)[0]) == 20
+    assert len(chosen(scores, np.array([1.0, 99.0]), 1000)[0]) == 100
+    assert np.bincount(chosen(scores, np.array([100.0, 900.0]), 50)[1]).tolist() == [5, 45]
+
+
+def test_prior_means_are_half_way_to_what_is_like_the_names() -> None:
+    pool = np.array([[1.0, 0.0], [0.8, 0.0], [0.0, 1.0], [0.0, 0.6]])
+    likeness = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.3, 0.5]])
+    middle = pool.mean(axis=0)
+    found = prior_means(pool, likeness)
+    np.testing.assert_allclose(found, middle + 0.5 * (np.array([[0.9, 0.0], [0.0, 0.8]]) - middle))
+
+
+def test_whole_numbers_in_proportion() -> None:
+    assert apportioned(np.array([1.0, 2.0, 0.0, 1.0]), 10).tolist() in ([3, 5, 0, 2], [2, 5, 0, 3])
+    assert apportioned(np.array([0.5]), 7).tolist() == [7]
+
+
+@pytest.mark.parametrize("words", [0, 8])
+def test_a_point_is_a_function_of_its_text_bit_for_bit(words: int) -> None:
+    space, points = fit_space(TEXTS, encoder="glove", words=words, dim=8)
+    assert np.linalg.norm(points, axis=1).max() <= 1
+    assert 0.4 < np.mean(np.linalg.norm(points, axis=1) < 1 - 1e-9) < 0.6  # half of the pool is clipped
+    alone = np.concatenate([space.points([text]) for text in TEXTS])
+    assert np.array_equal(alone, points)
+    assert np.array_equal(space.points(TEXTS[::-1]), points[::-1])
+    assert np.array_equal(space.cut(3).directions, space.directions[:, :3])
+    assert space.digest == fit_space(TEXTS, encoder="glove", words=words, dim=8)[0].digest
+
+
+def test_a_topic_is_that_of_the_nearest_centre_in_any_batch() -> None:
+    _, points = fit_space(TEXTS, encoder="glove", words=8, dim=8)
+    found = fit_topics(TEXTS, points, 5, seed=0)
+    assert np.array_equal(np.concatenate([found.nearest(point[None]) for point in points]), found.of_pool)
+    assert all(words and texts and texts[0] in " ".join(TEXTS) for words, texts in found.described)
+    weights = found.weights(np.array([100.0, 0.0, 0.0, 0.0, 0.0]), 1.0)
+    assert (weights[found.of_pool == 0] > 0).all()
+    assert len({*np.round(weights[found.of_pool != 0], 9)}) == 1
+    assert not found.weights(np.zeros(5), 1.0).any()  # noise alone says nothing
+
+
+def test_a_pool_that_is_too_small() -> None:
+    with pytest.raises(ConfigError, match="at least 20 public texts"):
+        fit_space(TEXTS[:5], encoder="glove", words=0, dim=4)
+    with pytest.raises(ConfigError, match="at least 60 different texts"):
+        fit_topics(TEXTS[:30], np.zeros((30, 2)), 30, seed=0)

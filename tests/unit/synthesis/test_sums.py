@@ -1,0 +1,135 @@
+"""Sums of whole numbers: lengths, clipping, sensitivity by search, one release, and the noise."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from dptext.errors import ConfigError, PrivacyError
+from dptext.privacy import accounting
+from dptext.privacy.guarantee import Relation
+from dptext.sampling.source import secure, seeded
+from dptext.synthesis.prototypes import Prototypes
+from dptext.synthesis.sums import STEPS, Noise, PrivateSum, clipped
+from dptext.synthesis.topics import TopicReport
+
+ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
+NONE = Noise(math.inf, ADD, signed=True)
+
+
+def clean(vectors: np.ndarray, *, authors: list[str | None] | None = None) -> np.ndarray:
+    """The sum of vectors without noise, in steps."""
+    found = PrivateSum(vectors.shape[1], NONE, by_author=authors is not None)
+    cells = np.tile(np.arange(vectors.shape[1]), (len(vectors), 1))
+    found.add(cells, vectors, authors)
+    return np.rint(found.release(secure()) * STEPS).astype(np.int64)
+
+
+@given(arrays(np.float64, (1, 5), elements=st.floats(-1, 1)))
+def test_a_vector_adds_no_more_than_its_length_and_none_that_is_longer(vector: np.ndarray) -> None:
+    added = clean(vector)
+    squared = int((added**2).sum())
+    assert squared <= STEPS**2
+    if np.linalg.norm(vector) <= 1:
+        assert np.abs(added - vector[0] * STEPS).max() < 1  # towards 0 by less than a step
+        assert (np.abs(added) <= np.abs(vector[0]) * STEPS).all()
+
+
+@pytest.mark.parametrize("odd", [[math.nan, 0.0], [math.inf, 0.0], [1e300, 0.0], [1.0, 1.0], [-1.0, 0.0001]])
+def test_what_is_longer_or_not_finite_adds_nothing(odd: list[float]) -> None:
+    assert not clean(np.array([odd])).any()
+    assert clean(np.array([odd, [0.5, 0.5]])).tolist() == [STEPS // 2, STEPS // 2]
+
+
+def test_an_author_of_many_records_adds_one_vector() -> None:
+    vectors = np.array([[0.6, 0.8], [0.6, 0.8], [0.8, -0.6], [1.0, 0.0]])
+    one = clean(vectors, authors=["a", "a", "a", None])
+    assert int((one**2).sum()) <= STEPS**2
+    summed = vectors[:3].sum(axis=0)
+    np.testing.assert_allclose(one / STEPS, summed / np.linalg.norm(summed), atol=2 / STEPS)
+    assert clean(vectors, authors=["a", "b", "c", "d"]).tolist() == clean(vectors).tolist()
+
+
+@given(arrays(np.int64, 4, elements=st.integers(-(10**12), 10**12)))
+def test_clipping_whole_numbers(steps: np.ndarray) -> None:
+    found = clipped(steps)
+    assert sum(int(each) ** 2 for each in found) <= STEPS**2
+    assert all(a * b >= 0 and abs(a) <= abs(b) for a, b in zip(found.tolist(), steps.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(("signed", "reach"), [(True, 2.0), (False, math.sqrt(2))])
+def test_no_two_vectors_are_further_apart_than_the_sensitivity(signed: bool, reach: float) -> None:
+    """A search among extremes and random vectors; a sensitivity that is a thousandth smaller is found out."""
+    rng = np.random.default_rng(0)
+    vectors = np.concatenate([np.eye(4), -np.eye(4) * signed, rng.standard_normal((60, 4))])
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    vectors = vectors if signed else np.abs(vectors)
+    added = np.stack([clean(row[None]) for row in vectors])
+    apart = max(math.dist(a, b) for a in added.tolist() for b in added.tolist())
+    noise = Noise(0.5, REPLACE, signed=signed)  # sigma is the sensitivity
+    assert reach * STEPS * 0.999 < apart <= reach * STEPS <= noise.sigma <= reach * STEPS + 1
+    assert max(math.hypot(*each) for each in added.tolist()) <= Noise(0.5, ADD, signed=signed).sigma <= STEPS + 1
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_the_noise_costs_what_the_spec_says(epsilon: float, relation: str) -> None:
+    spec = TopicReport(epsilon=epsilon, relation=relation, delta=1e-6)
+    noise = spec.noise()
+    sensitivity = STEPS * (1 if relation == "add_or_remove_one" else math.sqrt(2))
+    assert (sensitivity / noise.sigma) ** 2 / 2 <= spec.rho
+    assert (sensitivity / (noise.sigma - 1)) ** 2 / 2 > spec.rho * (1 - 1e-9)
+    # zCDP by the plain conversion (Bun and Steinke 2016) is a looser bound, so the tight one must be below it.
+    plain = spec.rho + 2 * math.sqrt(spec.rho * math.log(1 / spec.delta))
+    assert accounting.epsilon(spec.events(spec.units[0]), spec.delta) <= epsilon <= plain
+    assert spec.noise(0.25).sigma == pytest.approx(2 * noise.sigma, rel=1e-3)
+
+
+def test_a_sum_leaves_once_and_is_never_shown_or_copied() -> None:
+    found = PrivateSum(2, NONE)
+    found.add(np.array([[0, 1]]), np.array([[0.25, 0.5]]))
+    assert "0" not in repr(found).replace("PrivateSum", "")
+    with pytest.raises(TypeError, match="private sums"):
+        copy.deepcopy(found)
+    assert found.release(secure()).tolist() == [0.25, 0.5]
+    with pytest.raises(PrivacyError, match="released before"):
+        found.release(secure())
+
+
+def test_cells_are_checked() -> None:
+    found = PrivateSum(2, NONE)
+    with pytest.raises(PrivacyError, match="a cell twice"):
+        found.add(np.array([[1, 1]]), np.array([[0.9, 0.9]]))
+    for cells in ([[0, 2]], [[-1, 0]]):
+        with pytest.raises(ConfigError, match="cells below 2"):
+            found.add(np.array(cells), np.array([[0.1, 0.1]]))
+
+
+def test_noise_is_refused_where_it_cannot_be_drawn() -> None:
+    for rho in (0.0, -1.0, math.nan, 1e-9):
+        with pytest.raises(ConfigError, match="rho"):
+            Noise(rho, ADD, signed=True)
+    with pytest.raises(ConfigError, match="relation"):
+        Noise(1.0, Relation.REPLACE_SPECIAL, signed=True)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.9, 1.1])
+def test_the_right_scale_of_noise_is_accepted_and_a_wrong_one_rejected(scale: float) -> None:
+    noise = Noise(0.1, ADD, signed=True)
+    drawn = noise.draw(20_000, seeded(1)) * scale
+    apart = abs(float(np.mean(drawn**2)) / noise.sigma**2 - 1) / math.sqrt(2 / drawn.size)
+    assert (apart < 4) == (scale == 1.0)
+
+
+def test_settings_that_cannot_be_used() -> None:
+    labels = ("a", "b")
+    for wrong in (
+        {"epsilon": 0.0}, {"delta": 0.0}, {"delta": 0.5}, {"unit": "word"}, {"relation": "replace_special"},
+        {"about": 0}, {"size": -1}, {"topics": 1}, {"labels": ("a",)}, {"names": ("one",)}, {"topic_share": 1.0},
+    ):  # fmt: skip
+        with pytest.raises(ConfigError):
+            Prototypes(**{"labels": labels, **wrong})  # type: ignore[arg-type]
