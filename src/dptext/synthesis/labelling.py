@@ -12,6 +12,7 @@ import numpy as np
 from dptext.types import Floats, Integers
 
 _SMOOTHED: Final = 9  # neighbouring directions whose signal is estimated together
+_STEPS: Final = 3
 _RIDGE: Final = 1e-3
 _PRIOR: Final = 0.5  # how far a class mean is drawn from the middle of all to where its name puts it
 
@@ -20,13 +21,16 @@ def shrunk(noisy: Floats, centre: Floats, variance: Floats) -> Floats:
     """Noisy rows `(n, dim)` drawn towards their centres, in each column by the part that noise has in its variance.
 
     `variance` of the noise of a row is `(n, 1)`. The part is estimated from the rows themselves (empirical Bayes; Efron
-    and Morris 1973), over neighbouring columns together.
+    and Morris 1973), over neighbouring columns together. A row counts the less in this, the more noise it has.
     """
     apart = noisy - centre
-    signal = np.maximum((apart**2 - variance).mean(axis=0), 0.0)
     half = _SMOOTHED // 2
-    if len(signal) >= _SMOOTHED:
-        signal = np.convolve(np.pad(signal, half, mode="edge"), np.full(_SMOOTHED, 1 / _SMOOTHED), "valid")
+    signal = np.zeros(noisy.shape[1])
+    for _ in range(_STEPS):
+        weights = 1 / np.maximum(signal + variance, 1e-12) ** 2  # of a square whose mean is signal + variance
+        signal = np.maximum(((apart**2 - variance) * weights).sum(axis=0) / weights.sum(axis=0), 0.0)
+        if len(signal) >= _SMOOTHED:
+            signal = np.convolve(np.pad(signal, half, mode="edge"), np.full(_SMOOTHED, 1 / _SMOOTHED), "valid")
     kept = signal / np.maximum(signal + variance, 1e-300)
     return np.asarray(centre + np.where(variance > 0, kept, 1.0) * apart)
 

@@ -59,7 +59,7 @@ class Votes(SynthesisSpec):
     def population(self) -> int:
         """How many texts are voted on: a text must have three deviations of the noise in votes to be seen."""
         noise = self.noise(1 - self.first_share).scale
-        return max(2, int(self.about / (3 * noise * max(1, len(self.labels)))))
+        return max(2, int(self.about / (3 * noise))) if noise else self.about
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedVotes:
         """Read the pool and cluster it; labels of the pool are not looked at."""
@@ -95,19 +95,17 @@ class FittedVotes(Frozen):
     def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
         """Two passes, noise once in each, then texts in proportion to their votes."""
         spec = self.spec
-        labels = max(1, len(spec.labels))
         counts = topic_counts(spec, self._space, self._map, corpus, spec.first_share, randomness)
         scale = spec.noise(spec.first_share).scale
         rows = self._population(counts, scale, randomness)
         votes = self._votes(rows, corpus, randomness)
-        threshold = _DEVIATIONS * spec.noise(1 - spec.first_share).scale
-        kept = np.where(votes > threshold, votes, 0.0)
-        if not kept.any():  # noise alone: the topics say more
-            kept = np.maximum(counts, 0.0)[:, self._map.of_pool[rows]]
-        rows_of, label_of = np.meshgrid(rows, np.arange(labels))
-        copies = apportioned(kept.ravel(), spec.size_of(self._texts))
-        order = shuffled(int(copies.sum()), randomness)
-        found, named = np.repeat(rows_of.ravel(), copies)[order], np.repeat(label_of.ravel(), copies)[order]
+        weights = self._weights(rows, votes, counts).ravel()
+        order = shuffled(weights.size, randomness)  # equal weights in no order
+        copies = np.zeros(weights.size, np.int64)
+        copies[order] = apportioned(weights[order], spec.size_of(self._texts))
+        picked = np.repeat(np.arange(weights.size), copies)
+        picked = picked[shuffled(len(picked), randomness)]
+        named, found = np.divmod(picked, len(self._texts))
         report = Topics.of(spec.labels, counts, scale, self._map.described, spec.unit)
         return Synthetic(
             tuple(self._texts[i] for i in found),
@@ -126,6 +124,23 @@ class FittedVotes(Frozen):
             rows = np.flatnonzero(self._map.of_pool == topic)
             picked.append(rows[shuffled(len(rows), randomness)[:n]])
         return np.sort(np.concatenate(picked))
+
+    def _weights(self, rows: Integers, votes: Floats, counts: Floats) -> Floats:
+        """What each label and pool text weighs, `(labels or 1, pool)`.
+
+        A topic's noisy number goes to the texts that have votes beyond the noise, and what is left of it to all of the
+        topic alike.
+        """
+        spec, of_pool = self.spec, self._map.of_pool
+        seen = np.where(counts > _DEVIATIONS * spec.noise(spec.first_share).scale, counts, 0.0)
+        seen = seen if seen.any() else np.maximum(counts, 1e-9)  # noise alone
+        found = np.zeros((len(counts), len(of_pool)))
+        found[:, rows] = np.where(votes > _DEVIATIONS * spec.noise(1 - spec.first_share).scale, votes, 0.0)
+        for topic, members in enumerate(np.bincount(of_pool, minlength=counts.shape[1]).tolist()):
+            own = of_pool == topic
+            left = np.maximum(seen[:, topic] - found[:, own].sum(axis=1), 0.0)
+            found[:, own] += (left / max(members, 1))[:, None]
+        return found
 
     def _votes(self, rows: Integers, corpus: Corpus, randomness: Randomness) -> Floats:
         """Noisy votes by label and text, `(labels or 1, n)`."""
