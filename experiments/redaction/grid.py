@@ -31,11 +31,11 @@ from dptext.audits.divergence.conversion import DELTA
 from dptext.audits.divergence.divergence import DivergenceSettings, measure_vectors
 from dptext.audits.divergence.ratio_models import RatioModel
 from dptext.audits.divergence.space import COMPONENTS, Projection, fit_projection
-from dptext.embeddings.tfidf_svd import fit_tfidf_svd
 from dptext.audits.inference.set_attackers import LINEAR, TFIDF, train_linear_attacker, train_tfidf_attacker
 from dptext.audits.inference.trait import infer_trait_from_releases
 from dptext.embeddings.distinct import TextVectors
 from dptext.embeddings.sentence_encoder import load_sentence_encoder
+from dptext.embeddings.tfidf_svd import fit_tfidf_svd
 from dptext.embeddings.vector_files import load_glove
 from dptext.embeddings.word_mean import WordMean
 from dptext.estimates import clopper_pearson

@@ -1,0 +1,110 @@
+"""`dptext synthesize` from the shell: what it prints, writes, refuses, and never tells."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from commands import dptext
+from dptext import sample_records
+
+LABELS = 'labels=["health", "travel", "money", "leisure"]'
+SMALL = ("--set", "encoder=glove", "--set", "words=8", "--set", "topics=4")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A private corpus of 317 records, and a pool."""
+    found = tmp_path_factory.mktemp("synthesis")
+    for name, n, seed in (("private", 317, 1), ("pool", 200, 2)):
+        rows = [{"text": r.text, "label": r.label, "who": r.author} for r in sample_records(n, seed=seed)]
+        (found / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return found
+
+
+def test_a_corpus_with_its_certificate_and_report(folder: Path) -> None:
+    given = ("synthesize", "private.jsonl", "out.csv", "--public", "pool.jsonl", *SMALL, "--set", "epsilon=2")
+    done = dptext(*given, "--set", LABELS, "--label-field", "label", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    first = done.stdout.splitlines()
+    assert "epsilon 2" in first[0]
+    assert first[1].startswith("Labels, in documents, each within ")
+    assert "Next: dptext explain out.csv; open out.csv.topics.html." in done.stdout
+    assert len(first) < 24
+    assert "317" not in done.stdout + done.stderr  # the number of private records
+    rows = (folder / "out.csv").read_text("utf-8").splitlines()
+    assert rows[0] == "id,text,label"
+    for name in ("out.csv.guarantee.json", "out.csv.topics.json", "out.csv.topics.html"):
+        assert (folder / name).is_file()
+        assert "317" not in (folder / name).read_text("utf-8").split("sha256")[0]
+    explained = dptext("explain", "out.csv", cwd=folder)
+    assert explained.returncode == 0, explained.stderr
+    assert "who trains the model, or sums up the corpus" in explained.stdout
+    legal = dptext("explain", "out.csv", "--for", "legal", cwd=folder)
+    assert "Nothing of the originals, not even their number" in legal.stdout.replace("\n  ", " ")
+    again = dptext(*given, "--set", LABELS, "--label-field", "label", cwd=folder)
+    assert again.returncode == 2
+    assert "Expected no file" in again.stderr
+    (folder / "out.csv").write_text("id,text,label\n", "utf-8")
+    assert dptext("explain", "out.csv", cwd=folder).returncode == 4
+
+
+def test_a_report_as_json_by_author(folder: Path) -> None:
+    done = dptext(
+        "synthesize", "private.jsonl", "report.json", "--public", "pool.jsonl", "--mechanism", "topics", *SMALL,
+        "--set", "unit=author", "--author-field", "who", "--json", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["guarantees"][0]["unit"] == "author"
+    assert data["report"]["unit"] == "author"
+    assert json.loads((folder / "report.json").read_text("utf-8")) == data["report"]
+
+
+def test_a_dry_run_reads_nothing(folder: Path) -> None:
+    done = dptext(
+        "synthesize", "private.jsonl", "dry.csv", "--public", "pool.jsonl", "-m", "votes", "--dry-run", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Nothing was read, drawn, charged or written." in done.stdout
+    assert not (folder / "dry.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((), "at least two"),
+        (("--set", LABELS), "Expected --label-field NAME"),
+        (("-m", "votes", "--label-field", "label"), "the set of labels"),
+        (("-m", "votes", "--set", "unit=author"), "Expected --author-field NAME"),
+        (("-m", "vote",), "did you mean 'votes'"),
+        (("-m", "votes", "--set", "epsilon=0"), "epsilon"),
+        (("-m", "votes", "--set", "kind=votes"), "not by --set kind"),
+        (("-m", "votes", "--account", "a"), "--ledger"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(given: tuple[str, ...], said: str, folder: Path) -> None:
+    done = dptext("synthesize", "private.jsonl", "no.jsonl", "--public", "pool.jsonl", *SMALL, *given, cwd=folder)
+    assert done.returncode == 2, done.stdout
+    assert said in done.stderr
+    assert not (folder / "no.jsonl").exists()
+
+
+def test_the_private_corpus_is_never_overwritten(folder: Path) -> None:
+    given = ("--public", "pool.jsonl", "-m", "votes", *SMALL, "--force")
+    assert dptext("synthesize", "private.jsonl", "private.jsonl", *given, cwd=folder).returncode == 2
+    assert dptext("synthesize", "private.jsonl", "pool.jsonl", *given, cwd=folder).returncode == 2
+
+
+def test_books_pay_before_anything_is_drawn(folder: Path) -> None:
+    opened = dptext(
+        "budget", "open", "letters", "--dataset", "letters", "--unit", "document", "--epsilon", 2.5, "--delta", 1e-5,
+        "--relation", "add_or_remove_one", "--ledger", "books.db", cwd=folder,
+    )  # fmt: skip
+    assert opened.returncode == 0, opened.stderr
+    given = ("--public", "pool.jsonl", "-m", "topics", *SMALL, "--set", "epsilon=2", "--account", "letters")
+    for name, code in (("paid.json", 0), ("unpaid.json", 3)):
+        done = dptext("synthesize", "private.jsonl", name, *given, "--ledger", "books.db", cwd=folder)
+        assert done.returncode == code, done.stderr
+        assert (folder / name).exists() == (code == 0)
+    assert dptext("explain", "paid.json", "--ledger", "books.db", cwd=folder).returncode == 0

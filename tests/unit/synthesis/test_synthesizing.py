@@ -1,0 +1,185 @@
+"""From records or a file to a synthetic corpus: certificate, books, columns, and what no error says."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import dptext as dp
+from dptext.errors import BudgetExceededError, ConfigError, DataError, IncomparableError, NoGuaranteeError, PrivacyError
+from dptext.ledger.subjects import SubjectKey
+from dptext.runs.certificate import certificate_path
+from dptext.runs.specs import spec_from_settings, synthesis_from_settings
+from dptext.runs.synthesizing import Private, run
+from dptext.text.records import Fields
+
+LABELS = ["health", "travel", "money", "leisure"]
+RECORDS = dp.sample_records(400, seed=1)
+POOL = dp.sample_records(250, seed=2)
+TOPICS = {"kind": "topics", "encoder": "glove", "words": 8, "topics": 4, "dim": 8}
+SMALL = {"labels": LABELS, "encoder": "glove", "words": 8, "about": 400, "topics": 4, "epsilon": 4}
+CANARY = "zqunreadable"
+
+
+@pytest.fixture(scope="module")
+def made() -> dp.Synthesized:
+    """A corpus made of 400 sample texts."""
+    return dp.synthesize(RECORDS, POOL, **SMALL)
+
+
+def written(path: Path, rows: list[dict[str, object]]) -> Path:
+    """A file of JSON Lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def test_what_leaves_is_public_text_with_fresh_ids(made: dp.Synthesized) -> None:
+    public = {record.text: record.label for record in POOL}
+    assert [release.id for release in made.releases] == [str(i) for i in range(len(made.releases))]
+    assert {release.output for release in made.releases} <= public.keys()
+    assert len(made.releases) == int(0.9 * len(public))
+    kept = [public[release.output] == release.label for release in made.releases]
+    assert sum(kept) > 0.5 * len(kept)  # four labels: by chance a quarter
+    assert made.to_dict()["label"][0] in LABELS
+    assert len(made.report.counts) == 4
+    assert len(made.report.topics) == 4
+
+
+def test_what_it_guarantees(made: dp.Synthesized) -> None:
+    (promised,) = made.guarantees
+    assert (promised.unit, promised.relation) == (dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE)
+    assert promised.trust is dp.Trust.CENTRAL
+    assert promised.epsilon <= 4
+    assert promised.delta == 1e-5
+    assert not promised.reveals  # not even the number of records
+    assert made.certificate.also_reveals == ()
+    assert (
+        dp.synthesize(RECORDS, POOL, **SMALL, randomness=dp.randomness.seeded(1)).guarantees[0].basis is dp.Basis.NONE
+    )
+
+
+def test_files_are_verified_and_a_change_is_refused(made: dp.Synthesized, tmp_path: Path) -> None:
+    for name in ("out.jsonl", "out.csv", "out.jsonl.gz"):
+        made.write(tmp_path / name)
+        found = dp.verify(certificate_path(tmp_path / name))
+        assert found.certificate.records == len(made.releases)
+        with pytest.raises(ConfigError, match="Expected no file"):
+            made.write(tmp_path / name)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"out.jsonl.topics.json", "out.jsonl.topics.html"} <= names
+    page = (tmp_path / "out.jsonl.topics.html").read_text("utf-8")
+    assert all(label in page for label in LABELS)
+    assert "<script" not in page
+    path = certificate_path(tmp_path / "out.jsonl")
+    for old, new in (
+        ('"epsilon": 4', '"epsilon": 3'),
+        ('"about": 400', '"about": 401'),
+        ('"records": ', '"records": 1'),
+    ):
+        path.write_text(made.certificate.to_json().replace("releases.jsonl", "out.jsonl").replace(old, new), "utf-8")
+        if "about" not in old:
+            with pytest.raises((DataError, ConfigError)):
+                dp.verify(path)
+
+
+@pytest.mark.parametrize("wrong", ["rho", "relation", "delta", "reveals"])
+def test_a_certificate_that_states_more_than_its_settings_is_refused(
+    wrong: str, made: dp.Synthesized, tmp_path: Path
+) -> None:
+    made.write(tmp_path / "o.jsonl")
+    path = certificate_path(tmp_path / "o.jsonl")
+    data = json.loads(path.read_text("utf-8"))
+    if wrong == "rho":
+        data["events"][0]["rho"] /= 2
+    elif wrong == "relation":
+        data["guarantees"][0]["relation"] = "replace_one"
+    elif wrong == "delta":
+        data["guarantees"][0]["delta"] = 1e-9
+    else:
+        data["also_reveals"] = ["the number of records"]
+    path.write_text(json.dumps(data), "utf-8")
+    with pytest.raises(DataError, match="does not follow from its settings"):
+        dp.verify(path)
+
+
+def test_a_report_alone(tmp_path: Path) -> None:
+    found = dp.synthesize(RECORDS, POOL, **TOPICS)  # type: ignore[arg-type]
+    assert not found.releases
+    found.write(tmp_path / "t.json")
+    assert dp.verify(certificate_path(tmp_path / "t.json")).certificate.records == 0
+    assert json.loads((tmp_path / "t.json").read_text("utf-8"))["counts"] == found.report.to_dict()["counts"]
+    assert found.sentences[0].startswith("Topics, each within")
+
+
+def test_records_without_what_is_needed_add_nothing() -> None:
+    """Without labels or authors of its own a corpus of ready records is an empty one: noise alone."""
+    bare = [dp.Record(str(i), record.text) for i, record in enumerate(RECORDS)]
+    found = dp.synthesize(bare, POOL, **{**SMALL, "epsilon": 50})
+    assert sum(sum(row) for row in found.report.counts) < 60
+    nobody = dp.synthesize(bare, POOL, **{**TOPICS, "unit": "author", "epsilon": 50})  # type: ignore[arg-type]
+    assert sum(nobody.report.counts[0]) < 10
+
+
+def test_one_charge_for_everyone_or_for_each_subject_once(tmp_path: Path) -> None:
+    books = dp.Ledger.create(tmp_path / "books.db", key=SubjectKey(bytes(range(32))))
+    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.AUTHOR, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    for name in ("all", "each", "local"):
+        books.open_account(
+            name, replace(limit, unit=dp.Unit.DOCUMENT) if name == "local" else limit, by_subject=name == "each"
+        )
+    settings = {**TOPICS, "unit": "author", "epsilon": 2}
+    found = dp.synthesize(RECORDS, POOL, **settings, payment=dp.Payment(books, "all", "one"))  # type: ignore[arg-type]
+    assert found.certificate.charged is not None
+    assert not found.certificate.charged.by_subject
+    assert "left" in found.left
+    found.write(tmp_path / "t.json")
+    dp.verify(certificate_path(tmp_path / "t.json"), ledger=books)
+    with pytest.raises(PrivacyError, match="paid for"):  # a rerun has fresh noise and is another charge
+        dp.synthesize(RECORDS, POOL, **settings, payment=dp.Payment(books, "all", "one"))  # type: ignore[arg-type]
+    with pytest.raises(BudgetExceededError):
+        dp.synthesize(RECORDS, POOL, **{**settings, "epsilon": 6}, payment=dp.Payment(books, "all"))  # type: ignore[arg-type]
+    with pytest.raises(IncomparableError, match="per document"):
+        dp.synthesize(RECORDS, POOL, **settings, payment=dp.Payment(books, "local"))  # type: ignore[arg-type]
+    with pytest.raises(NoGuaranteeError, match="secure randomness"):
+        dp.synthesize(RECORDS, POOL, **settings, payment=dp.Payment(books, "all"), randomness=dp.randomness.seeded(1))  # type: ignore[arg-type]
+    source = written(tmp_path / "in.jsonl", [{"text": record.text, "who": record.author} for record in RECORDS])
+    fitted = synthesis_from_settings(settings).fit(public=POOL)  # type: ignore[arg-type]
+    private = Private(source, Fields(author="who", subject="who"), {})
+    charged = run(private, fitted, payment=dp.Payment(books, "each", "k")).certificate.charged
+    assert charged is not None
+    assert charged.by_subject
+    assert books.balance("each", subject=RECORDS[0].author).spent.epsilon == pytest.approx(2, rel=1e-6)
+
+
+@pytest.mark.parametrize("fault", ["{", '{"text": 3}', '{"text": "zqunreadable \\u0000"}'])
+def test_no_error_tells_which_record_or_how_many(fault: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "in.jsonl", [{"text": record.text} for record in RECORDS])
+    path.write_text(path.read_text("utf-8") + fault + "\n", "utf-8")
+    with pytest.raises(DataError) as found:
+        dp.synthesize(path, POOL, **TOPICS)  # type: ignore[arg-type]
+    told = f"{found.value} {found.value.__cause__} {found.value.__context__}"
+    assert "nothing is released" in told
+    assert "401" not in told
+    assert CANARY not in told
+
+
+def test_columns_that_are_needed(tmp_path: Path) -> None:
+    path = written(tmp_path / "in.jsonl", [{"text": "so"}])
+    with pytest.raises(ConfigError, match="--label-field"):
+        dp.synthesize(path, POOL, **SMALL)
+    with pytest.raises(ConfigError, match="--author-field"):
+        dp.synthesize(path, POOL, **{**TOPICS, "unit": "author"})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="answers a corpus: dptext synthesize"):
+        spec_from_settings({"kind": "votes"})
+    with pytest.raises(ConfigError, match="did you mean 'votes'"):
+        synthesis_from_settings({"kind": "vote"})
+    with pytest.raises(ConfigError, match="at least two"):
+        synthesis_from_settings({"kind": "prototypes"})
+
+
+def test_a_stream_is_read_once_and_voted_on_twice() -> None:
+    found = dp.synthesize(iter(RECORDS), POOL, **{**TOPICS, "kind": "votes", "epsilon": 8})  # type: ignore[arg-type]
+    assert len(found.releases) == int(0.9 * len({record.text for record in POOL}))
+    assert "Synthesized(votes" in repr(found)
+    assert "epsilon 8" in found._repr_html_()
