@@ -28,6 +28,7 @@ from dptext.mechanisms.adept.sound import Adept
 from dptext.runs.certificate import Certificate
 from dptext.runs.files import privatize_file
 from dptext.runs.plan import Plan
+from dptext.runs.synthesizing import Synthesized, synthesize
 from dptext.text.records import LABEL_FIELD, Fields, Record, Release
 from dptext.text.releases import write_releases
 from dptext.text.samples import SAMPLE_LABELS, sample_records
@@ -54,6 +55,8 @@ class Findings:
     certificate: Certificate
     kept: UtilityTable
     leaked: dict[str, MembershipResult]
+    corpus: Synthesized
+    own_label: float
 
 
 def demo(as_json: JsonOption = False) -> None:
@@ -81,6 +84,12 @@ def demo(as_json: JsonOption = False) -> None:
     console.print("Was a text in the training data of a classifier? Area under the curve; .5 is guessing:\n")
     console.print(_leaks(found.leaked))
     console.print(PROXY)
+    console.print(
+        f"\nWhere readers need what all texts say and no single one (dptext synthesize): epsilon 1 for all "
+        f"{len(found.private):,} texts together.\n{found.corpus.sentences[0]}\n{len(found.corpus.releases):,} public "
+        "texts leave, whose labels nobody looked at. The noisy sums give "
+        f"{found.own_label:.0%} of them the label that they were written for."
+    )
     print(
         '\nNext: dptext fit --mechanism adept --set epsilon=10 --set \'labels=["a", "b"]\' --public PUBLIC '
         "--label-field label --out MODEL\n      dptext privatize IN OUT --model MODEL --label-field label"
@@ -108,7 +117,11 @@ def run() -> Findings:
         name: attack_classifier(split, each, attack="shokri", classifier="tfidf", seed=SEED)[""]
         for name, each in trained.items()
     }
-    return Findings(private, releases, certificate, kept, leaked)
+    say("a synthetic corpus")
+    corpus = synthesize(private, public, epsilon=1, labels=list(SAMPLE_LABELS), encoder="glove", about=1000)
+    written = {record.text: record.label for record in public}
+    own = sum(written[each.output] == each.label for each in corpus.releases) / len(corpus.releases)
+    return Findings(private, releases, certificate, kept, leaked, corpus, own)
 
 
 def _fresh(records: Sequence[Record], known: Sequence[Record]) -> list[Record]:
@@ -175,5 +188,6 @@ def _data(found: Findings) -> dict[str, Json]:
         ],
         "certificate": json.loads(found.certificate.to_json()),
         "utility": found.kept.to_dict(),
+        "corpus": {"guarantees": [each.to_dict() for each in found.corpus.guarantees], "own_label": found.own_label},
         "membership": {name: result.to_dict() for name, result in found.leaked.items()},
     }

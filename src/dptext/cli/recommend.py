@@ -1,9 +1,11 @@
 """`dptext recommend`: the mechanism to take, with the measured rows behind it, or none."""
 
+import importlib.resources
 import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -25,13 +27,31 @@ from dptext.text.inputs import parse_json
 from dptext.types import Json
 
 _SHOWN: Final = 5
+_BETTER: Final = 0.02  # of accuracy: less is chance
 _SCOPE: Final = (
     "Measured on these corpora and no others: run `dptext compare` with your own before you rely on it. A guarantee "
     "that is conditional holds as long as its assumptions do: `dptext explain` says which."
 )
 
 
+#: What the splits of experiments/synthesis.py say: one row for each, way and epsilon.
+_SYNTHESIS: Final = "measured_synthesis.json"
+_EACH: Final = (
+    "For each text. Where readers need what all of them say, and no single one: dptext recommend --of corpus."
+)
+
+
+class Of(StrEnum):
+    """What is released."""
+
+    TEXTS = "texts"
+    CORPUS = "corpus"
+
+
 def recommend(
+    of: Annotated[
+        str, typer.Option("--of", help="texts (each of them), or corpus (what all of them say, under one epsilon).")
+    ] = "texts",
     unit: Annotated[str, typer.Option("--unit", help="token, sentence, document or author.")] = "document",
     epsilon: Annotated[float, typer.Option("--epsilon", help="The most that a release may cost.")] = 10.0,
     task: Annotated[
@@ -53,6 +73,11 @@ def recommend(
     as_json: JsonOption = False,
 ) -> None:
     """Print the answer for every corpus of the table; with --reduce also write the rows that it rests on."""
+    if member(Of, "--of", of) is Of.CORPUS:
+        if table is not None or reduce is not None:
+            raise ConfigError("Expected no --table with --of corpus: `dptext compare` measures what answers each text.")
+        _corpus(epsilon, as_json)
+        return
     measured = read_measured(table)
     if reduce is not None:
         if table is None:
@@ -64,7 +89,7 @@ def recommend(
     if as_json:
         print(json.dumps(_data(measured, asked, answers), indent=2))
         return
-    print("\n".join(_answer(answers, asked)))
+    print("\n".join([_EACH, *_answer(answers, asked)]))
     if left := measured.about.cells.left:
         print(f"Warning: {left} cells of the table are not done yet; run `dptext compare` again to go on.")
     if not details:
@@ -76,6 +101,32 @@ def recommend(
     for answer in answers:
         print("", *_lines(answer), sep="\n")
     print(f"\n{_SCOPE}")
+
+
+def _corpus(epsilon: float, as_json: bool) -> None:
+    """Print what measured best for a whole corpus, at the largest measured epsilon that is allowed."""
+    rows = parse_json(importlib.resources.files("dptext.compare").joinpath(_SYNTHESIS).read_bytes())["rows"]
+    allowed = {row["epsilon"] for row in rows if row["epsilon"] <= epsilon}
+    found = [row for row in rows if allowed and row["epsilon"] == max(allowed)]
+    best = [max((row for row in found if row["split"] == name), key=lambda row: row["accuracy"]) for name in
+            dict.fromkeys(row["split"] for row in found)]  # fmt: skip
+    if as_json:
+        print(json.dumps({"of": "corpus", "rows": best}, indent=2))
+        return
+    worth = [row for row in best if row["accuracy"] > row["public_only"] + _BETTER]
+    if not worth:
+        print(f"None: at epsilon {epsilon:g} for the whole corpus nothing that was measured beats public text.")
+        return
+    kind, n = Counter(row["way"] for row in worth).most_common(1)[0]
+    price = f"epsilon {max(allowed):g}"
+    print(f"Take {kind}: at {price} for the whole corpus it beats public text on {n} of {len(best)} splits.")
+    print("Without labels take votes, and where numbers are all that is asked for, topics.\n")
+    for row in best:
+        beside = f"public text {row['public_only']:.3f}, originals {row['original']:.3f}"
+        print(f"  {row['split']}: accuracy of a classifier {row['accuracy']:.3f} ({beside})")
+    settings = f'--set {price.replace(" ", "=")} --set \'labels=["a", "b"]\' --label-field LABEL'
+    print(f"\nNext: dptext synthesize PRIVATE OUT --public POOL --mechanism {kind} {settings}")
+    print("Its epsilon is of all texts together, and one party sees them: it is no epsilon of each text.")
 
 
 def _answer(answers: Sequence[Recommendation], asked: Asked) -> list[str]:
