@@ -21,6 +21,7 @@ PAGES = (
     "docs/tutorials/your-own-corpus.md",
     "docs/tutorials/dp-sgd.md",
     "docs/guides/public-text.md",
+    "docs/guides/share-a-corpus.md",
     "docs/guides/rewriting.md",
     "docs/guides/documents.md",
     "docs/guides/authorship.md",
@@ -74,6 +75,10 @@ def prepare(page: str, folder: Path) -> None:
         shutil.copy(ROOT / "experiments" / "quick.toml", folder / "experiments")
     if page.endswith("public-text.md"):
         write(folder / "like-mine.jsonl", records[600:750])
+    if page.endswith("share-a-corpus.md"):
+        topics = {"health": "bill", "money": "bill", "travel": "delivery", "leisure": "praise"}
+        rows = [f'"{r.text}",{topics[r.label or ""]}' for r in private]
+        (folder / "letters.csv").write_text("\n".join(["text,topic", *rows]) + "\n", "utf-8")
     write(folder / "public.jsonl", public)
     write(folder / "private.jsonl", private)
     write(folder / "test.jsonl", test)

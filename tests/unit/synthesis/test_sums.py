@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from dptext.errors import ConfigError, PrivacyError
 from dptext.privacy import accounting
+from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.source import secure, seeded
 from dptext.synthesis.prototypes import Prototypes
@@ -133,3 +134,33 @@ def test_settings_that_cannot_be_used() -> None:
     ):  # fmt: skip
         with pytest.raises(ConfigError):
             Prototypes(**{"labels": labels, **wrong})  # type: ignore[arg-type]
+
+
+def exact_delta(shift: tuple[int, int], sigma: int, epsilon: float) -> float:
+    """delta at epsilon of two discrete Gaussians of the plane, one moved by a whole vector, by enumeration."""
+    reach = 12 * sigma
+    axis = np.arange(-reach, reach + 1)
+    log_p = -(axis[:, None] ** 2 + axis[None] ** 2) / (2 * sigma**2)
+    log_q = -((axis[:, None] - shift[0]) ** 2 + (axis[None] - shift[1]) ** 2) / (2 * sigma**2)
+    whole = np.exp(log_p).sum()
+    return float(np.maximum(np.exp(log_p) - np.exp(epsilon + log_q), 0).sum() / whole)
+
+
+@pytest.mark.parametrize("rho", [0.02, 0.5, 3.0])
+def test_every_pair_of_neighbours_on_a_coarse_grid_keeps_the_promise(
+    rho: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of a quarter: all vectors of the plane are tried. Half of the noise breaks the promise."""
+    monkeypatch.setattr("dptext.synthesis.sums.STEPS", 4)
+    every = [(x, y) for x in range(-4, 5) for y in range(-4, 5) if x * x + y * y <= 16]
+    for relation, signed in ((ADD, True), (REPLACE, True), (REPLACE, False)):
+        noise = Noise(rho, relation, signed=signed)
+        units = [u for u in every if signed or min(u) >= 0]
+        moves = units if relation is ADD else [(a - c, b - d) for a, b in units for c, d in units]
+        furthest = max(moves, key=lambda move: move[0] ** 2 + move[1] ** 2)
+        for delta in (1e-6, 1e-3):
+            epsilon = accounting.epsilon([ZcdpEvent(rho)], delta)
+            some = {furthest, *moves[:: max(1, len(moves) // 12)]}
+            assert max(exact_delta(move, noise.sigma, epsilon) for move in some) <= delta
+            if rho < 1:
+                assert exact_delta(furthest, max(1, noise.sigma // 2), epsilon) > delta
