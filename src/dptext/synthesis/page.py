@@ -18,20 +18,17 @@ _STYLE: Final = (
 
 def topics_page(found: Topics, said: Sequence[str]) -> str:
     """What a report says, then its labels and its topics, each with a bar and an interval; all names are public."""
-    rows = [sum(row) for row in found.counts]
-    columns = [sum(column) for column in zip(*found.counts, strict=True)]
     parts = [f"<p>{escape(line)}</p>" for line in said]
     if found.labels:
-        margin = found.margin * len(columns) ** 0.5
-        parts.append(_table("Labels", [(name, "", n) for name, n in zip(found.labels, rows, strict=True)], margin))
+        numbers, margin = found.by_label
+        parts.append(_table("Labels", [(name, "", n) for name, n in zip(found.labels, numbers, strict=True)], margin))
     if found.topics:
+        numbers, margin = found.by_topic
         named = [
             (", ".join(words), escape(texts[0]) if texts else "", n)
-            for (words, texts), n in zip(found.topics, columns, strict=True)
+            for (words, texts), n in zip(found.topics, numbers, strict=True)
         ]
-        parts.append(
-            _table("Topics, largest first", sorted(named, key=lambda each: -each[2]), found.margin * len(rows) ** 0.5)
-        )
+        parts.append(_table("Topics, largest first", sorted(named, key=lambda each: -each[2]), margin))
     note = f"Numbers of {found.unit}s with noise; whiskers hold the true number in 95%. Words and examples are public."
     head = f"<!doctype html><meta charset='utf-8'><title>Topics</title><style>{_STYLE}</style>"
     return f"{head}<h1>What the corpus is about</h1>{''.join(parts)}<p>{note}</p>\n"

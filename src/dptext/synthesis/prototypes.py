@@ -160,7 +160,8 @@ class FittedPrototypes(Frozen):
         report = Topics.of(spec.labels, counted[:, None], scale / count, (), spec.unit)
         if self._topics is not None:
             histogram = noisy[classes * row :].reshape(classes, spec.topics) / topic
-            report = Topics.of(spec.labels, histogram, scale / topic, self._topics.described, spec.unit)
+            described, own = self._topics.described, (counted, scale / count)
+            report = Topics.of(spec.labels, histogram, scale / topic, described, spec.unit, own)
             scores = scores + self._topics.weights(histogram.sum(axis=0), scale / topic * math.sqrt(classes))[:, None]
         rows, label = chosen(scores, sizes, spec.size_of(self._texts))
         order = shuffled(len(rows), randomness)
