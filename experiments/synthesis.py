@@ -210,7 +210,8 @@ def name_of(text: str) -> str:
 def as_records(rows: Iterable[Row]) -> list[dp.Record]:
     """Rows as records."""
     return [
-        dp.Record(str(i), row["text"], label=str(row["label"]), author=row.get("author")) for i, row in enumerate(rows)
+        dp.Record(str(i), row["text"], label=str(row.get("label")), author=row.get("author"))
+        for i, row in enumerate(rows)
     ]
 
 
@@ -274,12 +275,16 @@ def told(found: Any, truth: dict[str, str], private: list[dp.Record], labels: Se
     """What a synthetic corpus keeps: labels that are the texts' own, and the mix of labels."""
     mine = [record.label for record in private if record.label in labels]
     shares = np.array([[mine.count(c) / len(mine), found.labels.count(c) / len(found.labels)] for c in labels])
+    counted = np.maximum(found.report.by_label[0], 0)
+    reported = float(np.abs(counted / counted.sum() - shares[:, 0]).sum())
     known = [
         truth[text] == label for text, label in zip(found.texts, found.labels, strict=True) if truth[text] in labels
     ]
     return {
         "own_label": float(np.mean(known)) if known else math.nan,
         "mix_l1": float(np.abs(shares[:, 0] - shares[:, 1]).sum()),
+        "reported_l1": reported,
+        "texts": len(found.texts),
     }
 
 

@@ -13,6 +13,7 @@ from dptext.types import Floats, Integers
 
 _SMOOTHED: Final = 9  # neighbouring directions whose signal is estimated together
 _STEPS: Final = 3
+_MIX: Final = 0.1
 _RIDGE: Final = 1e-3
 _PRIOR: Final = 0.5  # how far a class mean is drawn from the middle of all to where its name puts it
 
@@ -20,7 +21,7 @@ _PRIOR: Final = 0.5  # how far a class mean is drawn from the middle of all to w
 def shrunk(noisy: Floats, centre: Floats, variance: Floats) -> Floats:
     """Noisy rows `(n, dim)` drawn towards their centres, in each column by the part that noise has in its variance.
 
-    `variance` of the noise of a row is `(n, 1)`. The part is estimated from the rows themselves (empirical Bayes; Efron
+    `variance` of the noise is `(n, 1)` or `(n, dim)`. The part is estimated from the rows themselves (empirical Bayes; Efron
     and Morris 1973), over neighbouring columns together. A row counts the less in this, the more noise it has.
     """
     apart = noisy - centre
@@ -63,6 +64,16 @@ def class_scores(pool: Floats, means: Floats, sizes: Floats) -> Floats:
     weights = np.linalg.solve(covariance, means.T)
     scores = pool @ weights - 0.5 * np.sum(means.T * weights, axis=0) + np.log(sizes / sizes.sum())
     return np.asarray(scores - np.logaddexp.reduce(scores, axis=1)[:, None])
+
+
+def fitting_size(scores: Floats, sizes: Floats, most: int) -> int:
+    """As many texts, up to `most`, as the pool has in the mix of the classes: shares within a tenth of it in all."""
+    shares = sizes / sizes.sum()
+    for size in range(most, most // 5, -max(1, most // 20)):
+        found = np.bincount(chosen(scores, sizes, size)[1], minlength=len(sizes))
+        if np.abs(found / found.sum() - shares).sum() <= _MIX:
+            return size
+    return max(1, most // 5)
 
 
 def chosen(scores: Floats, sizes: Floats, size: int) -> tuple[Integers, Integers]:

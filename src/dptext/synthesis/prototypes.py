@@ -15,7 +15,7 @@ from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
-from dptext.synthesis.labelling import chosen, class_scores, class_sizes, prior_means, shrunk
+from dptext.synthesis.labelling import chosen, class_scores, class_sizes, fitting_size, prior_means, shrunk
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import Corpus, PublicSpace, fit_space, readings
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
@@ -153,7 +153,8 @@ class FittedPrototypes(Frozen):
         blocks = noisy[: classes * row].reshape(classes, row)
         counted = blocks[:, -1] / count
         sizes = class_sizes(counted, scale / count)
-        variance = (scale / part / sizes[:, None]) ** 2
+        # Of the noise, and of a mean of so few texts.
+        variance = (scale / part / sizes[:, None]) ** 2 + self._points.var(axis=0) / sizes[:, None]
         means = blocks[:, :-1] / part / sizes[:, None]
         centre = self._centre if spec.prior else means.mean(axis=0)
         scores = class_scores(self._points, shrunk(means, centre, variance), sizes)
@@ -163,7 +164,8 @@ class FittedPrototypes(Frozen):
             described, own = self._topics.described, (counted, scale / count)
             report = Topics.of(spec.labels, histogram, scale / topic, described, spec.unit, own)
             scores = scores + self._topics.weights(histogram.sum(axis=0), scale / topic * math.sqrt(classes))[:, None]
-        rows, label = chosen(scores, sizes, spec.size_of(self._texts))
+        size = spec.size or fitting_size(scores, sizes, spec.size_of(self._texts))
+        rows, label = chosen(scores, sizes, size)
         order = shuffled(len(rows), randomness)
         return Synthetic(
             tuple(self._texts[i] for i in rows[order]),

@@ -1,0 +1,104 @@
+"""Is a canary record in the corpus? Thousands of runs of a synthesis with it and without it.
+
+    python experiments/synthesis_attack.py [RUNS]
+
+The corpus: 600 texts of SNIPS, a pool of 1,000, seven intents, epsilon 1 and 4. Canaries: 200 other texts and 40 of
+another corpus, each under one of the labels; the one that adds the longest vector is taken. Two attackers know
+everything but whether the canary is there. One sees the noisy sums (which are no release) and projects them on what the
+canary adds. The other sees what leaves: how many texts have the canary's label, and how near these are to it. Each
+chooses its threshold on half of the runs.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import dptext as dp
+from common import corpus_rows
+from dptext.audits.bounds import epsilon_from_rates
+from dptext.sampling.source import seeded
+from dptext.synthesis.prototypes import Prototypes
+from dptext.synthesis.sums import STEPS, PrivateSum
+from dptext.text.batches import Batch
+
+
+def clean_sum(fitted: Any, records: list[dp.Record]) -> np.ndarray:
+    """The sum of a corpus without noise, in steps; for the attack alone."""
+    seen = []
+
+    def watched(found: PrivateSum, _: object) -> np.ndarray:
+        seen.append(found._clean())  # noqa: SLF001
+        return seen[-1] / STEPS
+
+    with mock.patch.object(PrivateSum, "release", watched):
+        fitted.synthesize(lambda: (batch for batch in [Batch.of(records)]), seeded(0))
+    return seen[0]
+
+
+def bound(inside: np.ndarray, outside: np.ndarray, delta: float) -> float:
+    """A lower bound of epsilon with 95%: the best threshold of one half, judged on the other."""
+    half = len(inside) // 2
+    best, found = 0.0, 0.0
+    for cut in np.quantile(np.concatenate([inside[:half], outside[:half]]), np.linspace(0.02, 0.98, 49)):
+        for sign in (1, -1):
+            hits, false = (sign * inside[:half] > sign * cut).mean(), (sign * outside[:half] > sign * cut).mean()
+            score = math.log(max(hits - delta, 1e-9) / max(false, 1 / half))
+            if score > best:
+                best = score
+                true = int((sign * inside[half:] > sign * cut).sum()), int((sign * outside[half:] > sign * cut).sum())
+                rest = len(inside) - half
+                found = epsilon_from_rates(true[0], rest, false_positives=true[1], negatives=rest, delta=delta).epsilon
+    return found
+
+
+def main() -> None:
+    """Print mu of the sums, and the bound from what leaves, for the worst canary."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
+    rows = list(corpus_rows("snips"))
+    labels = tuple(sorted({row["label"] for row in rows}))
+    records = [dp.Record(str(i), row["text"], label=row["label"]) for i, row in enumerate(rows[:4000])]
+    pool, private = records[:1000], records[1000:1600]
+    foreign = [row["text"] for _, row in zip(range(40), corpus_rows("atis"), strict=False)]
+    print("| epsilon | stated mu | mu of the worst canary on the sums | epsilon shown by the sums | by what leaves |")
+    print("|--:|--:|--:|--:|--:|")
+    for epsilon in (1.0, 4.0):
+        spec = Prototypes(labels=labels, epsilon=epsilon, about=600, dim=32, words=100)
+        fitted = spec.fit(public=pool)
+        noise = spec.noise()
+        base = clean_sum(fitted, private)
+        added = []
+        for i, text in enumerate([*(record.text for record in records[1600:1800]), *foreign]):
+            added.append(clean_sum(fitted, [dp.Record("canary", text, label=labels[i % len(labels)])]))  # sums add up
+        worst = max(added, key=lambda vector: int((vector**2).sum()))
+        stated = STEPS / noise.sigma
+        direction = worst / np.linalg.norm(worst)
+        label = int(np.flatnonzero(worst.reshape(len(labels), -1)[:, -1])[0])
+        sums: list[list[float]] = [[], []]
+        seen: list[list[list[float]]] = [[], []]
+        near = fitted._points @ worst.reshape(len(labels), -1)[label, :-1]  # noqa: SLF001
+        place = {text: i for i, text in enumerate(fitted._texts)}  # noqa: SLF001
+        for run in range(2 * runs):
+            source = seeded(run)
+            noisy = base + (run % 2) * worst + noise.draw(len(base), source)
+            sums[run % 2].append(float(noisy @ direction))
+            part = spec.point_length
+            out = fitted._written(noisy / STEPS, part, part / 2, 1.0, source)  # noqa: SLF001
+            mine = [place[text] for text, name in zip(out.texts, out.labels, strict=True) if name == labels[label]]
+            seen[run % 2].append([len(mine), float(near[mine].sum()) if mine else 0.0])
+        outside, inside = map(np.array, sums)
+        mu = (inside.mean() - outside.mean()) / math.sqrt((inside.var(ddof=1) + outside.var(ddof=1)) / 2)
+        error = 1.96 * math.sqrt(2 / runs)
+        told = [np.array(each) for each in seen]
+        shown = max(bound(told[1][:, i], told[0][:, i], spec.delta) for i in range(2))
+        sums_say = bound(inside, outside, spec.delta)
+        cells = [f"{stated:.3f}", f"{mu:.3f} [{mu - error:.3f}, {mu + error:.3f}]", f"{sums_say:.2f}", f"{shown:.2f}"]
+        print(f"| {epsilon:g} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
