@@ -1,6 +1,7 @@
-"""A synthetic corpus under one epsilon, measured on gap splits: a Markdown table, and a CSV of every run.
+"""A synthetic corpus under one epsilon, measured on gap splits: a CSV of every run.
 
     python experiments/synthesis.py OUT.csv [SPLIT ...]
+    python experiments/synthesis_tables.py OUT.csv ... --figure FIGURE.svg
 
 A classifier (TF-IDF of words, linear SVM) learns from what leaves and is tried on real texts that nobody else saw. The
 splits below were fixed before the first whole run. Rows beside the synthesis:
@@ -376,30 +377,6 @@ def main() -> None:
                 writer.writerows(
                     {k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()} for row in rows
                 )
-    print(table(rows))
-
-
-def table(rows: list[Row]) -> str:
-    """Accuracy by split, and the share of the gap that is closed."""
-    beside = "| split | original | public-only | random | label_only, 10 | candidates, 10 "
-    lines = [beside + "| way | 0.5 | 1 | 2 | 4 | ceiling |", "|" + "---|" * 12]
-    for split in dict.fromkeys(row["split"] for row in rows):
-        mine = [row for row in rows if row["split"] == split and "accuracy" in row]
-
-        def of_row(name: str, epsilon: float | None = None, mine: list[Row] = mine) -> list[float]:
-            return [r["accuracy"] for r in mine if r["row"] == name and epsilon in (None, r["epsilon"])]
-
-        head = [f"{np.mean(found):.3f}" if (found := of_row(name)) else "" for name in
-                ("original", "public-only", "random", "label_only", "candidates")]  # fmt: skip
-        for way in ("prototypes", "votes"):
-            cells = []
-            for epsilon in (*EPSILONS, math.inf):
-                found = of_row(way, epsilon)
-                low, high = of_row("public-only")[0], of_row("original")[0]
-                share = (np.mean(found) - low) / (high - low)
-                cells.append(f"{np.mean(found):.3f} ({share:.0%})")
-            lines.append("| " + " | ".join([split, *head, way, *cells]) + " |")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

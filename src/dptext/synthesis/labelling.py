@@ -21,8 +21,8 @@ _PRIOR: Final = 0.5  # how far a class mean is drawn from the middle of all to w
 def shrunk(noisy: Floats, centre: Floats, variance: Floats) -> Floats:
     """Noisy rows `(n, dim)` drawn towards their centres, in each column by the part that noise has in its variance.
 
-    `variance` of the noise is `(n, 1)` or `(n, dim)`. The part is estimated from the rows themselves (empirical Bayes; Efron
-    and Morris 1973), over neighbouring columns together. A row counts the less in this, the more noise it has.
+    `variance` of the noise is `(n, 1)` or `(n, dim)`. The part is estimated from the rows themselves (empirical Bayes;
+    Efron and Morris 1973), over neighbouring columns together. A row counts the less in this, the more noise it has.
     """
     apart = noisy - centre
     half = _SMOOTHED // 2

@@ -78,8 +78,8 @@ class SynthesisSpec:
             "replace_one" compares corpora of one size, and asks for up to twice the noise.
         about: about how many units the corpus has, as the user states in public. It chooses dimensions and thresholds;
             the guarantee holds whatever it is.
-        size: texts of the synthetic corpus; 0 is nine tenths of the pool, of prototypes fewer where the pool has too few
-            texts of a label for the mix of labels.
+        size: texts of the synthetic corpus; 0 is nine tenths of the pool; of prototypes fewer, where the pool has too
+            few texts of a label for the noisy mix of labels.
         encoder: what reads texts: "sentence" (all-MiniLM-L6-v2), or "glove".
         words: coordinates of a latent semantic analysis of the pool's words that are read beside the encoder; 0 for
             none.
