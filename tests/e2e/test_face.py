@@ -95,7 +95,8 @@ def test_an_unknown_mechanism_is_refused_with_those_that_are_there() -> None:
 
 @pytest.mark.parametrize("options", [(), ("--epsilon", "2", "--task", "meaning"), ("--epsilon", "0.01")])
 def test_a_recommendation_fits_ten_lines_and_begins_with_its_answer(options: tuple[str, ...]) -> None:
-    lines = dptext("recommend", *options).stdout.splitlines()
+    asked, *lines = dptext("recommend", *options).stdout.splitlines()
+    assert asked.startswith("For each text. Where readers need what all of them say")
     assert len(lines) <= 12
     assert lines[0].startswith(("Take ", "None: "))
     found = json.loads(dptext("recommend", *options, "--json").stdout)["corpora"]

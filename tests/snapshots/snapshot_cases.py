@@ -47,8 +47,10 @@ def offers(module: Any, name: str) -> bool:
 
 _PAID = ("Ledger", "Payment")  # these need the extra `[ledger]`
 SPECS = {
-    _kind(cls): cls for cls in (getattr(dp, name) for name in dir(dp) if name not in _PAID) if hasattr(cls, "tiny")
-}
+    _kind(cls): cls
+    for cls in (getattr(dp, name) for name in dir(dp) if name not in _PAID)
+    if hasattr(cls, "tiny") and hasattr(cls, "load")
+}  # a synthesis is not saved
 
 
 # ------------------------------------------------------------------------------------------------- settings

@@ -273,8 +273,8 @@ def test_under_central_trust_the_trainer_and_the_model_are_named(tmp_path: Path)
     assert "Not protected from one party" in said(told, "Who")
     assert "Do not hand on the trained model" in said(told, "What must not")
     assert "Who holds originals and trained model" in said(told, "What to ask")
-    assert "trainer" not in said(page())
-    assert "Not protected from the trainer" in said(saved(tmp_path, "adept_dpsgd_0.jsonl"))
+    assert "one party" not in said(page())
+    assert "Not protected from one party" in said(saved(tmp_path, "adept_dpsgd_0.jsonl"))
 
 
 def test_what_may_be_there_or_not_counts_twice_between_two() -> None:
@@ -337,6 +337,7 @@ def test_every_sentence_is_said_of_some_release() -> None:
         page(promised(trust=Trust.CENTRAL, basis=Basis.CONDITIONAL, assumptions=("x",)), spec=TRAINED),
         page(promised(), promised(unit=Unit.AUTHOR)),
         page(promised().voided("x")),
+        page(replace(promised(), reveals=()), also_reveals=()),
     ]  # fmt: skip
     lines = {line for each in told for section in each.sections for line in section.lines}
     sections = tomllib.loads((Path(legal.__file__).with_suffix(".toml")).read_text("utf-8"))["section"]

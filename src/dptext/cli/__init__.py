@@ -36,7 +36,7 @@ COMMANDS: Final = {
     ),
     "synthesize": (
         "synthesize:synthesize",
-        "Write a synthetic corpus that says what PRIVATE says, under one epsilon for all of it.",
+        "Write public texts that say what a private corpus says. One epsilon pays for all.",
         "dptext synthesize reviews.csv reviews.synthetic.jsonl --public public.csv --mechanism votes",
     ),
     "compare": (

@@ -24,6 +24,12 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     return f"did you mean {close[0]!r}? " if close else ""
 
 
+def is_synthesis(values: Mapping[str, Json]) -> bool:
+    """Whether these are settings of a synthesis, by their `kind`."""
+    kind = values.get("kind")
+    return isinstance(kind, str) and kind in SYNTHESES
+
+
 def synthesis_from_settings(values: Mapping[str, Json]) -> SynthesisSpec:
     """The settings of a synthesis, `kind` among them; ConfigError as `spec_from_settings`."""
     found: SynthesisSpec = _spec(values, SYNTHESES, "a synthesis")
@@ -37,7 +43,7 @@ def spec_from_settings(values: Mapping[str, Json]) -> Spec:
         ConfigError: no mechanism of this kind is installed, the package that brings it cannot be used, a key is unknown
             or missing, or a value cannot be used. Of an unknown name the message gives the nearest known one.
     """
-    if values.get("kind") in SYNTHESES:
+    if is_synthesis(values):
         raise ConfigError(
             f"Expected a mechanism, which answers each record, found {values['kind']!r}, which answers a corpus: "
             "dptext synthesize."

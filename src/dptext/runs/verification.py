@@ -21,11 +21,10 @@ from dptext.privacy.events import MetricEvent
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee
 from dptext.privacy.names import COMPARED
 from dptext.runs.certificate import SCHEMA, SCHEMA_OF_EVENTS, Certificate, stream_mark
-from dptext.runs.specs import spec_from_settings, synthesis_from_settings
+from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.source import secure, seeded
 from dptext.sampling.truncated import TruncatedExponential
-from dptext.synthesis.registry import SYNTHESES
 from dptext.text.inputs import read_whole
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields
@@ -122,7 +121,7 @@ def _count_records(certificate: Certificate, folder: Path, column: str) -> None:
 
 def _recompute(certificate: Certificate) -> Promise:
     """The spec of a certificate; refuses one that states more than its own settings give."""
-    of_corpus = certificate.settings.get("kind") in SYNTHESES
+    of_corpus = is_synthesis(certificate.settings)
     spec: Promise = (
         synthesis_from_settings(certificate.settings) if of_corpus else spec_from_settings(certificate.settings)
     )
