@@ -14,10 +14,12 @@ from dptext.cli.grouped import spread
 from dptext.cli.paying import AccountOption, ChargeKeyOption, SubjectFieldOption, paid_by, refuse_inputs_of
 from dptext.cli.progress import say
 from dptext.errors import ConfigError
+from dptext.mechanism import settings
 from dptext.privacy.guarantee import format_epsilon
 from dptext.runs.certificate import certificate_path
 from dptext.runs.specs import parse_setting, synthesis_from_settings
-from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, due_of, run
+from dptext.runs.streaming import guarantees
+from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, due_of, file_columns, paths_of, run
 from dptext.runs.toml import read_toml
 from dptext.sampling.source import secure, seeded
 from dptext.text.files import Target
@@ -84,15 +86,15 @@ def synthesize(
         raise ConfigError('Expected --author-field NAME, as unit="author": whose records are added up.')
     payment = paid_by(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
     inputs = tuple(path for path in (source, public, spec) if path is not None)
-    ends = ("", *REPORT_SUFFIXES)
-    written_to = [certificate_path(target), *(target.with_name(target.name + end) for end in ends)]
-    refuse_inputs_of(written_to, (*inputs, subject_key), payment)
-    for path in written_to:
+    refuse_inputs_of(paths_of(target), (*inputs, subject_key), payment)
+    for path in paths_of(target):
         Target(path, force, inputs, private=False).check()
+    file_columns(target, None, settings(wanted))
     randomness = secure() if seed is None else seeded(seed)
-    promised = wanted.guarantee()
+    fields = Fields(layout.text_field, label=label_field, author=author_field, subject=subject_field)
+    promised = guarantees(wanted, randomness=randomness)[-1]
     if dry_run:
-        due = None if payment is None else due_of(payment, wanted, randomness, by_subject=subject_field is not None)
+        due = None if payment is None else due_of(payment, wanted, randomness, fields)
         print(f"A run would release one corpus. Nothing was read, drawn, charged or written.\n{promised.sentence()}")
         if due is not None and payment is not None:
             print(f"Cost: epsilon {format_epsilon(due.epsilon())} alone, added to what was spent. {payment.left()}")
@@ -103,7 +105,7 @@ def synthesize(
     say("Summing up the private corpus. How far that is shows its size, and is not told.")
     private = Private(
         source,
-        Fields(layout.text_field, label=label_field, author=author_field, subject=subject_field),
+        fields,
         {
             "format": None if layout.input_format is None else options.member(Format, "--format", layout.input_format),
             "delimiter": layout.delimiter,

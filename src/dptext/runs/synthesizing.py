@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -19,7 +19,7 @@ from dptext.mechanism import settings
 from dptext.notebook import html_text
 from dptext.privacy.guarantee import ONE_SPELLING, Basis, Guarantee, Unit
 from dptext.privacy.names import COMPARED, normal_form
-from dptext.runs.certificate import READING, Certificate, certificate_path, stream_mark
+from dptext.runs.certificate import READING, Certificate, Charged, certificate_path, stream_mark
 from dptext.runs.results import IN_MEMORY
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.streaming import BATCH_SIZE, guarantees, split
@@ -32,6 +32,7 @@ from dptext.text.columns import Columns
 from dptext.text.encoding import encode_batch
 from dptext.text.files import Target, sha256_of
 from dptext.text.formats import Format, file_format
+from dptext.text.parquet_rows import load_pyarrow
 from dptext.text.reading import as_records, read_batches, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Release
 from dptext.text.releases import write_all
@@ -48,6 +49,10 @@ _UNREADABLE: Final = (
     "A record of the private corpus cannot be read, so nothing is released. Which one, and how many there are, is "
     "private here: `dptext check` shows it."
 )
+_SEVERAL: Final = (
+    "A subject has several records, so nothing is released: where unit='document' a subject is one record, which is "
+    "charged once. Name documents, or take unit='author'."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,7 @@ class Synthesized:
         sentences: the report in plain words.
         certificate: of the releases as JSON Lines; `write` gives the one of a file.
         left: what the account has left in words, where one paid.
+        inputs: the files that it was made from, which `write` never replaces.
     """
 
     releases: tuple[Release[str], ...]
@@ -67,6 +73,7 @@ class Synthesized:
     sentences: tuple[str, ...]
     certificate: Certificate
     left: str = ""
+    inputs: tuple[Path, ...] = ()
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -78,25 +85,21 @@ class Synthesized:
 
         ConfigError: a path cannot be used.
         """
-        where = Path(path)
-        target = Target(where, force, private=False)
-        names = (certificate_path(where), *(where.with_name(where.name + suffix) for suffix in REPORT_SUFFIXES))
-        beside, report, page = (Target(each, force, private=False) for each in names)
-        for each in (target, beside, report, page):
+        target, beside, *reports = (Target(each, force, self.inputs, private=False) for each in paths_of(Path(path)))
+        for each in (target, beside, *reports):
             each.check()
+        kind, columns = file_columns(target.path, format, self.certificate.settings)
         with target.opened() as file:
-            if self.certificate.records:
-                columns = _columns(self.releases)
-                kind = file_format(target.path, format)
+            if self.releases:
                 write_all(file, target.path, [self.releases], kind, lambda _: columns)
             else:
                 file.write(_as_json(self.report))
             file.flush()
             named = replace(self.certificate, output=target.path.name, sha256=sha256_of(Path(file.name)))
-            if self.certificate.records:
-                report.write(_as_json(self.report))
-            page.write(topics_page(self.report, self.sentences).encode())
-            beside.write(named.to_json().encode())
+            beside.write(named.to_json().encode())  # first: nothing without its certificate
+            data, page = _as_json(self.report), topics_page(self.report, self.sentences).encode()
+            for each, written in zip(reports, (data, page), strict=True):
+                each.write(written)
         return named
 
     def to_dict(self) -> dict[str, list[str | None]]:
@@ -217,12 +220,11 @@ def run(
         raise ConfigError("Expected the column of the authors, as unit='author': author=NAME, or --author-field NAME.")
     promised = guarantees(spec, randomness=randomness, delta=delta)
     private = private.kept()
-    due = None if payment is None else due_of(payment, spec, randomness, by_subject=fields.subject is not None)
+    due = None if payment is None else due_of(payment, spec, randomness, fields)
     charged, left, key = None, "", ""
     if due is not None and payment is not None:
         key = payment.key or secrets.token_hex(16)
-        charge = due.charge(key, None if fields.subject is None else _subjects(private))
-        charged, left = due.charged(charge), payment.left()
+        charged, left = _charge(due, key, private), payment.left()
     found = fitted.synthesize(private.batches, randomness)
     releases = tuple(
         Release(str(i), text, label) for i, (text, label) in enumerate(zip(found.texts, found.labels, strict=True))
@@ -248,7 +250,8 @@ def run(
         charged=charged,
         reading=tuple(name for name in READING if private.reading.get(name)),
     )
-    return Synthesized(releases, found.report, found.sentences, certificate, left)
+    inputs = (Path(private.source),) if isinstance(private.source, str | PathLike) else ()
+    return Synthesized(releases, found.report, found.sentences, certificate, left, inputs)
 
 
 def _json_lines(found: Synthetic, releases: Sequence[Release[str]]) -> bytes:
@@ -261,23 +264,60 @@ def _columns(releases: Sequence[Release[str]]) -> Columns:
     return Columns(label=releases[0].label is not None)
 
 
+def paths_of(target: Path) -> tuple[Path, ...]:
+    """The files of one output: the corpus, its certificate, the report as JSON, the report as a page."""
+    return target, certificate_path(target), *(target.with_name(target.name + end) for end in REPORT_SUFFIXES)
+
+
+def file_columns(target: Path, format: Format | None, spec: Mapping[str, Json]) -> tuple[Format, Columns]:
+    """The format and the columns of an output; ConfigError where they do not fit, to be raised before a run is paid."""
+    wanted = synthesis_from_settings(spec)
+    columns = Columns(label=bool(wanted.labels))
+    if not wanted.writes:
+        if target.suffix != ".json":
+            raise ConfigError(f"Expected OUT.json, found {str(target)!r}: {wanted.kind} writes a report alone.")
+        return Format.JSON, columns
+    kind = file_format(target, format)
+    columns.names(kind)
+    if kind is Format.PARQUET:
+        load_pyarrow()
+    return kind, columns
+
+
 def _as_json(report: Topics) -> bytes:
     return json.dumps(report.to_dict(), indent=2, ensure_ascii=False).encode()
 
 
-def _subjects(private: Private) -> Iterator[str]:
-    """Each subject once, however many records are theirs."""
-    seen: set[bytes] = set()
+def _subjects(private: Private, due: Due) -> Iterator[str]:
+    """The subject of each record; of authors, each once, as the account compares names."""
+    digest, seen = due.payment.ledger.subjects_digest(due.account.name), set[bytes]()
     for batch in private.batches():
         for subject in batch.subjects:
-            mark = hashlib.blake2b(normal_form(subject or "").encode(), digest_size=16).digest()
-            if mark not in seen:
-                seen.add(mark)
-                yield subject or ""
+            if due.request.unit is Unit.AUTHOR:
+                hashed = digest.add(subject or "")
+                if hashed in seen:
+                    continue
+                seen.add(hashed)
+            yield subject or ""
 
 
-def due_of(payment: Payment, spec: SynthesisSpec, randomness: Randomness, *, by_subject: bool) -> Due:
-    """What the run has to pay: all of it once, for everyone in the account or for each subject."""
+def _charge(due: Due, key: str, private: Private) -> Charged:
+    """Pay before any noise is drawn. No error says how many records a subject has."""
+    fault = None
+    try:
+        named = None if private.fields.subject is None else _subjects(private, due)
+        return due.charged(due.charge(key, named))
+    except DataError as error:
+        fault = error if str(error) == _UNREADABLE else DataError(_SEVERAL)
+    raise fault
+
+
+def due_of(payment: Payment, spec: SynthesisSpec, randomness: Randomness, fields: Fields) -> Due:
+    """What the run has to pay: all of it once, for everyone in the account or for each subject.
+
+    A document is a record, so a subject that is a document has one record; a subject that is an author is the author
+    whose records are added up.
+    """
     from dptext.ledger.requests import Request, Terms  # noqa: PLC0415 (loads the ledger, as whoever pays did)
     from dptext.runs.payment import Due  # noqa: PLC0415
 
@@ -291,9 +331,14 @@ def due_of(payment: Payment, spec: SynthesisSpec, randomness: Randomness, *, by_
             f"Expected unit={account.limit.unit.value!r}, as account {account.name!r} is per "
             f"{account.limit.unit.value}, found {spec.unit!r}."
         )
+    if spec.unit == "author" and fields.subject not in (None, fields.author):
+        raise ConfigError(
+            f"Expected the subjects of account {account.name!r}, which is per author, to be the authors: name the same "
+            "field for both, or leave the field of the subjects out."
+        )
     promised = spec.guarantee()
     assumed = [*promised.assumptions, *([ONE_SPELLING] if spec.unit == "author" else [])]
-    if by_subject:
+    if fields.subject is not None:
         assumed.append(
             f"each subject has one name in all runs (names are {payment.ledger.naming(account.name).compared})"
         )

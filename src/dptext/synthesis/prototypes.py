@@ -29,7 +29,6 @@ _DIMS: Final = (64, 128, 256, 512)
 _NOISY: Final = 0.08  # the most squared noise of a class mean, all directions together, that more directions may have
 _TEXTS_A_DIRECTION: Final = 8  # of the pool, at least: its covariance must be known
 _COUNT: Final = 0.5  # weight of a unit's count beside its point
-_ROWS: Final = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

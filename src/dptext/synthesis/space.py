@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -23,9 +23,10 @@ from dptext.types import Floats, Integers
 
 _GRID: Final = 2.0**-10  # of a feature
 _STEP: Final = 2.0**-20  # of a direction
-_LARGEST: Final = 2.0**10  # of a direction: 53 bits then hold a sum of 1,000 products of such steps
+_LARGEST: Final = 2.0**22  # sum of a direction's numbers: 53 bits then hold every sum of its products with features
 _WHITENING: Final = 0.25  # directions are divided by the fourth root of their variance: half-way to equal variances
 LEAST_TEXTS: Final = 20
+MOST_WORDS: Final = 512
 
 #: Reads the private corpus from its beginning, in batches. It may be called more than once.
 Corpus = Callable[[], Generator[Batch, None, None]]
@@ -72,10 +73,6 @@ class PublicSpace:
         lengths = np.sqrt(np.square(found).sum(axis=1, keepdims=True))
         return np.asarray(found / np.maximum(1.0, lengths * (1 + 2.0**-40)))
 
-    def cut(self, dim: int) -> PublicSpace:
-        """The first directions alone."""
-        return replace(self, directions=self.directions[:, :dim].copy(), middle=self.middle[:dim].copy())
-
 
 def fit_space(texts: Sequence[str], *, encoder: str, words: int, dim: int, seed: int = 0) -> tuple[PublicSpace, Floats]:
     """The space of a pool of public texts, and the points of the pool `(n, dim)`.
@@ -95,7 +92,7 @@ def fit_space(texts: Sequence[str], *, encoder: str, words: int, dim: int, seed:
     directions = axes * variances[kept] ** -_WHITENING
     radius = np.median(np.sqrt(np.square((features - mean) @ directions).sum(axis=1)))
     directions = np.rint(directions / radius / _STEP) * _STEP
-    if not np.abs(directions).max() < _LARGEST:
+    if not np.abs(directions).sum(axis=0).max() < _LARGEST:
         raise ConfigError("Expected public texts that differ: give a pool with other texts.")
     found = PublicSpace(space.readers, directions, np.rint(mean @ directions / _STEP) * _STEP)
     return found, found.placed(features)

@@ -18,7 +18,7 @@ from dptext.privacy.events import Event, ZcdpEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
 from dptext.sampling.source import Randomness
 from dptext.synthesis.report import Topics
-from dptext.synthesis.space import Corpus
+from dptext.synthesis.space import MOST_WORDS, Corpus
 from dptext.synthesis.sums import Noise
 from dptext.text.records import Record
 
@@ -82,7 +82,7 @@ class SynthesisSpec:
             few texts of a label for the noisy mix of labels.
         encoder: what reads texts: "sentence" (all-MiniLM-L6-v2), or "glove".
         words: coordinates of a latent semantic analysis of the pool's words that are read beside the encoder; 0 for
-            none.
+            none. At most 512.
         topics: clusters of the pool whose noisy shares are reported; 0 for none.
     """
 
@@ -112,13 +112,21 @@ class SynthesisSpec:
         _validate.count(about=self.about)
         _validate.not_negative(size=self.size, words=self.words, topics=self.topics)
         object.__setattr__(self, "labels", _validate.labels(self.labels) if self.labels else ())
+        _validate.within(0, MOST_WORDS, words=self.words)
         if self.topics == 1:
             raise ConfigError("Expected topics=1 to be 0, or at least 2.")
+        for share in self.shares:  # now: a run is charged before its first sum
+            self.noise(share)
 
     @property
     @abstractmethod
     def kind(self) -> str:
         """The name of the way, as in `dptext synthesize --mechanism`."""
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The share of rho of each sum."""
+        return (1.0,)
 
     @property
     def rho(self) -> float:

@@ -48,7 +48,10 @@ class Noise:
         if self.relation is Relation.REPLACE_SPECIAL:
             raise ConfigError("Expected relation='add_or_remove_one' or 'replace_one'.")
         if self.sigma > _MOST_SIGMA:
-            raise ConfigError(f"Expected rho={self.rho!r} >= {(self._sensitivity / _MOST_SIGMA) ** 2 / 2:.2g}.")
+            least = (self._sensitivity / _MOST_SIGMA) ** 2 / 2
+            raise ConfigError(
+                f"Expected rho={self.rho:.2g} >= {least:.2g}: so much noise cannot be drawn. Choose a larger epsilon."
+            )
 
     @property
     def _sensitivity(self) -> float:

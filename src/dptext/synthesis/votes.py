@@ -51,9 +51,14 @@ class Votes(SynthesisSpec):
     kind: Literal["votes"] = field(default="votes", init=False)
 
     def __post_init__(self) -> None:
-        SynthesisSpec.__post_init__(self)
         _validate.count(topics=self.topics, dim=self.dim)
         _validate.within(0.05, 0.95, first_share=self.first_share)
+        SynthesisSpec.__post_init__(self)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Those of the two rounds."""
+        return self.first_share, 1 - self.first_share
 
     @property
     def population(self) -> int:

@@ -11,13 +11,12 @@ follows private records by another way (an exact count, a choice, a length) show
 from __future__ import annotations
 
 import contextlib
-import io
-import logging
 import math
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final
 from unittest import mock
 
@@ -30,6 +29,7 @@ from dptext.sampling.source import Randomness, secure, seeded
 from dptext.synthesis.spec import Fitted, Synthetic
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
 from dptext.testing.case import require
+from dptext.testing.silence_checks import listening
 from dptext.text.batches import Batch
 from dptext.text.records import Record
 from dptext.text.samples import sample_records
@@ -89,7 +89,7 @@ class CorpusCase:
         def corpus() -> Generator[Batch, None, None]:
             yield from (Batch.of(records[start : start + batch]) for start in range(0, len(records), batch))
 
-        with mock.patch.object(PrivateSum, "release", watched), _heard() as told, _writes() as written:
+        with mock.patch.object(PrivateSum, "release", watched), listening() as told, _writes() as written:
             found = self.fitted.synthesize(corpus, randomness or seeded(self.seed))
         return Run(tuple(rounds), found, told(), tuple(written))
 
@@ -241,24 +241,13 @@ def check_synthesis(
     return names
 
 
-@contextlib.contextmanager
-def _heard() -> Iterator[Callable[[], str]]:
-    """What is printed and logged."""
-    stream = io.StringIO()
-    handler = logging.StreamHandler(stream)
-    root = logging.getLogger()
-    level = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.DEBUG)
-    try:
-        with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
-            yield stream.getvalue
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(level)
-
-
 _watching: list[list[str]] = []
+
+
+@cache
+def _install() -> None:
+    """Add the hook, once: it stays for the life of the process."""
+    sys.addaudithook(_hook)
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -271,9 +260,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 @contextlib.contextmanager
 def _writes() -> Iterator[list[str]]:
     """The files that are opened to be written."""
-    if not getattr(_hook, "added", False):
-        sys.addaudithook(_hook)
-        _hook.added = True  # type: ignore[attr-defined]  # a hook stays for the life of the process
+    _install()
     written: list[str] = []
     _watching.append(written)
     try:

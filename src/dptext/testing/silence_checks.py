@@ -47,7 +47,7 @@ def check_silence(case: Case) -> None:
     """No private text in what is printed, logged, warned, raised, shown by repr, or kept."""
     canary, mechanism = case.canary, case.mechanism
     broken = [Record("0", f"{canary} \ud800"), Record("1", canary, label="\ud800" + canary)]
-    with _listening() as heard:
+    with listening() as heard:
         mechanism.privatize(case.odd, secure())
         for record in broken:
             try:
@@ -72,7 +72,7 @@ def _arguments(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _listening() -> Iterator[Callable[[], str]]:
+def listening() -> Iterator[Callable[[], str]]:
     """Collect what is printed, logged and warned."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)

@@ -146,10 +146,39 @@ def test_one_charge_for_everyone_or_for_each_subject_once(tmp_path: Path) -> Non
     source = written(tmp_path / "in.jsonl", [{"text": record.text, "who": record.author} for record in RECORDS])
     fitted = synthesis_from_settings(settings).fit(public=POOL)  # type: ignore[arg-type]
     private = Private(source, Fields(author="who", subject="who"), {})
+    with pytest.raises(ConfigError, match="to be the authors"):  # whose records are clipped is who pays
+        run(replace(private, fields=Fields(author="who", subject="other")), fitted, payment=dp.Payment(books, "each"))
     charged = run(private, fitted, payment=dp.Payment(books, "each", "k")).certificate.charged
     assert charged is not None
     assert charged.by_subject
     assert books.balance("each", subject=RECORDS[0].author).spent.epsilon == pytest.approx(2, rel=1e-6)
+
+
+def test_a_document_of_several_records_is_not_charged_as_one(tmp_path: Path) -> None:
+    books = dp.Ledger.create(tmp_path / "books.db", key=SubjectKey(bytes(range(32))))
+    limit = dp.Guarantee(6.0, 1e-5, dp.Unit.DOCUMENT, dp.Relation.ADD_OR_REMOVE_ONE, trust=dp.Trust.CENTRAL)
+    books.open_account("letters", limit, by_subject=True)
+    fitted = synthesis_from_settings(TOPICS).fit(public=POOL)  # type: ignore[arg-type]
+    for names, refused in ((["a", "b", "c"], False), (["d", "e", "e"], True)):
+        path = written(tmp_path / "in.jsonl", [{"text": "so", "name": name} for name in names])
+        private = Private(path, Fields(subject="name"), {})
+        if refused:
+            with pytest.raises(DataError, match="A subject has several records") as found:
+                run(private, fitted, payment=dp.Payment(books, "letters"))
+            assert found.value.__context__ is None
+        else:
+            run(private, fitted, payment=dp.Payment(books, "letters"))
+    assert books.balance("letters", subject="d").spent.epsilon == 0  # nobody paid for what was refused
+
+
+def test_the_private_file_is_never_replaced(tmp_path: Path) -> None:
+    path = written(tmp_path / "in.json", [{"text": record.text} for record in RECORDS])
+    path = path.rename(tmp_path / "in.jsonl")
+    found = dp.synthesize(path, POOL, **{**TOPICS, "kind": "votes"})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="never"):
+        found.write(path, force=True)
+    with pytest.raises(ConfigError, match=r"Expected OUT\.json"):
+        dp.synthesize(path, POOL, **TOPICS).write(tmp_path / "report.csv")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("fault", ["{", '{"text": 3}', '{"text": "zqunreadable \\u0000"}'])
