@@ -135,7 +135,7 @@ LEDGER = ["--ledger", "books.db", "--account", "books"]
 LABELLED = ["--label-field", "label", "--label", "a", "--label", "b", "--epsilon", "3", "--public", "public.jsonl"]
 RELEASES = ["in.jsonl", "labelled.jsonl", *LABELLED]
 SETS = ["in.jsonl", "other.jsonl"]
-POOL = ["-m", "topics", "-s", "encoder=glove", "-s", "topics=2", "--public", "public.jsonl"]
+POOL = ["-m", "votes", "-s", "encoder=glove", "-s", "topics=2", "--public", "public.jsonl"]
 FEW_TEXTS = ["--training", "5", "--attacked", "5"]
 AUTHORS = ["--author-field", "who", "--train-texts", "5", "--attacked-texts", "3"]
 TFIDF = ["--embedding", "tfidf", "--components", "2"]
@@ -185,7 +185,7 @@ TABLE: list[tuple[str, str, dict[str, str], list[str]]] = [
     ("audit reconstruction", "pool", BAD_INPUTS, [*SPEC, "--pool", "@"]),
     ("synthesize", "source", BAD_INPUTS, ["@", "made.jsonl", *POOL]),
     ("synthesize", "target", BAD_OUTPUTS, ["in.jsonl", "@", *POOL]),
-    ("synthesize", "public", FEW_INPUTS, ["in.jsonl", "made.jsonl", "-m", "topics", "--public", "@"]),
+    ("synthesize", "public", FEW_INPUTS, ["in.jsonl", "made.jsonl", "-m", "votes", "--public", "@"]),
     ("synthesize", "spec", FEW_INPUTS, ["in.jsonl", "made.jsonl", *POOL, "--spec", "@"]),
     ("synthesize", "ledger", FEW_INPUTS,
         ["in.jsonl", "made.jsonl", *POOL, "--ledger", "@", "--account", "books"]),
