@@ -41,7 +41,8 @@ from dptext.sampling.source import seeded
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.space import fit_space
 from dptext.synthesis.sums import Noise
-from dptext.synthesis.topics import TopicReport, fit_topics
+from dptext.synthesis.topic_report import TopicReport
+from dptext.synthesis.topics import fit_topics
 from dptext.synthesis.votes import Votes
 from dptext.text.batches import Batch
 
@@ -358,7 +359,7 @@ def measure(name: str, encoder: Remembered) -> list[Row]:
         report = TopicReport(**{**split.settings, "epsilon": epsilon}).fit(public=pool)
         for seed in range(SEEDS):
             shares = np.maximum(np.array(report.synthesize(corpus, seeded(seed)).report.counts[0]), 0)
-            true = np.bincount(report._map.nearest(report._space.points([r.text for r in private])), minlength=64)  # noqa: SLF001
+            true = np.bincount(report.topics.nearest(report.pool.space.points([r.text for r in private])), minlength=64)
             add("topics", epsilon, seed, topics_tv=float(np.abs(shares / shares.sum() - true / true.sum()).sum() / 2))
     return rows
 

@@ -80,8 +80,8 @@ def main() -> None:
         label = int(np.flatnonzero(worst.reshape(len(labels), -1)[:, -1])[0])
         sums: list[list[float]] = [[], []]
         seen: list[list[list[float]]] = [[], []]
-        near = fitted._points @ worst.reshape(len(labels), -1)[label, :-1]  # noqa: SLF001
-        place = {text: i for i, text in enumerate(fitted._texts)}  # noqa: SLF001
+        near = fitted.pool.points @ worst.reshape(len(labels), -1)[label, :-1]
+        place = {text: i for i, text in enumerate(fitted.pool.texts)}
         for run in range(2 * runs):
             source = seeded(run)
             noisy = base + (run % 2) * worst + noise.draw(len(base), source)

@@ -55,7 +55,7 @@ from .sampling import published as published
 from .sampling import randomness as randomness
 from .sampling import selection as selection
 from .synthesis.prototypes import Prototypes as Prototypes
-from .synthesis.topics import TopicReport as TopicReport
+from .synthesis.topic_report import TopicReport as TopicReport
 from .synthesis.votes import Votes as Votes
 from .text.reading import as_records as as_records
 from .text.reading import read_records as read_records

@@ -33,9 +33,8 @@ def spooled(source: Path, target: Path, certificate: Path | None, plan: Plan) ->
         refuse_inputs(certificate, [source])
         Target(certificate, plan.force).check()
         if not certificate.name.endswith(_SUFFIX) or certificate.name == _SUFFIX:
-            raise ConfigError(
-                f"Expected --certificate {str(certificate)!r} to end in {_SUFFIX}, after the name that stdout is saved as."
-            )
+            named = f"--certificate {str(certificate)!r}"
+            raise ConfigError(f"Expected {named} to end in {_SUFFIX}, after the name that stdout is saved as.")
         if plan.resume:
             raise ConfigError("Expected no --resume with OUT -: of an unfinished run nothing is left.")
     with contextlib.ExitStack() as stack:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, Self
 
@@ -12,18 +12,15 @@ import numpy as np
 from dptext import _validate
 from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
-from dptext.frozen import Frozen
-from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
 from dptext.synthesis.labelling import chosen, class_scores, class_sizes, fitting_size, prior_means, shrunk
+from dptext.synthesis.pool import OnPool, Pool, fit_pool, pool_texts, shuffled
 from dptext.synthesis.report import Topics
-from dptext.synthesis.space import Corpus, PublicSpace, fit_space, readings
+from dptext.synthesis.space import Corpus, readings
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
 from dptext.synthesis.sums import PrivateSum
-from dptext.synthesis.topics import TopicMap, fit_topics
-from dptext.text.reading import as_records
-from dptext.text.records import Record, records_digest
-from dptext.types import Floats, Integers
+from dptext.text.records import Record
+from dptext.types import Floats
 
 _DIMS: Final = (64, 128, 256, 512)
 _NOISY: Final = 0.08  # the most squared noise of a class mean, all directions together, that more directions may have
@@ -84,16 +81,14 @@ class Prototypes(SynthesisSpec):
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrototypes:
         """Read the pool. Its labels are not looked at; a text that occurs twice counts once."""
-        texts = tuple(dict.fromkeys(record.text for record in as_records(public) if record.text.strip()))
-        dim = min(self.directions, max(4, len(texts) // _TEXTS_A_DIRECTION))
-        space, points = fit_space(texts, encoder=self.encoder, words=self.words, dim=dim, seed=seed or 0)
-        centre = np.zeros(points.shape[1])
+        texts = pool_texts(public)
+        pool = fit_pool(texts, self, dim=min(self.directions, max(4, len(texts) // _TEXTS_A_DIRECTION)), seed=seed)
+        centre = None
         if self.prior:
             reader = load_encoder(self.encoder)
             likeness = np.asarray(reader.embed(list(texts)) @ reader.embed(list(self.names or self.labels)).T)
-            centre = prior_means(points, likeness - likeness.mean(axis=0))
-        topics = fit_topics(texts, points, self.topics, seed=seed or 0) if self.topics else None
-        return FittedPrototypes(self, texts, space, points, centre, topics)
+            centre = prior_means(pool.points, likeness - likeness.mean(axis=0))
+        return FittedPrototypes(self, pool, centre)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -105,41 +100,28 @@ class Prototypes(SynthesisSpec):
         )
 
 
-class FittedPrototypes(Frozen):
-    """`Prototypes` with a pool."""
+class FittedPrototypes(OnPool[Prototypes]):
+    """`Prototypes` with a pool, and where the names of the labels put class means `(classes, dim)`, if they do."""
 
-    __slots__ = ("_centre", "_points", "_space", "_texts", "_topics", "spec")
+    __slots__ = ("_centre",)
 
-    def __init__(
-        self,
-        spec: Prototypes,
-        texts: tuple[str, ...],
-        space: PublicSpace,
-        points: Floats,
-        centre: Floats,
-        topics: TopicMap | None,
-    ) -> None:
-        self.spec = spec
-        self._texts, self._space, self._points, self._centre, self._topics = texts, space, points, centre, topics
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of the pool's texts, and of the space."""
-        return {"public": records_digest(Record("", text) for text in self._texts), "space": self._space.digest}
+    def __init__(self, spec: Prototypes, pool: Pool, centre: Floats | None) -> None:
+        super().__init__(spec, pool)
+        self._centre = centre
 
     def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
         """One pass over the corpus, noise once, then labelled pool texts."""
-        spec, dim, classes = self.spec, self._space.dim, len(self.spec.labels)
+        spec, dim, classes = self.spec, self.pool.space.dim, len(self.spec.labels)
         row = dim + 1
         summed = PrivateSum(classes * (row + spec.topics), spec.noise(), by_author=spec.unit == "author")
         part = spec.point_length
         count = part * _COUNT
         topic = math.sqrt(spec.topic_share) * (1 - 2.0**-30)
-        for label, points, authors in readings(corpus, self._space, spec.labels):
+        for label, points, authors in readings(corpus, self.pool.space, spec.labels):
             cells = [label[:, None] * row + np.arange(row)]
             values = [points * part, np.full((len(points), 1), count)]
-            if self._topics is not None:
-                cells.append((classes * row + label * spec.topics + self._topics.nearest(points))[:, None])
+            if spec.topics:
+                cells.append((classes * row + label * spec.topics + self.topics.nearest(points))[:, None])
                 values.append(np.full((len(points), 1), topic))
             summed.add(np.concatenate(cells, axis=1), np.concatenate(values, axis=1), authors)
         noisy = summed.release(randomness)
@@ -147,33 +129,28 @@ class FittedPrototypes(Frozen):
 
     def _written(self, noisy: Floats, part: float, count: float, topic: float, randomness: Randomness) -> Synthetic:
         """What follows from the noisy sum."""
-        spec, classes, row = self.spec, len(self.spec.labels), self._space.dim + 1
+        spec, classes, row = self.spec, len(self.spec.labels), self.pool.space.dim + 1
         scale = spec.noise().scale
         blocks = noisy[: classes * row].reshape(classes, row)
         counted = blocks[:, -1] / count
         sizes = class_sizes(counted, scale / count)
         # Of the noise, and of a mean of so few texts.
-        variance = (scale / part / sizes[:, None]) ** 2 + self._points.var(axis=0) / sizes[:, None]
+        variance = (scale / part / sizes[:, None]) ** 2 + self.pool.points.var(axis=0) / sizes[:, None]
         means = blocks[:, :-1] / part / sizes[:, None]
-        centre = self._centre if spec.prior else means.mean(axis=0)
-        scores = class_scores(self._points, shrunk(means, centre, variance), sizes)
+        centre = means.mean(axis=0) if self._centre is None else self._centre
+        scores = class_scores(self.pool.points, shrunk(means, centre, variance), sizes)
         report = Topics.of(spec.labels, counted[:, None], scale / count, (), spec.unit)
-        if self._topics is not None:
+        if spec.topics:
             histogram = noisy[classes * row :].reshape(classes, spec.topics) / topic
-            described, own = self._topics.described, (counted, scale / count)
+            described, own = self.topics.described, (counted, scale / count)
             report = Topics.of(spec.labels, histogram, scale / topic, described, spec.unit, own)
-            scores = scores + self._topics.weights(histogram.sum(axis=0), scale / topic * math.sqrt(classes))[:, None]
-        size = spec.size or fitting_size(scores, sizes, spec.size_of(self._texts))
+            scores = scores + self.topics.weights(histogram.sum(axis=0), scale / topic * math.sqrt(classes))[:, None]
+        size = spec.size or fitting_size(scores, sizes, spec.size_of(self.pool.texts))
         rows, label = chosen(scores, sizes, size)
         order = shuffled(len(rows), randomness)
         return Synthetic(
-            tuple(self._texts[i] for i in rows[order]),
+            tuple(self.pool.texts[i] for i in rows[order]),
             tuple(spec.labels[i] for i in label[order]),
             report,
             report.sentences(),
         )
-
-
-def shuffled(n: int, randomness: Randomness) -> Integers:
-    """A random order of n things."""
-    return np.argsort(uniform_below(1 << 63, n, randomness), kind="stable")

@@ -6,7 +6,7 @@ from typing import Final
 
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.spec import SynthesisSpec
-from dptext.synthesis.topics import TopicReport
+from dptext.synthesis.topic_report import TopicReport
 from dptext.synthesis.votes import Votes
 
 SYNTHESES: Final[dict[str, type[SynthesisSpec]]] = {

@@ -5,23 +5,20 @@ Private evolution (Xie et al. 2024) over a pool that stays as it is: a generator
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
-from dptext.frozen import Frozen
 from dptext.sampling.source import Randomness
-from dptext.synthesis.prototypes import shuffled
+from dptext.synthesis.pool import OnPool, fit_pool, pool_texts, shuffled
 from dptext.synthesis.report import Topics
-from dptext.synthesis.space import Corpus, PublicSpace, fit_space, readings
+from dptext.synthesis.space import Corpus, readings
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
 from dptext.synthesis.sums import PrivateSum
-from dptext.synthesis.topics import TopicMap, fit_topics, topic_counts
-from dptext.text.reading import as_records
-from dptext.text.records import Record, records_digest
+from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
 _DEVIATIONS: Final = 2.0  # of the noise, below which votes count as none
@@ -68,9 +65,7 @@ class Votes(SynthesisSpec):
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedVotes:
         """Read the pool and cluster it; labels of the pool are not looked at."""
-        texts = tuple(dict.fromkeys(record.text for record in as_records(public) if record.text.strip()))
-        space, points = fit_space(texts, encoder=self.encoder, words=self.words, dim=self.dim, seed=seed or 0)
-        return FittedVotes(self, texts, space, points, fit_topics(texts, points, self.topics, seed=seed or 0))
+        return FittedVotes(self, fit_pool(pool_texts(public), self, dim=self.dim, seed=seed))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -82,38 +77,28 @@ class Votes(SynthesisSpec):
         )
 
 
-class FittedVotes(Frozen):
+class FittedVotes(OnPool[Votes]):
     """`Votes` with a pool."""
 
-    __slots__ = ("_map", "_points", "_space", "_texts", "spec")
-
-    def __init__(
-        self, spec: Votes, texts: tuple[str, ...], space: PublicSpace, points: Floats, mapped: TopicMap
-    ) -> None:
-        self.spec, self._texts, self._space, self._points, self._map = spec, texts, space, points, mapped
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of the pool's texts, and of the space."""
-        return {"public": records_digest(Record("", text) for text in self._texts), "space": self._space.digest}
+    __slots__ = ()
 
     def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
         """Two passes, noise once in each, then texts in proportion to their votes."""
         spec = self.spec
-        counts = topic_counts(spec, self._space, self._map, corpus, spec.first_share, randomness)
+        counts = self.topic_counts(corpus, spec.first_share, randomness)
         scale = spec.noise(spec.first_share).scale
         rows = self._population(counts, scale, randomness)
         votes = self._votes(rows, corpus, randomness)
         weights = self._weights(rows, votes, counts).ravel()
         order = shuffled(weights.size, randomness)  # equal weights in no order
         copies = np.zeros(weights.size, np.int64)
-        copies[order] = apportioned(weights[order], spec.size_of(self._texts))
+        copies[order] = apportioned(weights[order], spec.size_of(self.pool.texts))
         picked = np.repeat(np.arange(weights.size), copies)
         picked = picked[shuffled(len(picked), randomness)]
-        named, found = np.divmod(picked, len(self._texts))
-        report = Topics.of(spec.labels, counts, scale, self._map.described, spec.unit)
+        named, found = np.divmod(picked, len(self.pool.texts))
+        report = Topics.of(spec.labels, counts, scale, self.topics.described, spec.unit)
         return Synthetic(
-            tuple(self._texts[i] for i in found),
+            tuple(self.pool.texts[i] for i in found),
             tuple(spec.labels[i] if spec.labels else None for i in named),
             report,
             report.sentences(),
@@ -126,7 +111,7 @@ class FittedVotes(Frozen):
         wanted = apportioned(seen if seen.any() else np.ones(len(summed)), self.spec.population)
         picked = []
         for topic, n in enumerate(wanted.tolist()):
-            rows = np.flatnonzero(self._map.of_pool == topic)
+            rows = np.flatnonzero(self.topics.of_pool == topic)
             picked.append(rows[shuffled(len(rows), randomness)[:n]])
         return np.sort(np.concatenate(picked))
 
@@ -136,7 +121,7 @@ class FittedVotes(Frozen):
         A topic's noisy number goes to the texts that have votes beyond the noise, and what is left of it to all of the
         topic alike.
         """
-        spec, of_pool = self.spec, self._map.of_pool
+        spec, of_pool = self.spec, self.topics.of_pool
         seen = np.where(counts > _DEVIATIONS * spec.noise(spec.first_share).scale, counts, 0.0)
         seen = seen if seen.any() else np.maximum(counts, 1e-9)  # noise alone
         found = np.zeros((len(counts), len(of_pool)))
@@ -150,9 +135,9 @@ class FittedVotes(Frozen):
     def _votes(self, rows: Integers, corpus: Corpus, randomness: Randomness) -> Floats:
         """Noisy votes by label and text, `(labels or 1, n)`."""
         spec = self.spec
-        labels, options = max(1, len(spec.labels)), self._points[rows]
+        labels, options = max(1, len(spec.labels)), self.pool.points[rows]
         summed = PrivateSum(labels * len(rows), spec.noise(1 - spec.first_share), by_author=spec.unit == "author")
-        for label, points, authors in readings(corpus, self._space, spec.labels):
+        for label, points, authors in readings(corpus, self.pool.space, spec.labels):
             best = np.array([np.square(options - point).sum(axis=1).argmin() for point in points], np.int64)
             cells = (label * len(rows) + best)[:, None]
             summed.add(cells, np.ones(cells.shape), authors)

@@ -1,0 +1,92 @@
+"""The pool of public texts that every way of synthesis reads, and what is fitted on one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from dptext.frozen import Frozen
+from dptext.sampling.discrete import uniform_below
+from dptext.sampling.source import Randomness
+from dptext.synthesis.space import Corpus, PublicSpace, fit_space, readings
+from dptext.synthesis.spec import SynthesisSpec
+from dptext.synthesis.sums import PrivateSum
+from dptext.synthesis.topics import TopicMap, fit_topics
+from dptext.text.reading import as_records
+from dptext.text.records import Record, records_digest
+from dptext.types import Floats, Integers
+
+Settings = TypeVar("Settings", bound=SynthesisSpec)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Pool:
+    """Public texts that hold something, each once.
+
+    Attributes:
+        points: of the texts in the space, `(n, dim)`.
+        topics: clusters of the points, where the settings ask for topics.
+    """
+
+    texts: tuple[str, ...]
+    space: PublicSpace
+    points: Floats
+    topics: TopicMap | None
+
+
+def pool_texts(public: Iterable[Record]) -> tuple[str, ...]:
+    """The different texts of public records that hold something."""
+    return tuple(dict.fromkeys(record.text for record in as_records(public) if record.text.strip()))
+
+
+def fit_pool(texts: tuple[str, ...], spec: SynthesisSpec, *, dim: int, seed: int | None) -> Pool:
+    """The pool of these texts in `dim` directions; errors as `fit_space` and `fit_topics`."""
+    space, points = fit_space(texts, encoder=spec.encoder, words=spec.words, dim=dim, seed=seed or 0)
+    topics = fit_topics(texts, points, spec.topics, seed=seed or 0) if spec.topics else None
+    return Pool(texts, space, points, topics)
+
+
+class OnPool(Frozen, Generic[Settings]):
+    """A base of a synthesis with its pool."""
+
+    __slots__ = ("pool", "spec")
+
+    spec: Settings
+    pool: Pool
+
+    def __init__(self, spec: Settings, pool: Pool) -> None:
+        self.spec = spec
+        self.pool = pool
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.spec!r})"
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the pool's texts, and of the space."""
+        texts = (Record("", text) for text in self.pool.texts)
+        return {"public": records_digest(texts), "space": self.pool.space.digest}
+
+    @property
+    def topics(self) -> TopicMap:
+        """The topics, where the settings ask for some."""
+        assert self.pool.topics is not None  # noqa: S101 (specs with topics alone come here)
+        return self.pool.topics
+
+    def topic_counts(self, corpus: Corpus, share: float, randomness: Randomness) -> Floats:
+        """Noisy numbers of units by label and topic, `(labels or 1, topics)`, for this share of rho."""
+        spec, topics = self.spec, len(self.topics.centres)
+        labels = max(1, len(spec.labels))
+        summed = PrivateSum(labels * topics, spec.noise(share), by_author=spec.unit == "author")
+        for label, points, authors in readings(corpus, self.pool.space, spec.labels):
+            cells = (label * topics + self.topics.nearest(points))[:, None]
+            summed.add(cells, np.ones(cells.shape), authors)
+        return summed.release(randomness).reshape(labels, topics)
+
+
+def shuffled(n: int, randomness: Randomness) -> Integers:
+    """A random order of n things."""
+    return np.argsort(uniform_below(1 << 63, n, randomness), kind="stable")
