@@ -97,7 +97,10 @@ class Synthesized:
             file.flush()
             named = replace(self.certificate, output=target.path.name, sha256=sha256_of(Path(file.name)))
             beside.write(named.to_json().encode())  # first: nothing without its certificate
-            data, page = _as_json(self.report), topics_page(self.report, self.sentences).encode()
+            data, page = (
+                _as_json(self.report),
+                topics_page(self.report, [self.guarantees[-1].sentence(), *self.sentences]).encode(),
+            )
             for each, written in zip(reports, (data, page), strict=True):
                 each.write(written)
         return named
