@@ -150,7 +150,7 @@ def exact_delta(shift: tuple[int, int], sigma: int, epsilon: float) -> float:
 def test_every_pair_of_neighbours_on_a_coarse_grid_keeps_the_promise(
     rho: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Steps of a quarter: all differences of vectors of the plane. Half of the noise breaks the promise at small rho."""
+    """Steps of a quarter: all differences of vectors of the plane. Half of the noise breaks the promise."""
     monkeypatch.setattr("dptext.synthesis.sums.STEPS", 4)
     every = [(x, y) for x in range(-4, 5) for y in range(-4, 5) if x * x + y * y <= 16]
     for relation, signed in ((ADD, True), (REPLACE, True), (REPLACE, False)):
