@@ -18,6 +18,7 @@ from dptext.text.files import (
     refuse_existing,
     refuse_inputs,
     sha256_of,
+    share,
     write_first,
     writing,
 )
@@ -76,6 +77,20 @@ def test_a_file_is_written_whole_with_its_mode(tmp_path: Path, old: Path, privat
         (b"newer", expected),
     ]
     assert sorted(os.listdir(tmp_path)) == ["new", "old"]
+
+
+def test_a_kill_while_a_file_is_shared_leaves_nothing_beside_it(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> int:
+        raise AssertionError("Sharing created a file.")
+
+    mask = os.umask(0o027)
+    monkeypatch.setattr(os, "open", killed)
+    try:
+        share(old)
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(mask)
+    assert mode(old) == 0o640
 
 
 def test_what_is_there_stays_unless_it_may_go(old: Path) -> None:

@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 import stat
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from dptext.text.inputs import file_error
 
 _PRIVATE = 0o600
 _SHARED = 0o666  # less what the umask takes
+_UMASK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,20 +202,17 @@ def require_free(folder: Path) -> None:
 
 def create_private(path: str | os.PathLike[str]) -> BinaryIO:
     """Create a file that only its owner may read (mode 0600) and open it for writing; ConfigError if one is there."""
-    return _create(path, _PRIVATE)
+    with writing(path):  # x: no link is followed
+        return open(path, "xb", opener=lambda name, flags: os.open(name, flags, _PRIVATE))
 
 
 def share(path: Path) -> None:
     """Give a file that `create_private` made the mode that a new one would have."""
-    probe = _partial(path)  # to ask the process for its umask is to change it
-    with _create(probe, _SHARED) as file:
-        probe.unlink()
-        path.chmod(stat.S_IMODE(os.fstat(file.fileno()).st_mode))
-
-
-def _create(path: str | os.PathLike[str], mode: int) -> BinaryIO:
-    with writing(path):  # x: no link is followed
-        return open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))
+    # A process learns its umask only by setting it. A probe file would do without, but a kill could leave it behind.
+    with _UMASK:
+        mask = os.umask(0o077)  # what another thread creates meanwhile is for its owner alone
+        os.umask(mask)
+    path.chmod(_SHARED & ~mask)
 
 
 def open_private(path: str | os.PathLike[str]) -> BinaryIO:
