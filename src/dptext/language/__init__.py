@@ -1,0 +1,1 @@
+"""Causal language models behind one seam, and writing with them by our own exact choices."""

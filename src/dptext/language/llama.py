@@ -1,0 +1,215 @@
+"""A Llama computed on this processor's vectors: no padding, and a text's logits are a function of the text alone.
+
+Linear layers, norms and activations treat each row alone, attention each text (see `dptext.embeddings.bert`). So what
+is read beside a text moves no bit of its logits, and neither does reading it in parts: prompts that begin alike are
+read once.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from dptext.embeddings.bert import tiles
+from dptext.embeddings.bert.loops import products
+from dptext.embeddings.bert.network import Linear, room
+from dptext.errors import ConfigError
+from dptext.language import loops
+from dptext.types import Integers, Singles
+
+_ROWS_AT_ONCE: Final = 256  # so that the numbers between two layers stay in the cache
+_LONGEST: Final = 8192
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """One layer: gains of its two norms, and attention, what mixes it, gate with widening, narrowing."""
+
+    norms: tuple[Singles, Singles]
+    attention: Linear
+    mixed: Linear
+    widened: Linear
+    narrowed: Linear
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Llama:
+    """A network of the Llama family.
+
+    Attributes:
+        words: vectors of the tokens, `(vocabulary, dim)`.
+        gain: of the last norm.
+        head: from the last layer to logits.
+        kv_heads: heads of keys and values, which the `heads` of queries share.
+        theta: base of the rotations.
+        longest: tokens of a text at most.
+    """
+
+    words: Singles
+    layers: tuple[Layer, ...]
+    gain: Singles
+    head: Linear
+    heads: int
+    kv_heads: int
+    head_dim: int
+    theta: float
+    epsilon: np.float32
+    longest: int
+
+    def contexts(self, prompts: Sequence[Sequence[int]], *, more: int) -> LlamaContexts:
+        """Read prompts, with room for so many tokens more; ConfigError for a prompt that cannot be read."""
+        lengths = [len(prompt) for prompt in prompts]
+        if not prompts or min(lengths) < 1 or max(lengths) + more > self.longest:
+            raise ConfigError(f"Expected prompts of 1 to {self.longest - more} tokens.")
+        if not all(0 <= token < len(self.words) for prompt in prompts for token in prompt):
+            raise ConfigError(f"Expected tokens below {len(self.words)}: take the model's own tokenizer.")
+        found = LlamaContexts(self, len(prompts), max(lengths) + more)
+        found.read_prompts(prompts)
+        return found
+
+
+class LlamaContexts:
+    """Texts that a `Llama` has read so far, with their keys and values."""
+
+    __slots__ = ("_cosines", "_keys", "_lengths", "_network", "_sines", "_values", "logits")
+
+    logits: Singles
+
+    def __init__(self, network: Llama, n: int, longest: int) -> None:
+        shape = (n, longest, network.kv_heads, network.head_dim)
+        self._network = network
+        self._keys, self._values = ([np.empty(shape, np.float32) for _ in network.layers] for _ in range(2))
+        self._lengths = np.zeros(n, np.int64)
+        frequencies = network.theta ** (-np.arange(0, network.head_dim, 2) / network.head_dim)
+        angles = np.arange(longest)[:, None] * frequencies
+        self._sines, self._cosines = np.sin(angles).astype(np.float32), np.cos(angles).astype(np.float32)
+        self.logits = np.empty((n, len(network.words)), np.float32)
+
+    def __repr__(self) -> str:
+        return f"LlamaContexts({len(self._lengths)} texts)"
+
+    def read_prompts(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Read the prompts; their common beginning once, as its keys and values are the same in each."""
+        shared = min(len(os.path.commonprefix([tuple(prompt) for prompt in prompts])), *map(len, prompts)) - 1
+        if shared > 0 and len(prompts) > 1:
+            self._read([0] * shared, list(range(shared)), prompts[0][:shared])
+            for known in (*self._keys, *self._values):
+                known[1:, :shared] = known[0, :shared]
+            self._lengths[:] = shared
+        start = max(shared, 0) if len(prompts) > 1 else 0
+        self._read_rest([prompt[start:] for prompt in prompts])
+
+    def append(self, tokens: Integers) -> None:
+        """Read one token more of each text, `(n,)`."""
+        self._read_rest([[token] for token in tokens.tolist()])
+
+    def _read_rest(self, parts: Sequence[Sequence[int]]) -> None:
+        """Read what follows in each text, some texts at once, and keep the logits after it."""
+        batch: list[int] = []
+        for i, part in enumerate(parts):
+            batch.append(i)
+            if sum(len(parts[j]) for j in batch) >= _ROWS_AT_ONCE or i == len(parts) - 1:
+                owners = [j for j in batch for _ in parts[j]]
+                places = [int(self._lengths[j]) + k for j in batch for k in range(len(parts[j]))]
+                x = self._read(owners, places, [token for j in batch for token in parts[j]])
+                ends = np.cumsum([len(parts[j]) for j in batch]) - 1
+                self.logits[batch] = self._head(x[ends])
+                batch = []
+        self._lengths += [len(part) for part in parts]
+
+    def _read(self, owners: Sequence[int], places: Sequence[int], tokens: Sequence[int]) -> Singles:
+        """The rows of the last layer for these tokens, whose keys and values are kept."""
+        network, n = self._network, len(tokens)
+        width, kv = network.heads * network.head_dim, network.kv_heads * network.head_dim
+        narrow = len(network.layers[0].narrowed.bias)
+        wide = len(network.layers[0].widened.bias)
+        own, where = np.array(owners, np.int64), np.array(places, np.int64)
+        x, rows, more = _room(n, narrow), _room(n, narrow), _room(n, narrow)
+        x[:n] = network.words[list(tokens)]
+        projected, taken, both, gated = _room(n, width + 2 * kv), _room(n, width), _room(n, wide), _room(n, wide // 2)
+        tile, shares = room(tiles.ROWS, tiles.COLUMNS), np.empty(self._keys[0].shape[1], np.float32)
+        for layer, keys, values in zip(network.layers, self._keys, self._values, strict=True):
+            loops.normalize(x, n, layer.norms[0], network.epsilon, rows)
+            products(rows, n, layer.attention.panels, layer.attention.bias, tile, projected)
+            loops.attend(projected, own, where, self._sines, self._cosines, keys, values, shares, taken)
+            products(taken, n, layer.mixed.panels, layer.mixed.bias, tile, more)
+            x[:n] += more[:n]
+            loops.normalize(x, n, layer.norms[1], network.epsilon, rows)
+            products(rows, n, layer.widened.panels, layer.widened.bias, tile, both)
+            loops.gate(both, n, gated)
+            products(gated, n, layer.narrowed.panels, layer.narrowed.bias, tile, more)
+            x[:n] += more[:n]
+        loops.normalize(x, n, network.gain, network.epsilon, rows)
+        return rows
+
+    def _head(self, last: Singles) -> Singles:
+        n = len(last)
+        rows, found = _room(n, last.shape[1]), _room(n, len(self._network.words))
+        rows[:n] = last
+        head = self._network.head
+        products(rows, n, head.panels, head.bias, room(tiles.ROWS, tiles.COLUMNS), found)
+        return found[:n]
+
+
+def _room(n: int, width: int) -> Singles:
+    return room(-(-n // tiles.ROWS) * tiles.ROWS, width)
+
+
+def supported(config: Mapping[str, Any]) -> bool:
+    """Whether `Llama` computes a model with this `config`."""
+    dim, wide, heads, kv_heads = (
+        int(config.get(name) or 0)
+        for name in ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
+    )
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    return (
+        config.get("model_type") == "llama"
+        and config.get("hidden_act") == "silu"
+        and not config.get("attention_bias")
+        and not config.get("mlp_bias")
+        and rope.get("rope_type", "default") == "default"
+        and heads > 0 < kv_heads
+        and heads % kv_heads == 0
+        and all(width % tiles.COLUMNS == 0 for width in (dim, 2 * wide, int(config["vocab_size"])))
+    )
+
+
+def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Llama:
+    """The network in float32 from its weights by name; KeyError where a setting is missing."""
+    heads, dim = int(config["num_attention_heads"]), int(config["hidden_size"])
+    head_dim = int(config.get("head_dim") or dim // heads)
+    rope = config.get("rope_parameters") or config
+    root = np.float32(1 / math.sqrt(head_dim))
+
+    def linear(*names: str, scale: np.float32 = np.float32(1)) -> Linear:
+        weights = [part(f"{name}.weight") for name in names]
+        together = np.concatenate([weights[0] * scale, *weights[1:]])
+        return Linear.of(together, np.zeros(len(together), np.float32), "float32")
+
+    def layer(i: int) -> Layer:
+        own = f"model.layers.{i}"
+        return Layer(
+            (part(f"{own}.input_layernorm.weight"), part(f"{own}.post_attention_layernorm.weight")),
+            linear(*(f"{own}.self_attn.{name}_proj" for name in ("q", "k", "v")), scale=root),
+            linear(f"{own}.self_attn.o_proj"),
+            linear(f"{own}.mlp.gate_proj", f"{own}.mlp.up_proj"),
+            linear(f"{own}.mlp.down_proj"),
+        )
+
+    return Llama(
+        part("model.embed_tokens.weight"),
+        tuple(layer(i) for i in range(int(config["num_hidden_layers"]))),
+        part("model.norm.weight"),
+        linear("model.embed_tokens" if config.get("tie_word_embeddings") else "lm_head"),
+        heads,
+        int(config["num_key_value_heads"]),
+        head_dim,
+        float(rope["rope_theta"]),
+        np.float32(config["rms_norm_eps"]),
+        min(int(config["max_position_embeddings"]), _LONGEST),
+    )

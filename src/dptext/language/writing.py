@@ -1,0 +1,60 @@
+"""Writing with a language model: tokens are drawn by exact choices, among options that public text decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from dptext.language.model import LanguageModel, Tokens, log_probabilities
+from dptext.sampling.source import Randomness
+from dptext.sampling.weights import draw_by_weight
+from dptext.types import Floats, Integers
+
+_TEXTS_AT_ONCE: Final = 64
+
+#: Of log-probabilities `(rows, vocabulary)`: the next token of each text.
+Choose = Callable[[Floats], Integers]
+
+
+def options_of(public: Floats, n: int, end: int) -> Integers:
+    """The tokens that may be chosen in each row, `(rows, n)`: the end, and the most likely others."""
+    ranked = public.copy()
+    ranked[:, end] = np.inf
+    return np.asarray(np.argpartition(-ranked, n - 1, axis=1)[:, :n])
+
+
+def by_temperature(temperature: float, options: int, end: int, source: Randomness) -> Choose:
+    """Draws in proportion to p^(1 / temperature) among the most likely options. For what holds nothing private."""
+
+    def choose(public: Floats) -> Integers:
+        there = options_of(public, options, end)
+        drawn = draw_by_weight(np.take_along_axis(public, there, axis=1) / temperature, source)
+        return np.asarray(there[np.arange(len(there)), drawn])
+
+    return choose
+
+
+def write(model: LanguageModel, prompts: Sequence[Tokens], choose: Choose, *, end: int, most: int) -> list[list[int]]:
+    """What follows each prompt, up to the token `end`, which is left out: at most so many tokens.
+
+    ConfigError: a prompt is empty, or longer than the model reads.
+    """
+    written: list[list[int]] = []
+    for start in range(0, len(prompts), _TEXTS_AT_ONCE):
+        part = prompts[start : start + _TEXTS_AT_ONCE]
+        contexts, found = model.contexts(part, more=most), [list[int]() for _ in part]
+        open_ = np.ones(len(part), bool)
+        for _ in range(most):
+            chosen = choose(log_probabilities(contexts.logits))
+            for i in np.flatnonzero(open_):
+                if chosen[i] == end:
+                    open_[i] = False
+                else:
+                    found[i].append(int(chosen[i]))
+            if not open_.any():
+                break
+            contexts.append(chosen)
+        written += found
+    return written
