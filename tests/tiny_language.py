@@ -1,0 +1,50 @@
+"""A tiny language model of random numbers: no download, no weights in a package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+#: As transformers writes it. The sizes fit the tiles of every processor.
+CONFIG: dict[str, Any] = {
+    "model_type": "llama", "hidden_act": "silu", "vocab_size": 96, "hidden_size": 96, "intermediate_size": 144,
+    "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 160,
+    "initializer_range": 0.3, "rms_norm_eps": 1e-5, "attention_bias": False, "mlp_bias": False,
+    "tie_word_embeddings": True, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+}  # fmt: skip
+LETTERS = "\nabcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ.,:;!?'0123456789<>()-/"
+
+
+def tokenizer() -> Any:
+    """A token a letter; `<end>` is special."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+
+    words = ["<unknown>", "<end>", *LETTERS]
+    found = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unknown>"))
+    found.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    found.decoder = decoders.Fuse()
+    found.add_special_tokens([AddedToken("<end>", special=True)])
+    return found
+
+
+def model() -> Any:
+    """The model, alike at every call."""
+    from dptext.language.llama import read_llama
+    from dptext.language.reading import LocalModel
+
+    rng = np.random.default_rng(7)
+    dim, wide = CONFIG["hidden_size"], CONFIG["intermediate_size"]
+    kv = dim // CONFIG["num_attention_heads"] * CONFIG["num_key_value_heads"]
+    shapes = {
+        "embed_tokens": (CONFIG["vocab_size"], dim), "q_proj": (dim, dim), "k_proj": (kv, dim), "v_proj": (kv, dim),
+        "o_proj": (dim, dim), "gate_proj": (wide, dim), "up_proj": (wide, dim), "down_proj": (dim, wide),
+    }  # fmt: skip
+
+    def part(name: str) -> Any:
+        shape = shapes.get(name.split(".")[-2])
+        return np.ones(dim, np.float32) if shape is None else rng.normal(0, 0.3, shape).astype(np.float32)
+
+    tied = part("model.embed_tokens.weight")
+    network = read_llama(lambda name: tied if "embed_tokens" in name else part(name), CONFIG)
+    return LocalModel(network, tokenizer(), 1, "tiny")

