@@ -9,7 +9,7 @@ import numpy as np
 #: As transformers writes it. The sizes fit the tiles of every processor.
 CONFIG: dict[str, Any] = {
     "model_type": "llama", "hidden_act": "silu", "vocab_size": 96, "hidden_size": 96, "intermediate_size": 144,
-    "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 160,
+    "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 200,
     "initializer_range": 0.3, "rms_norm_eps": 1e-5, "attention_bias": False, "mlp_bias": False,
     "tie_word_embeddings": True, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
 }  # fmt: skip
@@ -21,7 +21,7 @@ def tokenizer() -> Any:
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
     words = ["<unknown>", "<end>", *LETTERS]
-    found = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unknown>"))
+    found = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=words[0]))
     found.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     found.decoder = decoders.Fuse()
     found.add_special_tokens([AddedToken("<end>", special=True)])
@@ -43,7 +43,7 @@ def model() -> Any:
 
     def part(name: str) -> Any:
         shape = shapes.get(name.split(".")[-2])
-        return np.ones(dim, np.float32) if shape is None else rng.normal(0, 0.3, shape).astype(np.float32)
+        return np.ones(dim, np.float32) if shape is None else rng.normal(0, 0.5, shape).astype(np.float32)
 
     tied = part("model.embed_tokens.weight")
     network = read_llama(lambda name: tied if "embed_tokens" in name else part(name), CONFIG)

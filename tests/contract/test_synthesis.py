@@ -1,18 +1,21 @@
 """Every synthesis keeps the contract, and each planted defect breaks the check that is named for it."""
 
 import math
+import pkgutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tiny_language
 
 import dptext as dp
 from dptext.errors import ConfigError
 from dptext.sampling.source import Randomness
+from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.registry import SYNTHESES
 from dptext.synthesis.space import Corpus
@@ -27,9 +30,12 @@ SPECS = [spec for cls in SYNTHESES.values() for spec in cls.tiny()]
 
 
 @pytest.fixture(scope="module")
-def fitted() -> dict[str, Fitted]:
-    """Each spec with its pool."""
-    return {repr(spec): spec.fit(public=POOL) for spec in SPECS}
+def fitted() -> Iterator[dict[str, Fitted]]:
+    """Each spec with its pool; those that write have a tiny model."""
+    pytest.importorskip("numba")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dptext.synthesis.prediction.load_language_model", lambda _: tiny_language.model())
+        yield {repr(spec): spec.fit(public=POOL) for spec in SPECS}
 
 
 @pytest.mark.parametrize("check", CORPUS_CHECKS)
@@ -146,6 +152,48 @@ def test_replace_one_charged_as_add_or_remove_is_caught(monkeypatch: pytest.Monk
     monkeypatch.setattr(Noise, "_sensitivity", property(lambda self: STEPS))
     with pytest.raises(ContractError, match="rhos of all sums add up"):
         check_synthesis(spec.fit(public=POOL), checks=["noise"])
+
+
+WRITERS = [spec for spec in SPECS if isinstance(spec, Prediction)]
+
+
+def private_lines(known: np.ndarray) -> np.ndarray:
+    """Log-probabilities of which the first row, a public one, sees the others."""
+    known[0] += 1e-9 * known.mean(axis=0)
+    return known
+
+
+@pytest.mark.parametrize("spec", WRITERS, ids=lambda spec: spec.unit)
+@pytest.mark.parametrize(
+    ("where", "defect", "message"),
+    [
+        (
+            "sampling.nudged.Nudged.steps",
+            lambda real: lambda *given: 2 * real(*given),
+            "moves choices by what they cost",
+        ),
+        ("synthesis.prediction.reach_of", lambda real: lambda rho, _, **how: real(rho, 1, **how), "what they cost"),
+        (
+            "synthesis.prediction.reach_of",
+            lambda real: lambda rho, n, **_: 2 * real(rho, n, replaced=False),
+            "what they cost",
+        ),
+        (
+            "synthesis.predicting.log_probabilities",
+            lambda real: lambda logits: private_lines(real(logits)),
+            "public text",
+        ),
+    ],
+    ids=["twice the reach", "one token charged", "replaced charged as added", "public text sees private"],
+)
+def test_a_defect_in_private_prediction_is_caught(
+    spec: Prediction, where: str, defect: Any, message: str, fitted: dict[str, Fitted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _, name = f"dptext.{where}".rpartition(".")
+    owner = pkgutil.resolve_name(path)
+    monkeypatch.setattr(owner, name, defect(getattr(owner, name)))
+    with pytest.raises(ContractError, match=message):
+        check_synthesis(fitted[repr(spec)], checks=["neighbours"])
 
 
 def test_a_delta_that_follows_the_corpus_is_caught() -> None:

@@ -14,10 +14,10 @@ from scipy.special import logsumexp
 from scipy.stats import chisquare
 
 from dptext.errors import ConfigError
+from dptext.sampling.discrete import LIMB_BITS
 from dptext.sampling.nudged import STEPS, Nudged, reach_of
 from dptext.sampling.source import seeded
 from dptext.sampling.weights import integer_weights, relative
-from dptext.sampling.discrete import LIMB_BITS
 
 OPTIONS = 50
 

@@ -8,7 +8,6 @@ read once.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -95,7 +94,9 @@ class LlamaContexts:
 
     def read_prompts(self, prompts: Sequence[Sequence[int]]) -> None:
         """Read the prompts; their common beginning once, as its keys and values are the same in each."""
-        shared = min(len(os.path.commonprefix([tuple(prompt) for prompt in prompts])), *map(len, prompts)) - 1
+        columns = enumerate(zip(*prompts, strict=False))
+        shared = next((i for i, column in columns if len(set(column)) > 1), min(map(len, prompts)) - 1)
+        shared = min(shared, min(map(len, prompts)) - 1)
         if shared > 0 and len(prompts) > 1:
             self._read([0] * shared, list(range(shared)), prompts[0][:shared])
             for known in (*self._keys, *self._values):
@@ -111,7 +112,7 @@ class LlamaContexts:
     def _read_rest(self, parts: Sequence[Sequence[int]]) -> None:
         """Read what follows in each text, some texts at once, and keep the logits after it."""
         batch: list[int] = []
-        for i, part in enumerate(parts):
+        for i in range(len(parts)):
             batch.append(i)
             if sum(len(parts[j]) for j in batch) >= _ROWS_AT_ONCE or i == len(parts) - 1:
                 owners = [j for j in batch for _ in parts[j]]
@@ -184,11 +185,11 @@ def read_llama(part: Callable[[str], Singles], config: Mapping[str, Any]) -> Lla
     heads, dim = int(config["num_attention_heads"]), int(config["hidden_size"])
     head_dim = int(config.get("head_dim") or dim // heads)
     rope = config.get("rope_parameters") or config
-    root = np.float32(1 / math.sqrt(head_dim))
+    root = 1 / math.sqrt(head_dim)
 
-    def linear(*names: str, scale: np.float32 = np.float32(1)) -> Linear:
+    def linear(*names: str, scale: float = 1.0) -> Linear:
         weights = [part(f"{name}.weight") for name in names]
-        together = np.concatenate([weights[0] * scale, *weights[1:]])
+        together = np.concatenate([weights[0] * np.float32(scale), *weights[1:]])
         return Linear.of(together, np.zeros(len(together), np.float32), "float32")
 
     def layer(i: int) -> Layer:

@@ -87,9 +87,10 @@ def attend(
 def log_totals(x: Array, n: int, out: Array) -> None:
     """ln of the sum of e^x over each row, in float64."""
     for i in range(n):
-        most, total = x[i, 0], 0.0
+        most = F(-1e30)
         for k in range(x.shape[1]):
             most = max(most, x[i, k])
+        total = 0.0
         for k in range(x.shape[1]):
-            total += exp_minus(most - x[i, k])
-        out[i] = most + math.log(total)
+            total += float(exp_minus(most - x[i, k]))
+        out[i] = float(most) + math.log(total)

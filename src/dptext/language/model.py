@@ -39,6 +39,10 @@ class LanguageModel(Protocol):
         """Tokens of its vocabulary."""
         ...
 
+    def require_room(self, tokens: int) -> None:
+        """Raise ConfigError where the model does not read so many tokens."""
+        ...
+
     def tokens(self, text: str) -> list[int]:
         """The tokens of a text, as if it stood in the middle of one: no token for begin or end."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from dptext.embeddings.bert.reading import read_json
 from dptext.errors import ConfigError, MissingExtraError, needing
 from dptext.text.files import sha256_of
 from dptext.types import Singles
@@ -47,6 +47,11 @@ class LocalModel:
         """Tokens of the vocabulary."""
         return len(self.network.words)
 
+    def require_room(self, tokens: int) -> None:
+        """Raise ConfigError where the model does not read so many tokens."""
+        if tokens > self.network.longest:
+            raise ConfigError(f"Expected at most {self.network.longest} tokens in a prompt, found {tokens}: set fewer.")
+
     def tokens(self, text: str) -> list[int]:
         """The tokens of a text; what looks like a special token is text."""
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
@@ -77,7 +82,8 @@ def load_language_model(name: str = SMOLLM2) -> LocalModel:
     if (path / "config.json").is_file():
         return _read_folder(path)
     raise ConfigError(
-        f"Expected model={name!r} to be {SMOLLM2!r}, a file *.gguf, or a folder with config.json. Nothing is downloaded."
+        f"Expected model={name!r} to be {SMOLLM2!r}, a file *.gguf, or a folder with config.json: nothing is loaded "
+        "from elsewhere."
     )
 
 
@@ -175,7 +181,7 @@ def _read_folder(path: Path) -> LocalModel:
 
         from dptext.language.llama import read_llama  # noqa: PLC0415 (needs an extra)
 
-    config = read_json(path / "config.json")
+    config = json.loads((path / "config.json").read_bytes())
     _require_supported(config, path)
     files = sorted(path.glob("*.safetensors"))
     if not files or not (path / "tokenizer.json").is_file():

@@ -7,34 +7,20 @@ cost the unit its rho. From these texts the same model writes more, which costs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
-from dptext.errors import ConfigError
-from dptext.frozen import Frozen
-from dptext.language.model import LanguageModel, log_probabilities
+from dptext.errors import ConfigError, needing
 from dptext.language.reading import SMOLLM2, load_language_model
-from dptext.language.writing import by_temperature, options_of, write
-from dptext.sampling.discrete import uniform_below
 from dptext.sampling.nudged import Nudged, reach_of
-from dptext.sampling.source import Randomness
-from dptext.synthesis.pool import shuffled
-from dptext.synthesis.report import Topics
-from dptext.synthesis.space import Corpus
-from dptext.synthesis.spec import SynthesisSpec, Synthetic
-from dptext.synthesis.sums import PrivateSum
-from dptext.synthesis.votes import apportioned
+from dptext.synthesis.spec import Fitted, SynthesisSpec
 from dptext.text.reading import as_records
-from dptext.text.records import Record, records_digest
-from dptext.types import Floats, Integers
+from dptext.text.records import Record
 
-_ROWS_AT_ONCE: Final = 96  # texts that the model has in mind at once: some 2 MB each
-_SHOWN: Final = 4  # written texts in a prompt for more of them
-_DRAFTS: Final = 3  # times as many are written as are wanted, at most
 MODEL_IS_PUBLIC: Final = "the language model is public and was trained on none of the private texts"
 
 
@@ -59,7 +45,7 @@ class Prediction(SynthesisSpec):
         per_text: private texts that a group is expected to have; their mean moves the choice.
         temperature: of all choices.
         options: tokens among which one is chosen.
-        names: what the labels mean, one text for each, in their order; empty takes the labels as they are.
+        names: what the labels mean, one text for each, in their order, or what the texts are; empty takes the labels.
         examples: public texts in a prompt.
         count_share: share of rho for the numbers of units.
     """
@@ -80,10 +66,11 @@ class Prediction(SynthesisSpec):
 
     def __post_init__(self) -> None:
         SynthesisSpec.__post_init__(self)
-        if self.names and len(self.names) != len(self.labels):
-            raise ConfigError(f"Expected {len(self.labels)} names, one for each label, found {len(self.names)}.")
-        if not self.labels and not self.names:
-            object.__setattr__(self, "names", ("text",))
+        object.__setattr__(self, "names", self.names or self.labels or ("text",))
+        if len(self.names) != max(1, len(self.labels)):
+            raise ConfigError(
+                f"Expected {max(1, len(self.labels))} names, found {len(self.names)}: one for each label."
+            )
         _validate.count(tokens=self.tokens, per_text=self.per_text, size=self.size)
         _validate.within(2, 4096, options=self.options)
         _validate.not_negative(examples=self.examples)
@@ -103,7 +90,7 @@ class Prediction(SynthesisSpec):
         reach = reach_of(rho, self.tokens, replaced=self.relation == "replace_one")
         return Nudged(reach, reach * self.per_text * self.temperature, self.temperature)
 
-    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrediction:
+    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> Fitted:
         """Choose public examples, of each label that public texts have, in turn."""
         records = [record for record in as_records(public) if record.text.strip()]
         by_label: dict[str | None, list[Record]] = {}
@@ -112,189 +99,15 @@ class Prediction(SynthesisSpec):
         order = np.random.default_rng(seed or 0)
         groups = [[own[i] for i in order.permutation(len(own))] for _, own in sorted(by_label.items(), key=str)]
         turns = [own[i] for i in range(self.examples) for own in groups if i < len(own)]
+        with needing("A language model", "language"):
+            from dptext.synthesis.predicting import FittedPrediction  # noqa: PLC0415 (needs an extra)
+
         return FittedPrediction(self, load_language_model(self.model), tuple(turns[: self.examples]))
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
         """By document with labels, and by author without."""
-        small = cls(labels=("travel", "money"), about=60, tokens=4, per_text=8, size=6, options=16, examples=2)
+        small = cls(labels=("travel", "money"), about=60, tokens=4, per_text=3, size=6, options=16, examples=2)
         return small, cls(
-            about=60, tokens=4, per_text=8, size=6, options=16, examples=0, unit="author", relation="replace_one"
+            about=60, tokens=4, per_text=2, size=6, options=16, examples=0, unit="author", relation="replace_one"
         )
-
-
-class FittedPrediction(Frozen):
-    """`Prediction` with its model and public examples."""
-
-    __slots__ = ("_end", "_head", "_model", "examples", "spec")
-
-    spec: Prediction
-
-    def __init__(self, spec: Prediction, model: LanguageModel, examples: tuple[Record, ...]) -> None:
-        self.spec = spec
-        self.examples = examples
-        self._model = model
-        self._end = model.tokens("\n")[0]
-        named = dict(zip(spec.labels, spec.names or spec.labels, strict=True))
-        lines = [f"{named.get(each.label or '', each.label or 'text')}: {_line(each.text)}\n" for each in examples]
-        self._head = model.tokens("".join(lines))
-
-    def __repr__(self) -> str:
-        return f"FittedPrediction({self.spec!r})"
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Digests of the examples and of the model's weights."""
-        return {"public": records_digest(self.examples), "model": self._model.digest}
-
-    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
-        """Two passes: the numbers of units, then their groups, which write; more texts by what was written."""
-        spec = self.spec
-        counts = self._counts(corpus, randomness)
-        scale = spec.noise(spec.count_share).scale
-        groups = np.maximum(1, np.rint(counts / spec.per_text)).astype(np.int64)
-        seeds = self._written(self._units(corpus, randomness), groups, randomness)
-        texts, labels = self._grown(seeds, np.maximum(counts, scale), randomness)
-        report = Topics.of(spec.labels, counts[:, None], scale, (), spec.unit)
-        return Synthetic(texts, labels, report, report.sentences())
-
-    def _counts(self, corpus: Corpus, randomness: Randomness) -> Floats:
-        """Noisy numbers of units by label, `(labels or 1,)`."""
-        spec = self.spec
-        summed = PrivateSum(max(1, len(spec.labels)), spec.noise(spec.count_share), by_author=spec.unit == "author")
-        for label, _, authors in self._read(corpus):
-            summed.add(label[:, None], np.ones((len(label), 1)), authors)
-        return summed.release(randomness)
-
-    def _read(self, corpus: Corpus) -> Iterable[tuple[Integers, list[str], list[str | None]]]:
-        """Label, text and author of the private records that say something."""
-        number = {label: i for i, label in enumerate(self.spec.labels)}
-        for batch in corpus():
-            known = [number.get(name or "", -1) if number else 0 for name in batch.labels]
-            rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and text.strip()]
-            if rows:
-                yield (
-                    np.array([known[i] for i in rows], np.int64),
-                    [batch.texts[i] for i in rows],
-                    [batch.authors[i] for i in rows],
-                )
-
-    def _units(self, corpus: Corpus, randomness: Randomness) -> list[tuple[int, str]]:
-        """Label and text of each unit; of an author, of one text that is drawn from theirs."""
-        if self.spec.unit == "document":
-            return [
-                (int(c), text) for label, texts, _ in self._read(corpus) for c, text in zip(label, texts, strict=True)
-            ]
-        seen: dict[str, int] = {}
-        drawn: dict[str, tuple[int, str]] = {}
-        for label, texts, authors in self._read(corpus):
-            for c, text, author in zip(label.tolist(), texts, authors, strict=True):
-                if author:
-                    seen[author] = seen.get(author, 0) + 1
-                    if uniform_below(seen[author], 1, randomness)[0] == 0:
-                        drawn[author] = c, text
-        return list(drawn.values())
-
-    def _written(
-        self, units: Sequence[tuple[int, str]], groups: Integers, randomness: Randomness
-    ) -> list[tuple[int, list[int]]]:
-        """What each group writes, with its label: `groups` says how many groups a label has."""
-        labels = np.repeat(np.arange(len(groups)), groups)
-        first = np.cumsum(groups) - groups
-        members: list[list[str]] = [[] for _ in labels]
-        for place, (label, text) in zip(drawn_groups(units, groups, randomness), units, strict=True):
-            members[first[label] + place].append(text)
-        found: list[tuple[int, list[int]]] = []
-        block: list[int] = []
-        for group in range(len(labels)):
-            block.append(group)
-            full = sum(1 + len(members[g]) for g in block) >= _ROWS_AT_ONCE
-            if full or group == len(labels) - 1:
-                written = self._block([members[g] for g in block], labels[block].tolist(), randomness)
-                found += zip(labels[block].tolist(), written, strict=True)
-                block = []
-        return found
-
-    def _block(
-        self, members: Sequence[Sequence[str]], labels: Sequence[int], randomness: Randomness
-    ) -> list[list[int]]:
-        """What some groups write, side by side."""
-        spec, choice = self.spec, self.spec.choice()
-        owners = np.array([g for g, texts in enumerate(members) for _ in texts], np.int64)
-        public = [self._prompt(label) for label in labels]
-        private = [
-            self._prompt(labels[g], text) for g, text in zip(owners, [t for own in members for t in own], strict=True)
-        ]
-        contexts = self._model.contexts([*public, *private], more=spec.tokens)
-        n, written = len(members), [list[int]() for _ in members]
-        for _ in range(spec.tokens):
-            known = log_probabilities(contexts.logits)
-            there = options_of(known[:n], spec.options, self._end)
-            base = np.take_along_axis(known[:n], there, axis=1)
-            total = np.zeros(base.shape, np.int64)
-            steps = choice.steps(np.take_along_axis(known[n:], there[owners], axis=1), base[owners])
-            np.add.at(total, owners, steps)
-            chosen = there[np.arange(n), choice.choose(total, base, randomness)]
-            for tokens, token in zip(written, chosen.tolist(), strict=True):
-                tokens.append(token)
-            contexts.append(np.concatenate([chosen, chosen[owners]]))
-        return [tokens[: tokens.index(self._end)] if self._end in tokens else tokens for tokens in written]
-
-    def _prompt(self, label: int, *texts: str) -> list[int]:
-        """What the model reads before it writes: public examples, then texts of the label, if any."""
-        name = (self.spec.names or self.spec.labels)[label]
-        begin = self._model.tokens(f"{name}:")
-        shown = [token for text in texts for token in (*begin, *self._line_tokens(text), self._end)]
-        return [*self._head, *shown, *begin]
-
-    def _line_tokens(self, text: str) -> list[int]:
-        return self._model.tokens(f" {_line(text)}")[: 2 * self.spec.tokens]
-
-    def _grown(
-        self, seeds: Sequence[tuple[int, list[int]]], counts: Floats, randomness: Randomness
-    ) -> tuple[tuple[str, ...], tuple[str | None, ...]]:
-        """`size` texts in the noisy mix of the labels: of the groups, then what the model writes after some of these."""
-        spec = self.spec
-        wanted = apportioned(counts, spec.size)
-        choose = by_temperature(spec.temperature, spec.options, self._end, randomness)
-        texts: list[str] = []
-        labels: list[str | None] = []
-        for label, n in enumerate(wanted.tolist()):
-            own = _distinct(self._model.text(tokens) for c, tokens in seeds if c == label)
-            kept = own[:n]
-            if own:
-                prompts = [
-                    self._prompt(label, *(own[i] for i in uniform_below(len(own), _SHOWN, randomness).tolist()))
-                    for _ in range(_DRAFTS * (n - len(kept)))
-                ]
-                more = write(self._model, prompts, choose, end=self._end, most=spec.tokens)
-                kept = _distinct([*kept, *map(self._model.text, more)])[:n]
-            texts += kept
-            labels += [spec.labels[label] if spec.labels else None] * len(kept)
-        order = shuffled(len(texts), randomness)
-        return tuple(texts[i] for i in order), tuple(labels[i] for i in order)
-
-
-def drawn_groups(units: Sequence[tuple[int, str]], groups: Integers, randomness: Randomness) -> list[int]:
-    """The group that each unit draws among those of its label, by bits that nobody knows."""
-    found = np.empty(len(units), np.int64)
-    labels = np.array([label for label, _ in units], np.int64)
-    for label, n in enumerate(groups.tolist()):
-        own = labels == label
-        found[own] = uniform_below(n, int(own.sum()), randomness)
-    return found.tolist()
-
-
-def _line(text: str) -> str:
-    """The text in one line."""
-    return " ".join(text.split())
-
-
-def _distinct(texts: Iterable[str]) -> list[str]:
-    """Each text once, of two words at least, where no word stands three times in turn."""
-    lines = (_line(text) for text in texts)
-    return list(dict.fromkeys(line for line in lines if _readable(line.lower().split())))
-
-
-def _readable(words: Sequence[str]) -> bool:
-    return len(words) >= 2 and not any(a == b == c for a, b, c in zip(words, words[1:], words[2:], strict=False))

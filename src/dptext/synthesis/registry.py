@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.synthesis.topic_report import TopicReport
@@ -11,6 +12,7 @@ from dptext.synthesis.votes import Votes
 
 SYNTHESES: Final[dict[str, type[SynthesisSpec]]] = {
     "prototypes": Prototypes,
+    "prediction": Prediction,
     "votes": Votes,
     "topics": TopicReport,
 }

@@ -14,6 +14,7 @@ import contextlib
 import math
 import os
 import sys
+import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -25,8 +26,11 @@ import numpy as np
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import Relation, Trust
+from dptext.sampling.nudged import STEPS as UNIT_STEPS
+from dptext.sampling.nudged import Nudged
 from dptext.sampling.source import Randomness, secure, seeded
-from dptext.synthesis.spec import Fitted, Synthetic
+from dptext.synthesis import groups_of_units
+from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic
 from dptext.synthesis.sums import STEPS, Noise, PrivateSum
 from dptext.testing.case import require
 from dptext.testing.silence_checks import listening
@@ -50,10 +54,21 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class Choices:
+    """Tokens that were chosen side by side, one a group, and what by: the sums of what units say, in steps."""
+
+    total: Integers
+    public: Floats
+    choice: Nudged
+    chosen: Integers
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Run:
     """What a run did."""
 
     rounds: tuple[Round, ...]
+    choices: tuple[Choices, ...]
     found: Synthetic
     told: str
     written: tuple[str, ...]
@@ -71,27 +86,42 @@ class CorpusCase:
         self,
         records: Sequence[Record],
         *,
-        replay: Sequence[Round] = (),
+        replay: Run | None = None,
         batch: int = 64,
         randomness: Randomness | None = None,
     ) -> Run:
-        """A seeded run on these records, whose noisy sums are those of `replay` where there are some."""
+        """A seeded run on these records, whose noisy sums and choices are those of `replay` where there is one."""
         rounds: list[Round] = []
-        release = PrivateSum.release
+        choices: list[Choices] = []
+        release, choose = PrivateSum.release, Nudged.choose
+        sums, tokens = (replay.rounds, replay.choices) if replay else ((), ())
 
         def watched(found: PrivateSum, source: Randomness) -> Floats:
             clean, noise = found._clean(), found._noise  # noqa: SLF001
             noisy = release(found, source)
             rounds.append(Round(clean, noisy * STEPS, noise))
-            same = len(rounds) <= len(replay) and len(replay[len(rounds) - 1].clean) == len(clean)
-            return replay[len(rounds) - 1].noisy / STEPS if same else noisy
+            same = len(rounds) <= len(sums) and len(sums[len(rounds) - 1].clean) == len(clean)
+            return sums[len(rounds) - 1].noisy / STEPS if same else noisy
+
+        def chosen(found: Nudged, total: Integers, public: Floats, source: Randomness) -> Integers:
+            place, drawn = len(choices), choose(found, total, public, source)
+            choices.append(Choices(total.copy(), public.copy(), found, drawn))
+            same = place < len(tokens) and tokens[place].total.shape == total.shape
+            return tokens[place].chosen if same else drawn
 
         def corpus() -> Generator[Batch, None, None]:
             yield from (Batch.of(records[start : start + batch]) for start in range(0, len(records), batch))
 
-        with mock.patch.object(PrivateSum, "release", watched), listening() as told, _writes() as written:
+        with (
+            mock.patch.object(PrivateSum, "release", watched),
+            mock.patch.object(Nudged, "choose", chosen),
+            mock.patch.object(groups_of_units, "drawn_groups", _by_text),
+            mock.patch.object(groups_of_units, "takes", _first_by_text),
+            listening() as told,
+            _writes() as written,
+        ):
             found = self.fitted.synthesize(corpus, randomness or seeded(self.seed))
-        return Run(tuple(rounds), found, told(), tuple(written))
+        return Run(tuple(rounds), tuple(choices), found, told(), tuple(written))
 
     @property
     def neighbours(self) -> Iterator[tuple[str, Relation, list[Record]]]:
@@ -102,7 +132,8 @@ class CorpusCase:
             one = next(name for name in authors if name)
             others = [record for record in records if record.author != one]
             many = [
-                Record(f"many{i}", record.text, label=labels[0], author="new") for i, record in enumerate(records * 4)
+                Record(f"many{i}", f"{_CANARY} {record.text}", label=labels[0], author="new")
+                for i, record in enumerate(records * 4)
             ]
             yield "an author's records were removed", Relation.ADD_OR_REMOVE_ONE, others
             yield "an author of many records was added", Relation.ADD_OR_REMOVE_ONE, records + many
@@ -125,6 +156,15 @@ class CorpusCase:
         if self.fitted.spec.unit == "author":
             found.append(Record("nobody", self.records[0].text, label=label))
         return found
+
+
+def _by_text(units: Sequence[tuple[int, str]], groups: Integers, _: Randomness) -> list[int]:
+    """Groups that are the same for a text in every run, so that two runs can be compared."""
+    return [zlib.crc32(text.encode()) % int(groups[label]) for label, text in units]
+
+
+def _first_by_text(n: int, before: str, text: str, _: Randomness) -> bool:
+    return n == 1 or zlib.crc32(text.encode()) < zlib.crc32(before.encode())
 
 
 def _reach(noise: Noise, relation: Relation) -> float:
@@ -153,14 +193,35 @@ def check_neighbours(case: CorpusCase) -> None:
     first = case.run(case.records)
     require(bool(first.rounds), "what leaves follows sums with noise (PrivateSum)")
     for what, relation, records in case.neighbours:
-        second = case.run(records, replay=first.rounds)
+        second = case.run(records, replay=first)
         require(len(first.rounds) == len(second.rounds), f"the number of sums is public ({what})")
         for one, two in zip(first.rounds, second.rounds, strict=True):
             require(one.noise == two.noise and len(one.clean) == len(two.clean), f"noise and cells are public ({what})")
             moved = math.sqrt(sum(int(step) ** 2 for step in one.clean - two.clean))
             require(moved <= _reach(one.noise, relation), f"a sum moves by its sensitivity at most ({what})")
+        _check_choices(case.fitted.spec, first, second, relation, what)
         require(first.found == second.found, f"what leaves follows the noisy sums alone ({what})")
         require(first.told == second.told, f"nothing that is printed or logged follows the corpus ({what})")
+
+
+def _check_choices(spec: SynthesisSpec, first: Run, second: Run, relation: Relation, what: str) -> None:
+    """What one unit moves in all choices together costs no more than sums leave of rho."""
+    require(len(first.choices) == len(second.choices), f"the number of choices is public ({what})")
+    spent = 0.0
+    for one, two in zip(first.choices, second.choices, strict=True):
+        same = one.choice == two.choice and np.array_equal(one.public, two.public)
+        require(same, f"what is chosen among, and how, follows public text and what was chosen alone ({what})")
+        apart = (one.total - two.total) * (one.choice.reach / UNIT_STEPS)
+        spent += float(np.sum((apart.max(axis=1) - apart.min(axis=1)) ** 2)) / 8
+    farther = relation is Relation.REPLACE_ONE and spec.relation == "add_or_remove_one"
+    left = (spec.rho - _spent(spec, first.rounds)) * (4 if farther else 1)
+    require(spent <= left * (1 + 1e-9), f"a unit moves choices by what they cost at most ({what})")
+
+
+def _spent(spec: SynthesisSpec, rounds: Sequence[Round]) -> float:
+    """rho of the sums."""
+    relation, noises = Relation(spec.relation), [each.noise for each in rounds]
+    return sum((_reach(each, relation) / each.sigma) ** 2 / 2 if each.sigma else math.inf for each in noises)
 
 
 def check_nothing(case: CorpusCase) -> None:
@@ -171,24 +232,27 @@ def check_nothing(case: CorpusCase) -> None:
         ("the size of batches", case.records, 7),
         ("a record that counts as none", (*case.nothing, *case.records), 64),
     ):
-        second = case.run(records, replay=first.rounds, batch=batch)
+        second = case.run(records, replay=first, batch=batch)
         for one, two in zip(first.rounds, second.rounds, strict=True):
             require(np.array_equal(one.clean, two.clean), f"{what} changes no sum")
+        same = [np.array_equal(one.total, two.total) for one, two in zip(first.choices, second.choices, strict=True)]
+        require(all(same), f"{what} changes no choice")
     case.run(())  # nothing to sum up is a corpus like any other
 
 
 def check_noise(case: CorpusCase) -> None:
     """Whole noise of the stated size, fresh in every run; the rhos of all sums add up to that of the guarantee."""
-    spec, spent = case.fitted.spec, 0.0
+    spec = case.fitted.spec
     runs = [case.run(case.records, randomness=secure()) for _ in range(_NOISES)]
     for rounds in zip(*(run.rounds for run in runs), strict=False):
         noise = rounds[0].noise
-        spent += (_reach(noise, Relation(spec.relation)) / noise.sigma) ** 2 / 2 if noise.sigma else math.inf
         drawn = np.concatenate([each.noisy - each.clean for each in rounds])
         require(np.array_equal(drawn, np.rint(drawn)), "noise is whole steps: no float is added to a sum")
         variance = float(np.mean(drawn**2)) / noise.sigma**2
         require(abs(variance - 1) <= _DEVIATIONS * math.sqrt(2 / len(drawn)), "a sum has one Gaussian's worth of noise")
-    require(spent <= spec.rho * (1 + 1e-9), "the rhos of all sums add up to that of the guarantee")
+    require(
+        _spent(spec, runs[0].rounds) <= spec.rho * (1 + 1e-9), "the rhos of all sums add up to that of the guarantee"
+    )
     require(len({run.rounds[0].noisy.tobytes() for run in runs}) == len(runs), "every run draws fresh noise")
 
 
