@@ -54,6 +54,7 @@ from .sampling import privunit as privunit
 from .sampling import published as published
 from .sampling import randomness as randomness
 from .sampling import selection as selection
+from .synthesis.prediction import Prediction as Prediction
 from .synthesis.prototypes import Prototypes as Prototypes
 from .synthesis.topic_report import TopicReport as TopicReport
 from .synthesis.votes import Votes as Votes

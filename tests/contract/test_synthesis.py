@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny_language
 
 import dptext as dp
+import tiny_language
 from dptext.errors import ConfigError
 from dptext.sampling.source import Randomness
 from dptext.synthesis.prediction import Prediction
