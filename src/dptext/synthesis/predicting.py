@@ -25,7 +25,7 @@ from dptext.types import Floats, Integers
 
 _ROWS_AT_ONCE: Final = 96  # about so many texts are read at once, of some 2 MB each
 _SHOWN: Final = 4  # written texts in a prompt for more of them
-_DRAFTS: Final = 3  # times as many are written as are wanted, at most
+_DRAFTS: Final = 3  # times that more are written, where texts are the same or not readable
 
 
 class FittedPrediction(Frozen):
@@ -171,13 +171,11 @@ class FittedPrediction(Frozen):
         for label, n in enumerate(wanted.tolist()):
             own = _distinct(self._model.text(tokens) for c, tokens in seeds if c == label)
             kept = own[:n]
-            if own:
-                prompts = [
-                    self._prompt(label, *(own[i] for i in uniform_below(len(own), _SHOWN, randomness).tolist()))
-                    for _ in range(_DRAFTS * (n - len(kept)))
-                ]
+            for _ in range(_DRAFTS if own else 0):
+                shown = uniform_below(len(own), _SHOWN * (n - len(kept)), randomness).reshape(-1, _SHOWN)
+                prompts = [self._prompt(label, *(own[i] for i in row)) for row in shown.tolist()]
                 more = write(self._model, prompts, choose, end=self._end, most=spec.tokens)
-                kept = _distinct([*kept, *map(self._model.text, more)])[:n]
+                kept = _distinct([*kept, *map(self._model.text, more)])
             texts += kept
             labels += [spec.labels[label] if spec.labels else None] * len(kept)
         order = shuffled(len(texts), randomness)
