@@ -214,7 +214,7 @@ import numpy as np
 from dptext.embeddings.bert import tiles
 from dptext.embeddings.bert.network import best_there_is
 from dptext.embeddings.bert.reading import read_bert
-assert (tiles.ROWS, tiles.VECTORS, best_there_is("int8")) == (4, 1, "float32")
+assert (tiles.ROWS, tiles.VECTORS, best_there_is("int8")) == (6, 1, "float32")
 bert = read_bert(dict(np.load({str(state)!r})), {CONFIG!r})
 pieces = {texts(3, LENGTHS)!r}
 bert.require_alone(pieces)

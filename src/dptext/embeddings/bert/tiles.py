@@ -31,8 +31,9 @@ FEATURES: Final = _features()
 WIDE: Final = "avx512f" in FEATURES
 HAS_BFLOAT16: Final = WIDE and "avx512bf16" in FEATURES
 HAS_INT8: Final = WIDE and "avx512vnni" in FEATURES
-#: 24 sums of 16 lanes fill three quarters of the 32 registers of AVX-512; others have half as much room or less.
-ROWS: Final = 8 if WIDE else 4
+#: 24 sums of 16 lanes fill three quarters of the 32 registers of AVX-512, 6 those of AVX2, 16 of 8 lanes; others have
+#: less room.
+ROWS: Final = 8 if WIDE else 6 if "avx2" in FEATURES else 4
 VECTORS: Final = 3 if WIDE else 1
 #: Columns of a panel.
 COLUMNS: Final = LANES * VECTORS
@@ -107,15 +108,21 @@ def _tile(vectors: int, *, largest: bool = False) -> Callable[..., None]:
         step, lanes, sums = _KINDS[rows.dtype]
 
         def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
-            _, row, stride, panel, out, steps = arguments
+            for first in range(0, vectors, VECTORS):  # more at once than the registers hold
+                sum_up(builder, range(first, min(first + VECTORS, vectors)), *arguments[1:])
+            return context.get_dummy_value()
+
+        def sum_up(
+            builder: Value, some: range, row: Value, stride: Value, panel: Value, out: Value, steps: Value
+        ) -> None:
             before = builder.block
             loop, after = builder.append_basic_block("step"), builder.append_basic_block("done")
             builder.branch(loop)
             builder.position_at_end(loop)
             position = builder.phi(_I64)
-            totals = [[builder.phi(sums) for _ in range(vectors)] for _ in range(ROWS)]
+            totals = [[builder.phi(sums) for _ in some] for _ in range(ROWS)]
             here = builder.add(panel, builder.mul(position, _I64(4 * LANES * vectors)))
-            weights = [_load(builder, here, 4 * LANES * i, lanes, align=4 * LANES) for i in range(vectors)]
+            weights = [_load(builder, here, 4 * LANES * i, lanes, align=4 * LANES) for i in some]
             at = builder.add(row, builder.mul(position, _I64(4)))
             found = []
             for i, own in enumerate(totals):
@@ -133,14 +140,13 @@ def _tile(vectors: int, *, largest: bool = False) -> Callable[..., None]:
             builder.cbranch(builder.icmp_signed("<", following, steps), loop, after)
             builder.position_at_end(after)
             for i, new in enumerate(found):
-                for j, total in enumerate(new):
+                for j, total in zip(some, new, strict=True):
                     offset, kept = 4 * LANES * (i * vectors + j), total
                     if largest:
                         before_it = _load(builder, out, offset, sums, align=4 * LANES)
                         kept = builder.select(builder.fcmp_ordered(">", total, before_it), total, before_it)
                     place = builder.inttoptr(builder.add(out, _I64(offset)), sums.as_pointer())
                     builder.store(kept, place).align = 4 * LANES
-            return context.get_dummy_value()
 
         return signature, generate
 
