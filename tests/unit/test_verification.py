@@ -11,7 +11,7 @@ import pytest
 
 import dptext as dp
 from dptext.cli.explain import explain_certificate
-from dptext.embeddings.embedder import IN_BATCHES
+from dptext.embeddings.embedder import IN_BATCHES, IN_BLOCKS, RANKED_IN_BATCHES
 from dptext.errors import ConfigError, DataError
 from dptext.runs.certificate import certificate_path
 
@@ -102,15 +102,25 @@ def test_an_epsilon_may_be_smaller_by_what_a_numerical_distribution_rounds_and_n
                 dp.verify(edge)
 
 
-@pytest.mark.parametrize("name", ["adept_0", "dpsgd_0"])
-def test_what_was_assumed_of_a_batch_may_stand_in_a_certificate_and_no_other_text(name: str, tmp_path: Path) -> None:
-    """The LSTM of adept read texts in batches once: what assumed it holds; what was so and does not say it does not."""
+@pytest.mark.parametrize(
+    ("name", "assumed", "other"),
+    [
+        ("adept_0", IN_BATCHES, "the auto-encoder"),
+        ("dpsgd_0", IN_BATCHES, "no text stands"),
+        ("erae_0", IN_BLOCKS, "the network, its"),
+        ("candidates_adept", RANKED_IN_BATCHES, "the candidates"),
+    ],
+)
+def test_what_was_assumed_of_a_batch_may_stand_in_a_certificate_and_no_other_text(
+    name: str, assumed: str, other: str, tmp_path: Path
+) -> None:
+    """These networks read texts in batches once: what assumed it holds; what was so and does not say it does not."""
     path = Path(__file__).parents[1] / "snapshots" / "certificates_schema_3.json"
     saved = next(each for each in json.loads(path.read_text("utf-8")) if name in each["certificate"]["output"])
     data = saved["certificate"]
     (tmp_path / data["output"]).write_bytes(base64.b85decode(saved["file"]))
     beside = certificate_path(tmp_path / data["output"])
-    assert all(IN_BATCHES in each["assumptions"] for each in data["guarantees"])
+    assert all(assumed in each["assumptions"] for each in data["guarantees"])
 
     def stating(schema: int, left_out: str) -> Path:
         stated = [
@@ -123,9 +133,9 @@ def test_what_was_assumed_of_a_batch_may_stand_in_a_certificate_and_no_other_tex
     for schema in (3, 4):
         dp.verify(stating(schema, "nothing"))
         with pytest.raises(DataError, match="does not follow from its settings"):
-            dp.verify(stating(schema, "the auto-encoder" if name == "adept_0" else "no text stands"))
+            dp.verify(stating(schema, other))
     with pytest.raises(DataError, match="does not follow from its settings"):
-        dp.verify(stating(3, IN_BATCHES))
+        dp.verify(stating(3, assumed))
 
 
 def test_what_is_measured_on_absent_vectors_is_said_to_be_unknown(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dptext._wording import plural
-from dptext.embeddings.embedder import ALONE, HIDDEN, IN_BATCHES
+from dptext.embeddings.embedder import ALONE, HIDDEN, IN_BATCHES, IN_BLOCKS, PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
 from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.mechanism import Promise
 from dptext.privacy import accounting
@@ -135,9 +135,10 @@ def _recompute(certificate: Certificate) -> Promise:
         reveals=certificate.also_reveals,
     )
     # Whoever assumed more than is needed today said nothing wrong.
-    older = certificate.schema < SCHEMA or any(IN_BATCHES in stated.assumptions for stated in certificate.guarantees)
+    stated_so = (text for stated in certificate.guarantees for text in stated.assumptions)
+    older = certificate.schema < SCHEMA or any(HIDDEN in text for text in stated_so)
     if older:
-        derived = tuple(_as_in_schema_3(each, certificate.settings) for each in derived)
+        derived = tuple(_as_in_batches(each, certificate.settings) for each in derived)
     if certificate.schema < SCHEMA_OF_EVENTS:
         derived = tuple(map(_as_in_schema_2, derived))
 
@@ -193,16 +194,17 @@ def _happened(spec: Promise, certificate: Certificate) -> bool:
     return smallest.epsilon * (1 - 1e-9) <= stated <= certificate.guarantees[0].epsilon * (1 + 1e-9)
 
 
-def _as_in_schema_3(guarantee: Guarantee, settings: Mapping[str, Json]) -> Guarantee:
-    """The guarantee as before schema 4, when a sentence encoder read private text in batches."""
+def _as_in_batches(guarantee: Guarantee, settings: Mapping[str, Json]) -> Guarantee:
+    """The guarantee as when private text was read in batches: before schema 4, by some networks later."""
     assumed = _read_in_batches(settings)
     if assumed is None or assumed in guarantee.assumptions or guarantee.basis is Basis.NONE:
         return guarantee
-    return replace(guarantee, assumptions=(*guarantee.assumptions, assumed))
+    others = (text for text in guarantee.assumptions if text != PUBLIC_AUTOENCODER)
+    return replace(guarantee, assumptions=(*others, assumed))
 
 
 def _read_in_batches(settings: Mapping[str, Json]) -> str | None:
-    """What these settings assumed of an encoder that read private text in batches."""
+    """What these settings assumed of a network that read private text in batches."""
     match settings:
         case {"kind": "embedded", "mechanism": dict(inner)}:
             return _read_in_batches(inner)
@@ -212,6 +214,10 @@ def _read_in_batches(settings: Mapping[str, Json]) -> str | None:
             return ALONE
         case {"kind": "adept" | "adept_dpsgd"}:
             return IN_BATCHES
+        case {"kind": "candidates", "ranker": "adept"}:
+            return RANKED_IN_BATCHES
+        case {"kind": "erae"}:
+            return IN_BLOCKS
         case _:
             return None
 

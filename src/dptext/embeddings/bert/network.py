@@ -75,6 +75,12 @@ class Linear:
             packed = weights
         return cls(weights, bias, _panels(packed), units, smoothing)
 
+    @classmethod
+    def padded(cls, weights: Singles, bias: Singles) -> "Linear":
+        """The layer in float32, with outputs of zeros up to a whole panel."""
+        more = -len(bias) % tiles.COLUMNS
+        return cls.of(np.pad(weights, ((0, more), (0, 0))), np.pad(bias, (0, more)), "float32")
+
 
 def _as_bfloat16(numbers: Singles) -> np.ndarray[Any, Any]:
     """The upper 16 bits, rounded to even."""

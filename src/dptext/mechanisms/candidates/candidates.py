@@ -27,14 +27,13 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.embedder import read_alone
+from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES, read_alone
 from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
 from dptext.mechanism import OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices, texts_in_play
 from dptext.mechanisms.candidates.rankers import (
-    PUBLIC_AUTOENCODER,
     WIDTH,
     Pool,
     Ranker,
@@ -182,7 +181,8 @@ class Candidates(OneEpsilon):
             case "tfidf" | "distilled":
                 return (PUBLIC_CANDIDATES,)
             case "adept":
-                return (PUBLIC_CANDIDATES, PUBLIC_AUTOENCODER)
+                # What it reads by, the settings do not say; on a processor every encoder reads each text by itself.
+                return (PUBLIC_CANDIDATES, PUBLIC_AUTOENCODER if self.device == "cpu" else RANKED_IN_BATCHES)
 
     @property
     def weight(self) -> float:

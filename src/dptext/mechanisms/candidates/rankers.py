@@ -22,7 +22,6 @@ import numpy as np
 from scipy import sparse
 
 from dptext.embeddings.distilled import bags, common_words, distil_with_words, load_distilled, rarity
-from dptext.embeddings.embedder import HIDDEN
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
 from dptext.embeddings.text_pools import TextPool
@@ -45,10 +44,6 @@ RankerName = Literal["text", "sentence", "distilled", "tfidf", "adept"]
 Rows: TypeAlias = "Singles | sparse.csr_array"
 #: The candidates' vectors and what was taken off them, as they were saved.
 Saved: TypeAlias = tuple[Singles, Floats]
-PUBLIC_AUTOENCODER = (
-    "the auto-encoder that ranks was trained on public text only, and reads a text as if it were alone in its batch: "
-    f"{HIDDEN}"
-)
 _DOCUMENTS_AT_ONCE = 256
 _QUERIES = 500
 _INPUTS, _PAIRS = 2000, 10_000_000  # of an envelope at most: bounds time and memory
