@@ -117,6 +117,8 @@ class Candidates(OneEpsilon):
             trained on public text. The fitted candidates keep a copy.
         label_share: share of epsilon for the record's own label, below 1 (at least two `labels`); 0 releases the
             candidate's label, which costs nothing.
+        precision: numbers of the sentence encoder: auto, float32, bfloat16, or int8, which is the fastest and the least
+            exact.
     """
 
     epsilon: float
@@ -130,6 +132,7 @@ class Candidates(OneEpsilon):
     device: str = "cpu"
     adept: str = ""
     label_share: float = 0.0
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
     kind: Literal["candidates"] = field(default="candidates", init=False)
 
     def __post_init__(self) -> None:
@@ -267,6 +270,7 @@ class Candidates(OneEpsilon):
             folder,
             max_sentences=most,
             device=device,
+            precision=self.precision,
             centred=centred,
             saved=saved,
             on_progress=told,

@@ -24,6 +24,7 @@ from scipy import sparse
 from dptext.embeddings.distilled import bags, common_words, distil_with_words, load_distilled, rarity
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
+from dptext.embeddings.sentence_encoder import Precision
 from dptext.embeddings.text_pools import TextPool
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, OnProgress
@@ -125,6 +126,7 @@ def load_ranker(
     *,
     max_sentences: int,
     device: str,
+    precision: Precision = "auto",
     centred: bool,
     saved: Saved | None = None,
     on_progress: OnProgress | None = None,
@@ -157,7 +159,7 @@ def load_ranker(
         case "tfidf":
             return words_ranker(texts)
         case "text" | "sentence":
-            encoder = load_encoder("sentence", device=device)
+            encoder = load_encoder("sentence", device=device, precision=precision)
             parts = max_sentences if name == "sentence" else 0
             read = partial(_means, encoder, parts)
             if saved is None:
@@ -165,7 +167,7 @@ def load_ranker(
             dim, shown, digests = encoder.dim, encoder.name, {"encoder": encoder.digest}
         case "distilled":
             if saved is None:
-                encoder = load_encoder("sentence", device=device)
+                encoder = load_encoder("sentence", device=device, precision=precision)
                 own = _means(encoder, max_sentences, texts, on_progress)
                 own /= np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12)
                 teacher = encoder if on_progress is None else _Watched(encoder, encoder.name, encoder.dim, on_progress)
