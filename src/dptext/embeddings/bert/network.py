@@ -23,7 +23,11 @@ Pieces: TypeAlias = Sequence[Sequence[int]]
 PIECES_AT_ONCE: Final = 256  # so that the numbers between two layers stay in the cache
 _ALIGNED = 64  # bytes
 _SMOOTHING = 0.5  # of SmoothQuant (Xiao et al. 2023): the share of a channel's range that moves to the weights
-_DTYPES: Final[Mapping[str, type[np.generic]]] = {"float32": np.float32, "bfloat16": np.uint16, "int8": np.int8}
+_DTYPES: Final[Mapping[str, type[np.generic]]] = {
+    "float32": np.float32,
+    "bfloat16": np.uint16,
+    "int8": tiles.INT_ROWS,
+}
 
 
 def best_there_is(asked: str) -> Exactness:
@@ -70,7 +74,7 @@ class Linear:
                 smoothing = (ratio**-_SMOOTHING).astype(np.float32)
             moved = weights / smoothing
             units = (np.maximum(np.abs(moved).max(axis=1), 1e-30) / 127).astype(np.float32)
-            packed = (np.rint(moved / units[:, None]) + 128).astype(np.uint8)
+            packed = (np.rint(moved / units[:, None]) + tiles.MORE).astype(tiles.INT_WEIGHTS)
         else:
             packed = weights
         return cls(weights, bias, _panels(packed), units, smoothing)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import llvmlite.binding
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import config as numba_config
@@ -30,10 +31,13 @@ def _features() -> frozenset[str]:
 FEATURES: Final = _features()
 WIDE: Final = "avx512f" in FEATURES
 HAS_BFLOAT16: Final = WIDE and "avx512bf16" in FEATURES
-HAS_INT8: Final = WIDE and "avx512vnni" in FEATURES
+_AVX2: Final = "avx2" in FEATURES and not WIDE
+HAS_INT8: Final = (WIDE and "avx512vnni" in FEATURES) or _AVX2
+#: Whole numbers of 8 bits: AVX2 has them in 16 bits, two at once; VNNI takes four, and 128 more of each weight.
+INT_ROWS, INT_WEIGHTS, MORE = (np.int16, np.int16, 0) if _AVX2 else (np.int8, np.uint8, 128)
 #: 24 sums of 16 lanes fill three quarters of the 32 registers of AVX-512, 6 those of AVX2, 16 of 8 lanes; others have
 #: less room.
-ROWS: Final = 8 if WIDE else 6 if "avx2" in FEATURES else 4
+ROWS: Final = 8 if WIDE else 6 if _AVX2 else 4
 VECTORS: Final = 3 if WIDE else 1
 #: Columns of a panel.
 COLUMNS: Final = LANES * VECTORS
@@ -57,6 +61,7 @@ class _BFloat(ir.types.Type):  # type: ignore[misc]  # llvmlite has no types
 
 
 _BFLOATS = ir.VectorType(_BFloat(), 2 * LANES)
+_HALF, _PAIRS = ir.VectorType(_I32, LANES // 2), ir.VectorType(ir.IntType(16), LANES)
 Value = Any  # of llvmlite, which has no types
 
 
@@ -86,11 +91,23 @@ def _int_step(builder: Value, total: Value, weights: Value, row: Value) -> Value
     return builder.call(builder.module.declare_intrinsic(name, (), kind), [total, weights, row])
 
 
+def _pair_step(builder: Value, total: Value, weights: Value, row: Value) -> Value:
+    """Total + two products a lane, of signed numbers of 16 bits. Exact."""
+    name, kind = "llvm.x86.avx2.pmadd.wd", ir.FunctionType(_HALF, [_PAIRS, _PAIRS])
+    pairs, found = builder.module.declare_intrinsic(name, (), kind), []
+    for first in (0, LANES // 2):
+        lanes = ir.Constant(_HALF, [*range(first, first + LANES // 2)])
+        some = (builder.shuffle_vector(each, ir.Constant(_INTS, _UNDEFINED), lanes) for each in (weights, row))
+        found.append(builder.call(pairs, [builder.bitcast(each, _PAIRS) for each in some]))
+    return builder.add(total, builder.shuffle_vector(*found, ir.Constant(_INTS, [*range(LANES)])))
+
+
 #: By the dtype of the rows: a step of the sum, what it reads of panel and row, and what it sums up.
 _KINDS = {
     types.float32: (_float_step, _REALS, _REALS),
     types.uint16: (_bfloat_step, _INTS, _REALS),
     types.int8: (_int_step, _INTS, _INTS),
+    types.int16: (_pair_step, _INTS, _INTS),
 }
 
 
