@@ -67,7 +67,7 @@ def round_rows(x: Array, n: int, rows: Array) -> None:
 
 @compiled
 def quantize_rows(x: Array, n: int, smoothing: Array, rows: Array, scales: Array, totals: Array) -> None:
-    """The rows, each times `smoothing`, as whole numbers from -127 to 127 with a scale a row; their sum times `MORE`."""
+    """The rows, each times `smoothing`, as whole numbers from -127 to 127 and a scale a row; their sum times `MORE`."""
     for i in range(n):
         most = max(_TINY, largest_product(x[i].ctypes.data, smoothing.ctypes.data, rows.shape[1]))
         steps, total = _MOST / most, F(0.0)

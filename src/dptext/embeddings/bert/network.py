@@ -33,7 +33,7 @@ _DTYPES: Final[Mapping[str, type[np.generic]]] = {
 def best_there_is(asked: str) -> Exactness:
     """The precision that is computed where `asked` is: "auto" is bfloat16 where the processor multiplies it.
 
-    A processor without bfloat16 or int8 computes in float32, which takes no longer there.
+    A processor without bfloat16 computes in float32, which takes no longer there; int8 needs VNNI or AVX2.
     """
     if asked == "int8" and tiles.HAS_INT8:
         return "int8"
