@@ -16,6 +16,7 @@ from dptext.cli.options import file_argument, file_option
 from dptext.cli.progress import say
 from dptext.cli.utility.judged import NOT_PRIVATE
 from dptext.cli.utility.table import cell
+from dptext.compare.lens import RememberingEmbedder
 from dptext.errors import ConfigError
 from dptext.estimates import Estimate
 from dptext.types import Json
@@ -62,7 +63,7 @@ def corpus(
     order = [private[i] for i in np.random.default_rng(seed).permutation(len(private)).tolist()]
     own, real = (private, held) if held else (order[: len(order) // 2], order[len(order) // 2 :])
     labels = tuple(sorted({record.label for record in private if record.label}))
-    embedder = load_encoder()
+    embedder = RememberingEmbedder(load_encoder())
     rows: dict[str, dict[str, Estimate | float]] = {}
     for name, records in ((ORIGINAL, own), (RELEASED, made), (PUBLIC_ONLY, pool)):
         texts, given = [record.text for record in records], [record.label for record in records]

@@ -111,6 +111,9 @@ def _write(results: Results, private: Mapping[str, Sequence[Sample]] | None, tar
     about = results.about
     answer = verdict(results.rows)
     drawn = pictures(results.rows)
+    # The one to read, and one of corpora where there are some.
+    whole = [picture for picture in drawn if picture.frontier.title.startswith(WHOLE)]
+    first = [*drawn[:1], *(picture for picture in whole[:1] if picture is not drawn[0])]
     warnings = cautions(results)
     tables = metric_tables(results.rows)
     titles = ["", WHOLE] if any(row.whole for row in results.rows) else [""]
@@ -126,7 +129,8 @@ def _write(results: Results, private: Mapping[str, Sequence[Sample]] | None, tar
         confidences=confidences(results.rows),
         warnings=warnings,
         answer=answer,
-        pictures=drawn,
+        pictures=first,
+        more_pictures=[picture for picture in drawn if picture not in first],
         undrawn=undrawn(results.rows),
         tables=tables,
         few=few(drawn[0], samples) if drawn else [],
