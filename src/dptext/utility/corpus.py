@@ -115,7 +115,7 @@ class CorpusKept:
         frechet: Frechet distance of embeddings to real texts; less is better.
         precision: share of its texts among the real ones.
         recall: share of the real texts among its own.
-        told_apart: AUC of a classifier that tells it from real texts; 0.5 is perfect.
+        told_apart: AUC of a classifier that tells it from real texts; 0.5 is perfect. None where too few texts differ.
         topics_tv: total variation of its topics and those of the private texts.
         mix_l1: L1 distance of its label shares and those of the private texts; None without labels.
         own_label: share of its public texts that have their own public label; None where none is known.
@@ -124,7 +124,7 @@ class CorpusKept:
     frechet: float
     precision: Estimate
     recall: Estimate
-    told_apart: Estimate
+    told_apart: Estimate | None
     topics_tv: float
     mix_l1: float | None
     own_label: float | None
@@ -178,11 +178,15 @@ def corpus_kept(
     known = [public[text] == label for text, label in zip(texts, given, strict=True) if label and text in public]
     shares = [observed_balance(side, labels) for side in (given, [record.label for record in private])
               if labels and any(label in labels for label in side)]  # fmt: skip
+    try:
+        apart = told_apart(own, other, seed=seed)
+    except ConfigError:  # one text many times, say
+        apart = None
     return CorpusKept(
         frechet_distance(own, other),
         covered(own, other),
         covered(other, own),
-        told_apart(own, other, seed=seed),
+        apart,
         topic_distance(*(space.at(side) for side in (sides[0], sides[1], sides[3])), seed=seed),
         float(np.abs(shares[0] - shares[1]).sum()) if len(shares) == 2 else None,
         float(np.mean(known)) if known else None,

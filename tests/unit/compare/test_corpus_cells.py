@@ -133,7 +133,7 @@ def test_names_hide_the_labels_of_the_public_part() -> None:
 @pytest.mark.slow
 def test_cells_of_corpora_run_in_processes_and_are_resumed(tmp_path: Path) -> None:
     data = grid(synthesis("prototypes", dim=8), trials=2)
-    for again, expected in ((False, 14), (True, 0)):
+    for again, expected in ((False, 12), (True, 0)):
         done = run_experiment(parse_experiment(data), Folder(tmp_path / "out"), Options(workers=2), command="compare")
         assert (done.failed, done.run) == (0, expected), again
     results = read_results(tmp_path / "out")

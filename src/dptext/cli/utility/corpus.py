@@ -75,7 +75,7 @@ def corpus(
         if held and labels and known:
             trained = train_tfidf([text for text, _ in known], [label for _, label in known], seed=seed)
             rows[name]["accuracy"] = evaluate(trained, held, seed=seed).accuracy
-    released, public = (cell(rows[name]["told_apart"], interval) for name in (RELEASED, PUBLIC_ONLY))
+    released, public = (cell(rows[name].get("told_apart"), interval) for name in (RELEASED, PUBLIC_ONLY))
     said = [
         f"A classifier tells the corpus from real texts with AUC {released}, public text with {public}; .5 is perfect.",
         "Its texts have no record of their own, so there is no fidelity to measure.",
