@@ -9,7 +9,7 @@ everything but whether the canary is there. One sees the noisy sums (which are n
 canary adds. The other sees what leaves: how many texts have the canary's label, and how near these are to it. Each
 chooses its threshold on half of the runs.
 
-With `whole`, every run is a whole `dptext.synthesize`: it reads and embeds all texts (150, a pool of 300, GloVe), with
+With `whole`, every run is a whole `dptext.synthesize`: it reads and embeds all texts (60, a pool of 120, GloVe), with
 the canary's text among them or not, and the attacker sees what leaves and the report.
 """
 
@@ -65,11 +65,11 @@ def bound(inside: np.ndarray, outside: np.ndarray, delta: float) -> float:
 
 def whole(records: list[dp.Record], labels: tuple[str, ...], canary: dp.Record, runs: int) -> None:
     """Print what leaves whole runs, with the canary or without it, shows of epsilon."""
-    pool, private = records[:300], records[300:450]
+    pool, private = records[:120], records[120:180]
     place = labels.index(canary.label or "")
     print("| epsilon | runs | shown by what leaves |\n|--:|--:|--:|")
     for epsilon in (1.0, 4.0):
-        spec = Prototypes(labels=labels, epsilon=epsilon, about=150, dim=16, words=0, encoder="glove")
+        spec = Prototypes(labels=labels, epsilon=epsilon, about=60, dim=8, words=0, size=60, encoder="glove")
         fitted = spec.fit(public=pool)
         near = fitted.pool.points @ fitted.pool.space.points([canary.text])[0]
         at = {text: i for i, text in enumerate(fitted.pool.texts)}

@@ -22,8 +22,10 @@ from dptext.synthesis.sums import PrivateSum
 from dptext.text.records import Record
 from dptext.types import Floats
 
-_DIMS: Final = (64, 128, 256, 512)
-_NOISY: Final = 0.08  # the most squared noise of a class mean, all directions together, that more directions may have
+_DIMS: Final = (64, 128, 256)
+# The most squared noise of a class mean, all directions together, that more directions than the fewest may have: for
+# each of the classes - 1 directions in which class means differ.
+_NOISY: Final = 6.5e-4
 _TEXTS_A_DIRECTION: Final = 8  # of the pool, at least: its covariance must be known
 _COUNT: Final = 0.5  # weight of a unit's count beside its point
 
@@ -42,7 +44,7 @@ class Prototypes(SynthesisSpec):
         length at most 1. The sum has discrete Gaussian noise. All else reads that noisy sum and public text.
 
     Attributes:
-        dim: directions of the space; 0 takes 64 to 512, by `about`, the labels and the noise. A small pool has fewer.
+        dim: directions of the space; 0 takes 64 to 256, by `about`, the labels and the noise. A small pool has fewer.
         topic_share: share of rho for the topics.
         names: what the labels mean, one text for each, in their order; empty takes the labels as they are.
         prior: whether class means are drawn towards where the names of the labels put them, as far as they are noise.
@@ -77,7 +79,8 @@ class Prototypes(SynthesisSpec):
         if self.dim:
             return self.dim
         noise = self.noise().scale / self.point_length * len(self.labels) / self.about
-        return max((dim for dim in _DIMS if dim * noise**2 <= _NOISY), default=_DIMS[0])
+        most = _NOISY * (len(self.labels) - 1)
+        return max((dim for dim in _DIMS if dim * noise**2 <= most), default=_DIMS[0])
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrototypes:
         """Read the pool. Its labels are not looked at; a text that occurs twice counts once."""
