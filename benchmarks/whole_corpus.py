@@ -1,6 +1,6 @@
 """How long a synthesis takes against its encoder alone, and how much memory more.
 
-    python benchmarks/synthesis.py [TEXTS [ENCODER [FILE WAY]]]
+    python benchmarks/whole_corpus.py [TEXTS [ENCODER [FILE WAY]]]
 
 Each way reads a file of so many texts (4,000 built-in ones), and the encoder ("sentence", or "glove") embeds the same
 texts in the same batches, once for each pass of the way; in turn, in processor time. Exits 1 where a way takes more
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def main() -> int:
             passes = 2 if name.startswith("votes") else 1
             alone, whole = [], []
             for _ in range(rounds):
-                whole.append(spent(lambda each=each: run(Private(path, fields, {}), each)))
+                whole.append(spent(partial(run, Private(path, fields, {}), each)))
                 more = peak() - before
                 alone.append(passes * spent(embed))
             ratio = statistics.median(one / two for one, two in zip(whole, alone, strict=True))
