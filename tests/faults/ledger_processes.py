@@ -47,9 +47,8 @@ def request(epsilon: float) -> Request:
 
 
 def epsilon_of(asked: Request) -> Fraction:
-    (event,) = asked.events
-    assert isinstance(event, PureEvent)
-    return Fraction(event.epsilon) * event.count
+    assert all(isinstance(event, PureEvent) for event in asked.events)
+    return sum((Fraction(event.epsilon) * event.count for event in asked.events), Fraction(0))
 
 
 def small_charge(key: str, *, subjects: bool) -> tuple[Request, list[str] | None]:

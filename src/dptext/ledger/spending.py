@@ -87,7 +87,8 @@ def sums_of(text: str) -> Sums | None:
 
 def known_sums(key: str, read: Callable[[], str]) -> Sums | None:
     """The sums of the text under a key, which is read only where they are not known."""
-    return keep_sums(key, [_known[key]] if key in _known else map(_alone, entries(read())))
+    found = _known.get(key)  # asked once, because another thread may forget it
+    return keep_sums(key, map(_alone, entries(read())) if found is None else [found])
 
 
 def keep_sums(key: str, several: Iterable[Sums | None]) -> Sums | None:

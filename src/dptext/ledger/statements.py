@@ -225,7 +225,8 @@ def write_charge(
     """Write a charge and the balance after it, and give its number; None where this key has a charge already.
 
     The row is the account, locked. `received` is the digest of the subjects' hashes and how many they are; None for
-    everyone. `events` are the recent ones of everyone in the account, after the charge. `new_subjects` were never charged before.
+    everyone. `events` are the recent ones of everyone in the account, after the charge. `new_subjects` were never
+    charged before.
     """
     digest, n_subjects = received or (None, None)
     charge_values = (row.id, key, request_id, received is None, digest, n_subjects, at)
