@@ -67,8 +67,8 @@ def new_charge(key: str, *, subjects: bool, many: bool = False) -> tuple[Request
     Many events are so many that they are folded at once.
     """
     names = ["a", "b", f"only in {key}"] if subjects else None
-    epsilons = [(n + 1) / 4096 for n in range(40)] if many else [0.5]
-    return replace(request(*epsilons), settings={"key": key}), names
+    events = tuple(PureEvent((n + 1) / 4096) for n in range(40)) if many else (PureEvent(0.5),)
+    return replace(request(0.5), events=events, settings={"key": key}), names
 
 
 def word_metric(vectors: str):
