@@ -31,7 +31,7 @@ from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES, re
 from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
-from dptext.mechanism import OnProgress, Remarks, Traits, seen
+from dptext.mechanism import ADDED, OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices, texts_in_play
 from dptext.mechanisms.candidates.rankers import (
     WIDTH,
@@ -132,7 +132,7 @@ class Candidates(OneEpsilon):
     device: str = "cpu"
     adept: str = ""
     label_share: float = 0.0
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = field(default="auto", metadata=ADDED)
     kind: Literal["candidates"] = field(default="candidates", init=False)
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document, sums_by_document
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
-from dptext.mechanism import Traits
+from dptext.mechanism import ADDED, Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Unit
@@ -91,7 +91,7 @@ class Truncation(OneEpsilon):
     encoder: Literal["sentence", "distilled", "glove"] = "sentence"
     output: Literal["embedding"] = "embedding"
     device: str = "cpu"
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = field(default="auto", metadata=ADDED)
     kind: Literal["truncation"] = field(default="truncation", init=False)
 
     def __post_init__(self) -> None:
