@@ -318,3 +318,14 @@ def test_every_sum_has_the_relation_of_the_spec() -> None:
             fitted.synthesize(corpus_of(()), seeded(0))
         assert [sigma for _, sigma in found] == [fitted.spec.noise(share).sigma for share in fitted.spec.shares]
         assert fitted.spec.noise().relation is Relation(relation)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("prototypes", 4), ("votes", 2), ("topics", 2)])
+def test_two_people_of_one_name_are_one_author(kind: str, most: int) -> None:
+    """Their name costs what is paid. One of them alone may cost as much as an author who is replaced."""
+    fitted = made(kind, "author", "add_or_remove_one")
+    one: Unit = ((0, (9.0, 0.0, 0.0)),)
+    other: Unit = ((1 if kind != "prototypes" else 0, (-9.0, 0.0, 0.0)),) * 40
+    both = vector(fitted, one + other)
+    assert np.square(both).sum() / 2 / fitted.spec.rho <= 1
+    assert most * 0.7 < np.square(both - vector(fitted, one)).sum() / 2 / fitted.spec.rho <= most
