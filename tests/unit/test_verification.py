@@ -13,6 +13,7 @@ import dptext as dp
 from dptext.cli.explain import explain_certificate
 from dptext.embeddings.embedder import IN_BATCHES, IN_BLOCKS, RANKED_IN_BATCHES
 from dptext.errors import ConfigError, DataError
+from dptext.privacy import loss_distributions
 from dptext.runs.certificate import certificate_path
 
 LABELS = ("health", "travel", "money", "leisure")
@@ -100,6 +101,29 @@ def test_an_epsilon_may_be_smaller_by_what_a_numerical_distribution_rounds_and_n
         else:
             with pytest.raises(DataError, match="does not follow from its settings"):
                 dp.verify(edge)
+
+
+def test_an_epsilon_of_a_finer_grid_holds_and_no_less(tmp_path: Path) -> None:
+    """Earlier versions added up the losses of a training on a finer grid, which says a little less and is as valid."""
+    path = Path(__file__).parents[1] / "snapshots" / "certificates_schema_3.json"
+    (saved,) = (each for each in json.loads(path.read_text("utf-8")) if "dpsgd_0" in each["certificate"]["output"])
+    data = saved["certificate"]
+    (tmp_path / data["output"]).write_bytes(base64.b85decode(saved["file"]))
+    beside = certificate_path(tmp_path / data["output"])
+    with pytest.MonkeyPatch.context() as coarse:
+        coarse.setattr(loss_distributions, "_GRID", 2e3)
+        loss_distributions.mixed_epsilon.cache_clear()
+        larger = dp.spec_from_settings(data["settings"]).guarantee(dp.Unit.DOCUMENT, data["delta"]).epsilon
+        assert larger > data["guarantees"][0]["epsilon"] * (1 + 1e-7)
+        for share, holds in ((1.0, True), (1 - 1e-8, False)):
+            changed = [{**each, "epsilon": each["epsilon"] * share} for each in data["guarantees"]]
+            beside.write_text(json.dumps({**data, "guarantees": changed}), "utf-8")
+            if holds:
+                dp.verify(beside)
+            else:
+                with pytest.raises(DataError, match="does not follow from its settings"):
+                    dp.verify(beside)
+    loss_distributions.mixed_epsilon.cache_clear()
 
 
 @pytest.mark.parametrize(

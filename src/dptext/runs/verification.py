@@ -17,7 +17,7 @@ from dptext.embeddings.embedder import ALONE, HIDDEN, IN_BATCHES, IN_BLOCKS, PUB
 from dptext.errors import BrokenFileError, ConfigError, DataError
 from dptext.mechanism import Promise
 from dptext.privacy import accounting
-from dptext.privacy.composition import is_numerical
+from dptext.privacy.composition import earlier_epsilon, is_numerical
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent
 from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee
 from dptext.privacy.names import COMPARED
@@ -149,7 +149,7 @@ def _recompute(certificate: Certificate) -> Promise:
     follows = len(derived) == len(certificate.guarantees) and all(
         stated.basis is ours.basis
         and placed(replace(stated, epsilon=ours.epsilon, delta=ours.delta)) == placed(ours)
-        and stated.epsilon >= ours.epsilon * _share(certificate, spec, stated)  # an older version may have stated more
+        and _enough(certificate, spec, stated, ours.epsilon)
         and (stated.delta >= ours.delta or _nearly(stated.delta, ours.delta, spec.events(spec.units[0])))
         for stated, ours in zip(certificate.guarantees, derived, strict=True)
     )
@@ -176,6 +176,16 @@ def _share(certificate: Certificate, spec: Promise, stated: Guarantee) -> float:
     measured = any(isinstance(event, MetricEvent) for event in events)  # by a formula
     convolved = stated.delta > 0 and any(event.count > _CONVOLVED for event in events)
     return 1 - 1e-9 if not measured and (convolved or is_numerical(events, stated.delta)) else 1.0
+
+
+def _enough(certificate: Certificate, spec: Promise, stated: Guarantee, ours: float) -> bool:
+    """Whether it states no less than what is known now, or was known to whoever wrote it. It may state more."""
+    share = _share(certificate, spec, stated)
+    if stated.epsilon >= ours * share:
+        return True
+    if stated.unit is not spec.units[0] or stated.metric is not None or not stated.delta:
+        return False
+    return stated.epsilon >= earlier_epsilon(spec.events(stated.unit), stated.delta, stated.relation) * share
 
 
 def _nearly(stated: float, ours: float, events: Iterable[Event]) -> bool:
