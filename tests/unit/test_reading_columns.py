@@ -22,11 +22,12 @@ from dptext.text import csv_rows, json_columns, lines
 from dptext.text.batches import Batch
 from dptext.text.column_checks import batch_of
 from dptext.text.csv_rows import csv_chunks
-from dptext.text.formats import PlainTexts, is_scalar, plain_scalars, plain_texts, string_fault
+from dptext.text.formats import is_scalar, string_fault
 from dptext.text.groups import groups
 from dptext.text.ids import Ids
 from dptext.text.lines import Bad, Broken, blocks_of, lines_of
 from dptext.text.parquet_rows import values_of
+from dptext.text.plain_texts import PlainTexts, plain_scalars, plain_texts
 from dptext.text.reading import OnError, read_batches, read_records
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks
@@ -187,7 +188,8 @@ def test_what_pyarrow_would_pass_is_told_as_without_it(line: bytes, tmp_path: Pa
 def test_pyarrow_reads_plain_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     block = b"".join(ROW[:-1] % number + b',"more":"2026-01-01"}\n' for number in range(50))
     found = json_columns.json_columns(block, ["text", "id"])
-    assert found == {"text": ("a",) * 50, "id": tuple(str(number) for number in range(50))}
+    assert found is not None
+    assert {name: list(column) for name, column in found.items()} == {"text": ["a"] * 50, "id": [*map(str, range(50))]}
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert json_columns.json_columns(block, ["text", "id"]) is None
 
@@ -245,10 +247,9 @@ def test_groups_end_where_items_say(parts: list[list[int]], size: int, character
 def test_ids_are_refused_where_one_was_used(parts: list[list[str]]) -> None:
     ids, seen = Ids(), set[str]()
     for part in parts:
-        fresh = len(set(part)) == len(part) and seen.isdisjoint(part)
-        assert ids.add(part) == fresh
-        if fresh:
-            seen.update(part)
+        wanted = [id_ not in seen and id_ not in part[:place] for place, id_ in enumerate(part)]
+        assert part == [] or ids.fresh(part).tolist() == wanted
+        seen.update(part)
 
 
 def test_parts_of_batches_join_again() -> None:
