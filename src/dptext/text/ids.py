@@ -89,6 +89,10 @@ def _utf8(ids: Sequence[str]) -> tuple[UInt8s, _Numbers]:
 
 def _words(data: UInt8s, stops: _Numbers, sizes: _Numbers, n: int) -> UInt64s:
     """The last `n` words of each id `(ids, n)`, the last first, with NULs before the id."""
+    if sizes.min() == sizes.max() <= n * _WORD:  # as UUIDs are
+        square = np.zeros((len(sizes), n * _WORD), np.uint8)
+        square[:, n * _WORD - sizes[0] :] = data.reshape(len(sizes), -1)
+        return square.view(">u8")[:, ::-1].astype(np.uint64, order="C")
     padded = np.zeros(n * _WORD + data.size, np.uint8)
     padded[n * _WORD :] = data
     from_any_byte = np.ndarray((data.size + (n - 1) * _WORD + 1,), ">u8", padded, 0, (1,))
