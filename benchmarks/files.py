@@ -58,10 +58,10 @@ LEAST_FASTER = {Format.JSONL: 2.0, Format.CSV: 2.0, Format.PARQUET: 4.0}
 #: We take at most so many times as long as pyarrow.
 MOST_SLOWER = {
     "read Parquet": 2.0,
-    "read Parquet, UUIDs": 4.0,
+    "read Parquet, UUIDs": 4.5,
     "read Parquet to strings": 2.0,
     "read JSON Lines": 2.0,
-    "read JSON Lines, UUIDs": 2.0,
+    "read JSON Lines, UUIDs": 3.0,
     "read JSON Lines to strings": 2.0,
     "write Parquet": 2.0,
 }

@@ -74,8 +74,8 @@ def read_records(
     """Stream the records of a file, a data frame, a Dataset, or any iterable of rows or texts, in order.
 
     Files are read strictly, as UTF-8 unless another encoding is named; a byte order mark at the start is dropped. At
-    most 256 KiB of lines are in memory at a time (1,024 rows of Parquet or XLSX), more where one line is longer. A line
-    longer than ``max_characters`` calls for is not read whole.
+    most 256 KiB of lines are in memory at a time (1,024 rows of XLSX, of Parquet 8,192 or about 1 MiB), more where one
+    line is longer, or long values of Parquet repeat. A line longer than ``max_characters`` calls for is not read whole.
 
     - JSON Lines: one object a line, each key once, no NaN or infinity. Empty lines are allowed at the end only.
     - JSON: one array of objects, read whole (256 MiB at most).
@@ -86,7 +86,8 @@ def read_records(
     - Plain text: every line is a document, and an empty line an empty one.
 
     Ids are "0", "1", ... in the order of the records that could be read, unless ``fields.id`` names a field. Then they
-    must be unique; to check that, every id or its 16-byte hash is kept (about 100 bytes of memory a record).
+    must be unique; to check that, every id or its 16-byte hash is kept (at most 60 bytes of memory a record of a file,
+    about 100 of another).
 
     Args:
         source: Path of a file; a data frame or series (pandas, polars, pyarrow); a Dataset of Hugging Face; or texts,
