@@ -21,7 +21,7 @@ COMMANDS: Final = {
     ),
     "corpus": (
         "corpus:corpus",
-        "How near a synthetic corpus comes to the private one: clouds, topics, labels. It has no record for each text.",
+        "How near a synthetic corpus is to the private one. Clouds, topics and labels are compared, no single texts.",
         "dptext utility corpus reviews.csv reviews.synthetic.jsonl --public public.csv --label-field stars",
     ),
 }
