@@ -66,6 +66,9 @@ PLANS: dict[str, Plan] = {
     "tem": Plan(r"\| (?P<what>\d+ words, .+?) \|.*\| (?P<ratio>[\d.e+]+) \|", "times weighing all near words", "1"),
     "erae": Plan(r"\| (?P<what>.+ against .+?) \| (?P<ratio>[\d.]+) \|", "times", "1"),
     "profiles": Plan(r"\| (?P<what>[^|]+: [^|]+) \| (?P<ratio>[\d.]+) \|", "of the job's time", "1"),
+    "whole_corpus": Plan(
+        r"\| (?P<what>\w+, \w+) \| [\d,]+ \| [\d.]+ \| (?P<ratio>[\d.]+) \|", "times its encoder alone", "1"
+    ),
     "compare": Plan(
         r"\| (?P<what>[^|]+) \| \d+ \| [\d.]+ \| [\d.]+ \| (?P<ratio>[\d.]+) \|", "times each cell for itself", "1"
     ),

@@ -1,10 +1,11 @@
 """ER-AE's writing in batches against one text at a time, and its training against a plain PyTorch step, as ratios.
 
 python benchmarks/erae.py [--texts 256] [--rounds 5]
-In turn in one run, on an untrained network of the default size (its speed does not ask): the median over the rounds of
-each round's ratio. Exits 1 unless a batch writes five times as many texts a second as one text at a time, which is
-computed on a block of one row, and training takes half as long as the plain step. That step computes all logits of
-whole texts, for the reconstruction alone, at the paper's size: 20,000 words and 50 tokens, of which 18 are used.
+CPU time, in turn in one run, on an untrained network of the default size (its speed does not ask): the median over the
+rounds of each round's ratio. Exits 1 unless a batch writes three times as many texts a second as torch, one text at a
+time, and no fewer than torch in blocks (which are not bit for bit alone); and training takes half as long as the plain
+step. That step computes all logits of whole texts, for the reconstruction alone, at the paper's size: 20,000 words and
+50 tokens, of which 18 are used.
 """
 
 from __future__ import annotations
@@ -20,24 +21,27 @@ import numpy as np
 import torch
 
 from dptext.mechanisms.erae.erae import ErAe, choose
-from dptext.neural.erae import writing as erae
+from dptext.neural.erae.exact import ExactNetwork, ExactWriting
 from dptext.neural.erae.network import FIRST_OPTION, ErAeNetwork, Sizes
 from dptext.neural.erae.training import ErAeSchedule, train
-from dptext.neural.erae.writing import Writing
+from dptext.neural.erae.writing import ROWS, Writing
 from dptext.neural.tokens import BEGIN, END
 from dptext.sampling.randomness import secure
 
-MIN_RATIO, MIN_TRAINING_RATIO = 3.0, 2.0
+MIN_RATIO, MIN_BLOCK_RATIO, MIN_TRAINING_RATIO = 3.0, 1.0, 2.0
 MAX_WORDS, MAX_TOKENS = 8000, 20
 PAPER_WORDS, PAPER_TOKENS, USED = 20_000, 50, 18
 BATCH = 128
 
 
-def written(network: ErAeNetwork, spec: ErAe, targets: np.ndarray) -> int:
-    """Write these texts in blocks of `erae.ROWS`; how many."""
+Begin = Callable[[np.ndarray, bool], Writing | ExactWriting]
+
+
+def written(begin: Begin, spec: ErAe, targets: np.ndarray, rows: int) -> int:
+    """Write these texts in blocks of so many; how many there are."""
     source = secure()
-    for start in range(0, len(targets), erae.ROWS):
-        writing = Writing(network, targets[start : start + erae.ROWS], device="cpu", public=spec.choice == "hub")
+    for start in range(0, len(targets), rows):
+        writing = begin(targets[start : start + rows], spec.choice == "hub")
         for _ in range(MAX_TOKENS):
             writing.wrote(choose(spec.chooser, spec.choice, writing.logits(), source))
     return len(targets)
@@ -77,9 +81,9 @@ def trained(network: ErAeNetwork, targets: np.ndarray) -> int:
 
 
 def rate(work: Callable[[], int]) -> float:
-    """Texts a second."""
-    began = time.perf_counter()
-    return work() / (time.perf_counter() - began)
+    """Texts a second of CPU time."""
+    began = time.process_time()
+    return work() / (time.process_time() - began)
 
 
 def main() -> int:
@@ -93,16 +97,25 @@ def main() -> int:
     network = ErAeNetwork(Sizes(MAX_WORDS + 4, MAX_TOKENS, 128, 256, 256, "positions")).eval()
     targets = np.random.default_rng(0).integers(4, MAX_WORDS + 4, (given.texts, MAX_TOKENS))
     few = targets[: max(given.texts // 32, 4)]
-    block = erae.ROWS
+    tiles = ExactNetwork(network)
+
+    def by_tiles(block: np.ndarray, public: bool) -> ExactWriting:
+        return tiles.begin(block, public=public)
+
+    def by_torch(rows: int) -> Begin:
+        return lambda block, public: Writing(network, block, device="cpu", public=public, rows=rows)
+
     ratios: dict[str, list[float]] = {}
     for _ in range(given.rounds):
         for choice in ("top_k_rr", "hub"):
             spec = ErAe(12.0, choice=choice)
-            together = rate(lambda spec=spec: written(network, spec, targets))
-            erae.ROWS = 1
-            alone = rate(lambda spec=spec: written(network, spec, few))
-            erae.ROWS = block
-            ratios.setdefault(f"{choice}: a batch against one text at a time", []).append(together / alone)
+            together = rate(lambda spec=spec: written(by_tiles, spec, targets, ROWS))
+            block = rate(lambda spec=spec: written(by_torch(ROWS), spec, targets, ROWS))
+            alone = rate(lambda spec=spec: written(by_torch(1), spec, few, 1))
+            single = rate(lambda spec=spec: written(by_tiles, spec, few, 1))
+            ratios.setdefault(f"{choice}: a batch against torch, one text at a time", []).append(together / alone)
+            ratios.setdefault(f"{choice}: a batch against torch in blocks", []).append(together / block)
+            ratios.setdefault(f"{choice}: one text at a time against torch", []).append(single / alone)
             ratios.setdefault(f"{choice}: texts a second", []).append(together)
     large, texts = paper_network(), paper_texts()
     for _ in range(given.rounds):
@@ -111,9 +124,15 @@ def main() -> int:
     print("| what | median | least | most |\n|---|---|---|---|")
     for name, found in ratios.items():
         print(f"| {name} | {statistics.median(found):.1f} | {min(found):.1f} | {max(found):.1f} |")
-    batch = statistics.median(ratios["top_k_rr: a batch against one text at a time"])
-    training = statistics.median(ratios["training: the library against a plain step"])
-    return 0 if batch >= MIN_RATIO and training >= MIN_TRAINING_RATIO else 1
+    least = {
+        "top_k_rr: a batch against torch, one text at a time": MIN_RATIO,
+        "top_k_rr: a batch against torch in blocks": MIN_BLOCK_RATIO,
+        "training: the library against a plain step": MIN_TRAINING_RATIO,
+    }
+    missed = [name for name, ratio in least.items() if statistics.median(ratios[name]) < ratio]
+    if missed:
+        print(f"missed: {'; '.join(missed)}", file=sys.stderr)
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 """From file to file through `label_only`, against a loop that makes an object a record; files against pyarrow alone.
 
 The loop keeps what `privatize_file` keeps of each record: the same checks of rows and releases, no id twice, one row
-group or block for 256 records. It writes no certificate, and no mark from which a run could go on. pyarrow reads and
-writes the same columns in the same row groups and checks nothing.
+group or block for 256 records. It writes no certificate, and no mark from which a run could go on.
+
+pyarrow reads the same three columns of the same file in one call, to Arrow (we: batches, checked, no id twice) or on to
+strings of Python (`to_pylist`; we: all columns of every batch as lists). It writes the same columns in the same row
+groups. It checks nothing. Ids are numbers that rise, or UUIDs.
 
 Each ratio is of medians of runs in turn, of seconds of the processor: the wait for the disk is not in them, which every
 block of `privatize_file` has for its mark. Exits 1 where a ratio is outside of its bound.
@@ -22,6 +25,7 @@ import statistics
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -43,6 +47,8 @@ from dptext.text.row_checks import Checks
 from dptext.text.writers import open_writer
 
 ROUNDS = 5
+READING_ROUNDS = 25
+NAMES = {Format.PARQUET: "Parquet", Format.JSONL: "JSON Lines"}
 BLOCK = 256
 LABELS = ("travel", "money")
 FIELDS = Fields(id="id", label="label")
@@ -50,7 +56,15 @@ COLUMNS = ("id", "text", "label")
 #: The loop takes at least so many times as long.
 LEAST_FASTER = {Format.JSONL: 2.0, Format.CSV: 2.0, Format.PARQUET: 4.0}
 #: We take at most so many times as long as pyarrow.
-MOST_SLOWER = {"read Parquet": 10.0, "read JSON Lines": 4.0, "write Parquet": 2.0}
+MOST_SLOWER = {
+    "read Parquet": 2.0,
+    "read Parquet, UUIDs": 4.5,
+    "read Parquet to strings": 2.0,
+    "read JSON Lines": 2.0,
+    "read JSON Lines, UUIDs": 3.0,
+    "read JSON Lines to strings": 2.0,
+    "write Parquet": 2.0,
+}
 
 
 def main() -> int:
@@ -60,19 +74,22 @@ def main() -> int:
     mechanism = LabelOnly(labels=LABELS, epsilon=2.0).fit(
         public=[Record("0", "book a flight", "travel"), Record("1", "send ten euros", "money")]
     )
-    print(f"{n:,} records, medians of {ROUNDS} runs in turn\n")
+    print(f"{n:,} records, medians of {ROUNDS} runs in turn, {READING_ROUNDS} where files are read\n")
     print("| what | seconds | seconds of the other | ratio | half of the rounds | bound |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         sources = written(Path(folder), n)
         kept = [from_file_to_file(kind, source, mechanism) for kind, source in sources.items()]
-        kept += [reading(sources[kind], kind) for kind in (Format.PARQUET, Format.JSONL)]
         kept.append(writing(sources[Format.PARQUET]))
+        kept += [reading(sources[kind], kind, "") for kind in NAMES]
+        kept += [reading(sources[kind], kind, " to strings") for kind in NAMES]
+        sources = written(Path(folder), n, new_id=lambda _: str(uuid.uuid4()))
+        kept += [reading(sources[kind], kind, ", UUIDs") for kind in NAMES]
     return int(not all(kept))
 
 
-def written(folder: Path, n: int) -> dict[Format, Path]:
+def written(folder: Path, n: int, new_id: Callable[[int], str] = str) -> dict[Format, Path]:
     """The same records in each format."""
-    rows = [(str(i), "a", LABELS[i % 2]) for i in range(n)]
+    rows = [(new_id(i), "a", LABELS[i % 2]) for i in range(n)]
     paths = {kind: folder / f"in.{kind}" for kind in LEAST_FASTER}
     with paths[Format.JSONL].open("w") as file:
         file.writelines(json.dumps(dict(zip(COLUMNS, row, strict=True))) + "\n" for row in rows)
@@ -96,18 +113,26 @@ def from_file_to_file(kind: Format, source: Path, mechanism: Mechanism[str]) -> 
     return ratio >= low
 
 
-def reading(source: Path, kind: Format) -> bool:
-    name = {Format.PARQUET: "read Parquet", Format.JSONL: "read JSON Lines"}[kind]
-    theirs: Callable[[], object] = {
-        Format.PARQUET: lambda: pq.read_table(source, use_threads=False),
-        Format.JSONL: lambda: pa_json.read_json(source, read_options=pa_json.ReadOptions(use_threads=False)),
-    }[kind]
-    most = MOST_SLOWER[name]
-    return measured(f"{name} against pyarrow", lambda: counted(source), theirs, f"at most {most}") <= most
+def reading(source: Path, kind: Format, how: str) -> bool:
+    def table() -> pa.Table:
+        if kind is Format.PARQUET:
+            return pq.read_table(source, use_threads=False)
+        return pa_json.read_json(source, read_options=pa_json.ReadOptions(use_threads=False))
+
+    ours, theirs = lambda: counted(source), table
+    if how == " to strings":
+        ours, theirs = lambda: strings(source), lambda: [column.to_pylist() for column in table().columns]
+    most = MOST_SLOWER[name := f"read {NAMES[kind]}{how}"]
+    return measured(f"{name} against pyarrow", ours, theirs, f"at most {most}", rounds=READING_ROUNDS) <= most
 
 
 def counted(source: Path) -> int:
     return sum(map(len, read_batches(source, FIELDS)))
+
+
+def strings(source: Path) -> list[list[list[str | None]]]:
+    batches = read_batches(source, FIELDS)
+    return [[list(batch.ids), list(batch.texts), list(batch.labels)] for batch in batches]
 
 
 def writing(source: Path) -> bool:
@@ -132,12 +157,14 @@ def writing(source: Path) -> bool:
     return measured("write Parquet against pyarrow", ours, theirs, f"at most {most}") <= most
 
 
-def measured(what: str, one: Callable[[], object], other: Callable[[], object], bound: str) -> float:
+def measured(
+    what: str, one: Callable[[], object], other: Callable[[], object], bound: str, rounds: int = ROUNDS
+) -> float:
     """The ratio of the medians, which is printed."""
-    times = [(seconds(one), seconds(other)) for _ in range(ROUNDS + 1)][1:]
+    times = [(seconds(one), seconds(other)) for _ in range(rounds + 1)][1:]
     first, second = (statistics.median(column) for column in zip(*times, strict=True))
     low, _, high = statistics.quantiles(a / b for a, b in times)
-    print(f"| {what} | {first:.2f} | {second:.2f} | {first / second:.2f} | {low:.2f} to {high:.2f} | {bound} |")
+    print(f"| {what} | {first:.3f} | {second:.3f} | {first / second:.2f} | {low:.2f} to {high:.2f} | {bound} |")
     return first / second
 
 

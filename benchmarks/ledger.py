@@ -1,8 +1,8 @@
 """Charges a second and balances of large accounts, on SQLite and on a local PostgreSQL, beside the bare database.
 
-The bare database inserts one row of the same size a transaction, with the same durability. Exits 1 below 500 charges a
-second, where an account that holds 3,000 different epsilons is charged at less than 0.3 of that rate, or where the
-balance of an account with a million charges takes 50 ms or more.
+The bare database inserts one row of the same size a transaction, with the same durability. Exits 1 where
+3,000 different epsilons in the account take more than 45% off the rate with one, or where the balance of an account
+with a million charges takes 50 ms or more.
 
     python benchmarks/ledger.py [--rows 1000000]
 """
@@ -36,11 +36,11 @@ from postgres import find_binaries, running
 CHARGES = 1000
 ROUNDS = 5
 LOOKUPS = 50
-MIN_PER_SECOND = 500
+WANTED = 500  # charges a second, on a machine of its own
+MIN_SHARE = 0.55  # of the rate with one epsilon
 MAX_LOOKUP = 0.050
 DISTINCT = 3000
 FULL = f"pure, {DISTINCT:,} in the balance"
-MIN_SHARE = 0.3  # of the charges a second that an account with one epsilon takes
 HUGE = Guarantee(1e9, 0.0, Unit.DOCUMENT, Relation.REPLACE_ONE)
 HUGE_APPROXIMATE = Guarantee(1e9, 1e-6, Unit.DOCUMENT, Relation.REPLACE_ONE)
 
@@ -129,8 +129,10 @@ def speed(name: str, location: str, folder: Path) -> bool:
     ledger.balance(str(DISTINCT))
     print(f"{name:10} {'balance of 3,000 different epsilons':42} {1000 * (time.perf_counter() - began):8.2f} ms")
     ledger.close()
-    one, full = medians["pure, one account"], min(medians[case] for case in (FULL, f"{FULL} at a delta", beside))
-    return one >= MIN_PER_SECOND and full >= MIN_SHARE * one
+    slowest = min(medians[case] for case in (FULL, f"{FULL} at a delta", beside))
+    share = slowest / medians["pure, one account"]
+    print(f"{name:10} {'slowest beside 3,000 epsilons':42} {share:8.2f} of one epsilon's rate; {WANTED} a second wanted")
+    return share >= MIN_SHARE
 
 
 def fill(location: str, rows: int) -> Ledger:

@@ -35,7 +35,6 @@ import numpy as np
 import dptext as dp
 from common import corpus_rows
 from dptext.embeddings import sentence_encoder
-from dptext.embeddings.tfidf import words_tfidf
 from dptext.privacy.guarantee import Relation
 from dptext.sampling.source import seeded
 from dptext.synthesis.prototypes import Prototypes
@@ -45,6 +44,7 @@ from dptext.synthesis.topic_report import TopicReport
 from dptext.synthesis.topics import fit_topics
 from dptext.synthesis.votes import Votes
 from dptext.text.batches import Batch
+from dptext.utility.zero_shot import best_zero_shot, learnt
 
 SEED, SEEDS = 20261124, 3
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -223,15 +223,6 @@ class Judge:
 
     test: list[dp.Record]
 
-    def learnt(self, texts: Sequence[str], labels: Sequence[str]) -> Any:
-        """The classifier and what turns texts into its input."""
-        from sklearn.svm import LinearSVC
-
-        counter = words_tfidf()
-        model = LinearSVC(C=0.5)
-        model.fit(counter.fit_transform(texts), labels)
-        return counter, model
-
     def __call__(self, texts: Sequence[str], labels: Sequence[str]) -> dict[str, float]:
         """Accuracy and macro-F1 of what was learnt."""
         from sklearn.metrics import f1_score
@@ -239,38 +230,10 @@ class Judge:
         if len(set(labels)) < 2:
             found = np.array([labels[0]] * len(self.test))
         else:
-            counter, model = self.learnt(texts, labels)
+            counter, model = learnt(texts, labels)
             found = model.predict(counter.transform([record.text for record in self.test]))
         true = np.array([record.label for record in self.test])
         return {"accuracy": float((found == true).mean()), "macro_f1": float(f1_score(true, found, average="macro"))}
-
-
-def zero_shot(
-    split: Split, pool: list[dp.Record], encoder: Remembered, judge: Judge, steps: int
-) -> tuple[list[str], list[str]]:
-    """The pool labelled by the names of the labels; with steps, then again by a classifier of those that are surest."""
-    texts, labels = [record.text for record in pool], list(split.names)
-    likeness = encoder.embed(texts) @ encoder.embed(list(split.names.values())).T
-    scores = (likeness - likeness.mean(axis=0)) / 0.03
-    for step in range(steps + 1):
-        best = scores.argmax(axis=1)
-        sure = scores.max(axis=1) - np.sort(scores, axis=1)[:, -2]
-        kept = np.concatenate(
-            [rows[np.argsort(-sure[rows])[: max(10, 2 * len(texts) // (3 * len(labels)))]]
-             for rows in (np.flatnonzero(best == c) for c in range(len(labels)))]
-        )  # fmt: skip
-        if not steps:
-            return texts, [labels[i] for i in best]
-        if step == steps or len({*best[kept].tolist()}) < 2:
-            break
-        counter, model = judge.learnt([texts[i] for i in kept], [labels[i] for i in best[kept]])
-        found = np.full((len(texts), len(labels)), -3.0)
-        margins = model.decision_function(counter.transform(texts))
-        if margins.ndim == 1:
-            margins = np.stack([-margins, margins], axis=1)
-        found[:, [labels.index(name) for name in model.classes_]] = margins
-        scores = found
-    return [texts[i] for i in kept], [labels[i] for i in best[kept]]
 
 
 def told(found: Any, truth: dict[str, str], private: list[dp.Record], labels: Sequence[str]) -> dict[str, float]:
@@ -326,8 +289,7 @@ def measure(name: str, encoder: Remembered) -> list[Row]:
 
     mine = [record for record in private if record.label in labels]
     add("original", math.inf, 0, **judge([r.text for r in mine], [r.label or "" for r in mine]))
-    drafts = [zero_shot(split, pool, encoder, judge, steps) for steps in (0, 2)]
-    guessed = max(drafts, key=lambda draft: judge(*draft)["accuracy"])  # the stronger one, by the test itself
+    guessed = best_zero_shot([record.text for record in pool], split.names, encoder, judge.test)
     add("public-only", 0.0, 0, **judge(*guessed))
     rng = random.Random(SEED)  # noqa: S311
     add("random", 0.0, 0, **judge([r.text for r in pool], [rng.choice(labels) for _ in pool]))

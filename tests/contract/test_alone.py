@@ -15,6 +15,7 @@ READ = {  # by a network whose last bits another text of the batch can change
     "truncation": "the sentence encoder reads a sentence",
     "erae": "the network computes a text",
 }
+RANKED = {"ranker": "adept", "adept": "folder"}
 
 
 @pytest.mark.parametrize("kind", READ)
@@ -34,7 +35,11 @@ def test_the_cost_of_a_flipped_rounding_is_stated(kind: str) -> None:
         assert not any("alone" in text for text in spec.guarantee().assumptions)
         spec = replace(spec, ranker="sentence")
         assert not any("alone" in text for text in spec.guarantee().assumptions)
-        specs = [replace(spec, device="cuda"), replace(spec, ranker="adept", adept="folder")]
+        specs = [replace(spec, device="cuda"), replace(spec, **RANKED, device="cuda")]
+        assert not any("alone" in text for text in replace(spec, **RANKED).guarantee().assumptions)
+    if kind == "erae":
+        assert not any("alone" in text for text in spec.guarantee().assumptions)
+        specs = [replace(spec, device="cuda")]
     for one in specs:
         (assumed,) = (text for text in one.guarantee().assumptions if "alone" in text)
         assert assumed.endswith(HIDDEN)

@@ -96,7 +96,7 @@ def test_every_command_and_option_has_help() -> None:
     budgets = group.load("budget").commands
     assert sorted(budgets) == ["log", "open", "show", "upgrade", "verify"]
     utilities = group.load("utility").commands
-    assert sorted(utilities) == ["balance", "classification", "fidelity"]
+    assert sorted(utilities) == ["balance", "classification", "corpus", "fidelity"]
     for command in every_command(group):
         assert command.help
         for parameter in command.params:

@@ -185,3 +185,30 @@ def test_the_hint_at_all_numbers_leads_to_the_same_ones(command: str) -> None:
     assert given.splitlines() == [*screen, f"{start}--details."]
     assert "All numbers" not in utility(command, "private.dat", *layout, "--details").stdout
     assert json.loads(utility(command, "private.dat", *layout, "--json").stdout)["answer"]
+
+
+def test_a_corpus_is_judged_without_records_of_its_own() -> None:
+    found = sample_records(260, seed=4)
+    for name, part in (("private", found[:100]), ("public", found[100:200]), ("test", found[200:])):
+        write_lines(f"{name}.jsonl", [{"text": r.text, "label": r.label} for r in part])
+    write_lines("out.jsonl", [{"id": i, "text": r.text, "label": "health"} for i, r in enumerate(found[100:160])])
+    given = ["utility", "corpus", "private.jsonl", "out.jsonl", "--public", "public.jsonl", "--seed", "1"]
+    labelled = [*given, "--label-field", "label", "--test", "test.jsonl"]
+    done = CliRunner().invoke(app, [*labelled, "--json"])
+    assert done.exit_code == 0, done.output
+    answer = json.loads(done.stdout)
+    assert "not private" in answer["note"]
+    assert "no fidelity" in answer["answer"][1]
+    rows = answer["rows"]
+    assert set(rows) == {"original", "released", "public-only"}
+    assert rows["original"]["mix_l1"] == rows["original"]["topics_tv"] == 0
+    assert rows["released"]["mix_l1"] > 1  # one label for all
+    assert rows["released"]["own_label"] < 0.6 < rows["public-only"]["own_label"] == 1
+    assert rows["released"]["accuracy"]["value"] < rows["original"]["accuracy"]["value"]
+    bare = CliRunner().invoke(app, [*given, "--details"])
+    assert bare.exit_code == 0, bare.output
+    assert "mix_l1" not in bare.stdout
+    assert "half of PRIVATE" in bare.stdout
+    assert "not private" in bare.stderr
+    write_lines("out.jsonl", [{"text": "a"}])
+    assert "at least 8 records" in str(CliRunner().invoke(app, given).exception)

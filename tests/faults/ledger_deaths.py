@@ -58,7 +58,7 @@ def die_at_each_step(location: str, account: str, what: str) -> list[dict[str, A
     Args:
         location: of the ledger.
         account: that is charged.
-        what: "charge", "charge subjects" or "settle".
+        what: "charge", "charge subjects", "charge many" or "settle".
 
     Returns:
         For each step: "at", its name; "key"; "found" in the books after the death, and "again" after the second try;
@@ -74,7 +74,7 @@ def die_at_each_step(location: str, account: str, what: str) -> list[dict[str, A
         if what == "settle":
             ledger.settle(account, key, f"release of {key}")
         else:
-            asked, names = new_charge(key, subjects=what == "charge subjects")
+            asked, names = new_charge(key, subjects=what == "charge subjects", many=what == "charge many")
             ledger.charge(account, asked, key=key, subjects=names)
 
     def look_and_try(key: str) -> dict[str, Any]:

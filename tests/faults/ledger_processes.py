@@ -47,9 +47,8 @@ def request(epsilon: float) -> Request:
 
 
 def epsilon_of(asked: Request) -> Fraction:
-    (event,) = asked.events
-    assert isinstance(event, PureEvent)
-    return Fraction(event.epsilon) * event.count
+    assert all(isinstance(event, PureEvent) for event in asked.events)
+    return sum((Fraction(event.epsilon) * event.count for event in asked.events), Fraction(0))
 
 
 def small_charge(key: str, *, subjects: bool) -> tuple[Request, list[str] | None]:
@@ -62,10 +61,14 @@ def small_charge(key: str, *, subjects: bool) -> tuple[Request, list[str] | None
     return request(rng.randint(1, 8) / 16), names
 
 
-def new_charge(key: str, *, subjects: bool) -> tuple[Request, list[str] | None]:
-    """The same, so that each charge takes the same steps: the request is a new one, and so is one of the subjects."""
+def new_charge(key: str, *, subjects: bool, many: bool = False) -> tuple[Request, list[str] | None]:
+    """The same, so that each charge takes the same steps: the request is a new one, and so is one of the subjects.
+
+    Many events are so many that they are folded at once.
+    """
     names = ["a", "b", f"only in {key}"] if subjects else None
-    return replace(request(0.5), settings={"key": key}), names
+    events = tuple(PureEvent((n + 1) / 4096) for n in range(40)) if many else (PureEvent(0.5),)
+    return replace(request(0.5), events=events, settings={"key": key}), names
 
 
 def word_metric(vectors: str):
@@ -103,7 +106,7 @@ def to_first_schema(location: str) -> None:
     """Makes a ledger one that the first release of the schema has written: without what was derived later."""
     ledger = open_ledger(location)
     with ledger._database.writing() as connection:
-        for table in ("subject_balances", "balances", "tallies"):
+        for table in ("subject_balances", "earlier_events", "balances", "tallies"):
             connection.execute(sa.text(f"DROP TABLE {table}"))
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
     ledger.close()

@@ -67,17 +67,20 @@ def require_books_of(ledger: Ledger, charged: dict[str, int], asked_under: Asked
     assert found.charges == len(log)
 
 
-@pytest.mark.parametrize("what", [pytest.param("charge", marks=pytest.mark.slow), "charge subjects"])
+@pytest.mark.parametrize("what", [pytest.param("charge", marks=pytest.mark.slow), "charge subjects", "charge many"])
 def test_death_at_each_step_of_a_charge(location: str, ledger: Ledger, children: Children, what: str) -> None:
     told = children.do("die_at_each_step", location=location, account="account", what=what)
     steps = [each["at"] for each in told]
     first, commit = steps.index("connected"), max(n for n, step in enumerate(steps) if step == "COMMIT")
     assert steps[commit + 1 :] == ["after the transaction", "the end", None]
     assert any("INSERT INTO charges" in step or "WITH added" in step for step in steps[first:commit]), steps
+    assert any("earlier_events" in step for step in steps[first:commit]) == (what == "charge many")
     assert [each["found"] is not None for each in told] == [False] * (commit + 1) + [True] * 3
     assert all(each["found"] in (None, each["again"]) for each in told)
     charged = {each["key"]: each["again"]["number"] for each in told}
-    require_books_of(ledger, charged, lambda key: new_charge(key, subjects=what == "charge subjects"))
+    require_books_of(
+        ledger, charged, lambda key: new_charge(key, subjects=what == "charge subjects", many=what == "charge many")
+    )
 
 
 def test_death_at_each_step_of_a_settlement(location: str, ledger: Ledger, children: Children) -> None:

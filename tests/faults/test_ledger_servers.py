@@ -158,7 +158,7 @@ def test_a_schema_of_another_time(
     found.refuses_everything(words)
     found.refuses(found.ledger.upgrade, words)
     create(location)  # an existing ledger stays as it is
-    postgres.sql("update alembic_version set version_num = '0002'", database_of(location))
+    postgres.sql("update alembic_version set version_num = '0003'", database_of(location))
     found.is_well_again()
 
 

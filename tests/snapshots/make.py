@@ -181,7 +181,7 @@ def runs() -> None:
 
 
 def ledgers() -> str:
-    """Two ledgers, of today's schema and of the first, and what they say."""
+    """Three ledgers, of today's schema, of the first and of the second, which was kept, and what they say."""
     sys.path += [str(TESTS), str(TESTS / "unit" / "ledger")]
     from test_ledger_schema import written_by_the_first_version
 
@@ -216,11 +216,14 @@ def ledgers() -> str:
         said = {"today.db": cases.told(ledger)}
         ledger.close()
         written_by_the_first_version(str(folder / "first.db")).raw.close_all()
+        kept = cases.unpack(HERE / "ledgers.tar.xz", Path(name, "kept")) / "second.db"
+        (folder / "second.db").write_bytes(kept.read_bytes())
         cases.pack(folder, HERE / "ledgers.tar.xz")
-        upgraded = dp.Ledger.at(folder / "first.db", key=subject_key())
-        assert upgraded.upgrade()
-        said["first.db"] = cases.told(upgraded)
-        upgraded.close()
+        for older in ("first.db", "second.db"):
+            upgraded = dp.Ledger.at(folder / older, key=subject_key())
+            assert upgraded.upgrade()
+            said[older] = cases.told(upgraded)
+            upgraded.close()
     return json.dumps(said, indent=1) + "\n"
 
 

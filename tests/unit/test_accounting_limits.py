@@ -26,6 +26,7 @@ from dptext.privacy.events import (
     ZcdpEvent,
 )
 from dptext.privacy.guarantee import RECORD_COUNT, Basis, Relation, Trust, Unit
+from dptext.privacy.loss_distributions import mixed_epsilon
 from dptext.sampling.hub import Hub
 from dptext.sampling.noise import Gaussian
 from dptext.sampling.randomness import secure
@@ -398,3 +399,13 @@ def test_tem_pays_for_its_rounding_at_the_least_distance(epsilon: float) -> None
     shrunk = 2 * Fraction(TruncatedExponential(epsilon, 5.0, 6)._shrunk)
     allowed = Fraction(epsilon) * Fraction(LEAST_DISTANCE) * (1 + Fraction(1, 2**50))
     assert shrunk == 0 or shrunk * Fraction(LEAST_DISTANCE) + 2 * Fraction(ROUNDING_LOSS) <= allowed
+
+
+@pytest.mark.parametrize(("multiplier", "rate", "steps"), [(1.0, 0.05, 300), (4.0, 0.99, 300), (1.0, 0.9, 60)])
+@pytest.mark.parametrize("relation", [Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE])
+def test_the_grid_of_a_training_is_as_good_as_a_finer_one(
+    multiplier: float, rate: float, steps: int, relation: Relation
+) -> None:
+    events = (SampledGaussianEvent(multiplier, rate, steps),)
+    now, finer = (mixed_epsilon(events, 1e-5, relation, earlier=earlier) for earlier in (False, True))
+    assert finer * (1 - 1e-5) <= now <= finer * (1 + 1e-5)

@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES
 from dptext.errors import ConfigError, DataError, MissingExtraError
 from dptext.mechanisms.adept.sound import Adept
 from dptext.mechanisms.candidates.candidates import Candidates, CandidatesMechanism
-from dptext.mechanisms.candidates.rankers import PUBLIC_AUTOENCODER
 from dptext.neural.adept.model import checksum
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES
 from dptext.runs.models import load_model, save_model
@@ -123,6 +123,7 @@ def test_clipped_latents_rank(autoencoder, tmp_path: Path):
     adept, folder = autoencoder
     spec = Candidates(2.0, LABELS, "adept", adept=str(folder), label_weight=0.5)
     assert spec.guarantee().assumptions == (PUBLIC_CANDIDATES, PUBLIC_AUTOENCODER)
+    assert replace(spec, device="cuda").guarantee().assumptions == (PUBLIC_CANDIDATES, RANKED_IN_BATCHES)
     mechanism = spec.fit(public=PUBLIC, seed=0)
     assert mechanism.digests["auto-encoder: model"] == adept.model.digest
     assert mechanism.digests["auto-encoder: training text"] == records_digest(PUBLIC)
@@ -139,9 +140,20 @@ def test_clipped_latents_rank(autoencoder, tmp_path: Path):
     named = [Record("0", record.text, label="money") for record in known]
     assert (plain.scores(named) == plain.scores(known)).all()  # the encoder sees no label
     assert largest_log_ratio(mechanism, texts(60)) == pytest.approx(2.0, rel=1e-9)
-    alone = np.concatenate([mechanism.scores([record]) for record in known])
-    assert (alone == mechanism.scores(known)).all()
     assert check_mechanism(mechanism, sample_records(5, seed=1), checks=QUICK) == tuple(QUICK)
+
+
+@pytest.mark.parametrize("encoder", ["lstm", "distilled", pytest.param("sentence", marks=pytest.mark.slow)])
+def test_a_text_is_ranked_alike_at_every_place_and_in_any_company(encoder: str, tmp_path: Path):
+    """Bit for bit, of every auto-encoder that may lie in the folder: the certificate assumes nothing of it."""
+    save_model(replace(Adept.tiny()[0], encoder=encoder).fit(public=PUBLIC, seed=0), tmp_path / "adept")
+    ranker = Candidates(2.0, ranker="adept", adept=str(tmp_path / "adept")).fit(public=PUBLIC, seed=0)._ranker
+    asked = [record.text for record in texts(150)]
+    alone = np.concatenate([ranker.read([text]) for text in asked])
+    assert len(np.unique(alone, axis=0)) > 20
+    for shift in range(9):  # every place of a tile
+        assert np.array_equal(ranker.read(asked[shift:]), alone[shift:])
+        assert np.array_equal(ranker.read(["x " * 40 * shift, *asked[::-1]])[:0:-1], alone)
 
 
 def test_the_saved_candidates_keep_the_auto_encoder(autoencoder, tmp_path: Path):

@@ -23,6 +23,7 @@ from dptext.mechanisms.candidates.rankers import Ranker, words_ranker
 from dptext.privacy import accounting
 from dptext.privacy.events import ExponentialEvent, PureEvent
 from dptext.privacy.guarantee import PUBLIC_CANDIDATES, Basis, Relation, Unit
+from dptext.runs.specs import spec_from_settings
 from dptext.sampling.envelope import EnvelopeResponse
 from dptext.sampling.randomness import secure, seeded
 from dptext.sampling.selection import TopKRandomizedResponse
@@ -470,6 +471,29 @@ def test_a_rounding_that_flips_can_cost_another_document_epsilon_and_the_certifi
     assert max(largest) == pytest.approx(2.0, rel=1e-9)  # all of epsilon, and no more
     (assumed,) = (text for text in replace(mechanism.spec, device="cuda").guarantee().assumptions if "alone" in text)
     assert "shows in another release, at up to epsilon again" in assumed
+
+
+@pytest.mark.parametrize("ranker", ["text", "sentence", "distilled"])
+def test_the_precision_reaches_the_encoder_and_changes_no_guarantee(
+    ranker, encoder, few_common, monkeypatch, tmp_path: Path
+):
+    asked: list[dict[str, str]] = []
+    monkeypatch.setattr(
+        "dptext.embeddings.sentence_encoder.load_sentence_encoder", lambda _, **how: asked.append(how) or encoder
+    )
+    for precision in ("auto", "int8"):
+        spec = Candidates(2.0, ranker=ranker, precision=precision)
+        assert spec.guarantee() == Candidates(2.0, ranker=ranker).guarantee()
+        (folder := tmp_path / precision).mkdir()
+        spec.fit(public=PUBLIC, seed=0).save(folder)
+        spec.load(folder)
+        loads = 1 if ranker == "distilled" else 2  # what was distilled is saved
+        assert asked == [{"device": "cpu", "precision": precision}] * loads
+        asked.clear()
+    earlier = {key: value for key, value in settings(Candidates(2.0)).items() if key != "precision"}
+    assert spec_from_settings(earlier) == Candidates(2.0)
+    with pytest.raises(ConfigError, match="precision"):
+        Candidates(2.0, precision="int4")
 
 
 def test_documents_are_means_of_their_first_sentences(encoder):

@@ -391,7 +391,7 @@ def test_a_planted_mixture_of_units_is_seen(tmp_path, monkeypatch) -> None:
     """Without the meaning of an epsilon all would stand on one axis: the test above can fail."""
     results = read_results(everything(tmp_path / "results").write())
     assert len(frontier.frontiers(results.rows)) > 1
-    monkeypatch.setattr(KeptRow, "meaning", property(lambda row: ("document", "", None)))
+    monkeypatch.setattr(KeptRow, "meaning", property(lambda row: ("document", "", None, False)))
     assert len(frontier.frontiers(results.rows)) == 1
 
 

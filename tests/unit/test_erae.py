@@ -53,9 +53,10 @@ def small(request: pytest.FixtureRequest) -> ErAeMechanism:
     spec = replace(SMALL, choice=request.param, k=2 if "two_set" in request.param else 0)
     mechanism = spec.fit(public=PUBLIC, seed=0)
     # A network that is sure of itself: where a wrong bound would show.
+    model = mechanism.model
     with torch.no_grad():
-        mechanism.model._network.choose.weight.mul_(60.0)
-    return mechanism
+        model._network.choose.weight.mul_(60.0)
+    return ErAeMechanism(spec, ErAeModel(model._network, model._tokens, device="cpu", trained_on=model._trained_on))
 
 
 def worst(first: np.ndarray, second: np.ndarray) -> float:

@@ -8,9 +8,11 @@ import io
 import itertools
 import json
 import math
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 import pytest
@@ -18,15 +20,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dptext.errors import DataError
-from dptext.text import csv_rows, json_columns, lines
+from dptext.text import csv_rows, ids, json_columns, lines, parquet_rows
 from dptext.text.batches import Batch
 from dptext.text.column_checks import batch_of
 from dptext.text.csv_rows import csv_chunks
-from dptext.text.formats import PlainTexts, is_scalar, plain_scalars, plain_texts, string_fault
+from dptext.text.formats import is_scalar, string_fault
 from dptext.text.groups import groups
-from dptext.text.ids import Ids
 from dptext.text.lines import Bad, Broken, blocks_of, lines_of
 from dptext.text.parquet_rows import values_of
+from dptext.text.plain_texts import PlainTexts, plain_scalars, plain_texts
 from dptext.text.reading import OnError, read_batches, read_records
 from dptext.text.records import Fields, Record
 from dptext.text.row_checks import Checks
@@ -45,7 +47,8 @@ rows = st.fixed_dictionaries(
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of a few lines, each of them offered to pyarrow."""
+    """Blocks of a few lines, each of them offered to pyarrow, and a few rows of Parquet."""
+    monkeypatch.setattr(parquet_rows, "_MOST_ROWS", 3)
     monkeypatch.setattr(lines, "_BLOCK", 200)
     monkeypatch.setattr(json_columns, "_WORTH", 1)
 
@@ -187,7 +190,8 @@ def test_what_pyarrow_would_pass_is_told_as_without_it(line: bytes, tmp_path: Pa
 def test_pyarrow_reads_plain_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     block = b"".join(ROW[:-1] % number + b',"more":"2026-01-01"}\n' for number in range(50))
     found = json_columns.json_columns(block, ["text", "id"])
-    assert found == {"text": ("a",) * 50, "id": tuple(str(number) for number in range(50))}
+    assert found is not None
+    assert {name: list(column) for name, column in found.items()} == {"text": ["a"] * 50, "id": [*map(str, range(50))]}
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert json_columns.json_columns(block, ["text", "id"]) is None
 
@@ -241,14 +245,108 @@ def test_groups_end_where_items_say(parts: list[list[int]], size: int, character
     assert found == [*wanted, *([group] if group else [])]
 
 
-@given(st.lists(st.lists(st.sampled_from(["a", "é", "é" * 17, "a" * 17, "b" * 16, "c"]), max_size=3)))
-def test_ids_are_refused_where_one_was_used(parts: list[list[str]]) -> None:
-    ids, seen = Ids(), set[str]()
-    for part in parts:
-        fresh = len(set(part)) == len(part) and seen.isdisjoint(part)
-        assert ids.add(part) == fresh
-        if fresh:
-            seen.update(part)
+some_ids = st.one_of(
+    st.lists(
+        st.sampled_from(["a", "é", "é" * 17, "a" * 17, "b" * 16, "c", "é" * 32, "é" * 33]), min_size=1, max_size=3
+    ),
+    st.lists(st.integers(0, 99).map(str), min_size=1, max_size=20),
+    st.integers(0, 2000).map(lambda first: [str(first + place) for place in range(20)]),
+    st.lists(st.integers(0, 9).map("{:036d}".format), min_size=1, max_size=9),
+    st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1), min_size=1),
+)
+
+
+@pytest.mark.parametrize("random", [True, False])
+@given(parts=st.lists(some_ids, max_size=6), of_arrow=st.booleans())
+def test_ids_are_refused_where_one_was_used(parts: list[list[str]], random: bool, of_arrow: bool) -> None:
+    seen = set[str]()
+    with pytest.MonkeyPatch.context() as patch:
+        if not random:  # all keys want few slots
+            patch.setattr(ids, "_random", lambda *shape: np.ones(shape, np.uint64))
+        known = ids.Ids()
+        for part in parts:
+            wanted = [id_ not in seen and id_ not in part[:place] for place, id_ in enumerate(part)]
+            column = PlainTexts.of(pa.array(part, pa.string())) if of_arrow else part
+            if random or max(len(id_.encode()) for id_ in part) <= 16:  # others need their hash
+                assert known.fresh(column).tolist() == wanted
+                seen.update(part)
+
+
+@pytest.mark.parametrize("rise", [True, False])
+def test_many_ids_take_less_memory_than_a_set(rise: bool) -> None:
+    numbers = np.arange(200_000) if rise else np.random.default_rng(0).permutation(200_000)
+    parts = [[f"{number:014d}" for number in part] for part in numbers.reshape(20, -1).tolist()]
+    tracemalloc.start()
+    known = ids.Ids()
+    assert all(known.fresh(part).all() for part in parts)
+    assert tracemalloc.get_traced_memory()[0] < 60 * 200_000
+    tracemalloc.stop()
+    assert not any(known.fresh(part).any() for part in parts)
+    assert known.fresh(["200000", "14", f"{14:014d}"]).tolist() == [True, True, False]
+
+
+@given(st.lists(st.binary(max_size=4)))
+def test_arrow_takes_for_utf8_what_python_takes(values: list[bytes]) -> None:
+    array = pa.array(values, pa.binary())
+    array = pa.Array.from_buffers(pa.string(), len(array), array.buffers())
+    try:
+        wanted = [value.decode() for value in values]
+    except UnicodeDecodeError:
+        wanted = []
+    try:
+        found = PlainTexts.of(array)
+    except pa.ArrowInvalid:
+        assert values
+        assert not wanted
+        return
+    assert (found is None) == any(b"\0" in value for value in values)
+    assert found is None or list(found) == wanted
+
+
+@given(st.lists(st.text("aé\U0001f600", max_size=3)), st.slices(12), st.slices(12), st.booleans())
+def test_texts_of_arrow_are_a_sequence(values: list[str], one: slice, two: slice, made: bool) -> None:
+    found = PlainTexts.of(pa.array(values, pa.large_string()))
+    assert found is not None
+    if made:
+        list(found)
+    for cut in (slice(None), one, two):
+        found, values = found[cut], values[cut]
+        assert list(found) == values
+        assert Batch(found, found, found, found, found, [{}] * len(found)).lengths() == list(map(len, values))
+        assert pa.array(found, pa.large_string()).to_pylist() == values
+
+
+def test_columns_stay_in_arrow_until_a_string_is_asked_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "lazy.parquet"
+    pq.write_table(pa.table({"id": ["a", "b"], "text": ["x", "é"], "label": ["l", "m"]}), path)
+    monkeypatch.setattr(PlainTexts, "_strings", lambda _: pytest.fail("a string was made"))
+    assert sum(map(len, read_batches(path, Fields(id="id", label="label")))) == 2
+
+
+@given(values=st.lists(st.binary(max_size=4), min_size=1, max_size=20))
+def test_texts_of_parquet_that_are_not_utf8_are_told_one_by_one(values: list[bytes], folder: Path) -> None:
+    path = folder / "bytes.parquet"
+    array = pa.array(values, pa.binary())
+    pq.write_table(pa.table({"text": pa.Array.from_buffers(pa.string(), len(array), array.buffers())}), path)
+    wanted: list[object] = []
+    for number, value in enumerate(values, start=1):
+        reason = None if b"\0" not in value else "the field 'text' holds a NUL character"
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            reason = "a value is not UTF-8, or Python has no match for it"
+        n_good = sum(isinstance(event, Record) for event in wanted)
+        wanted.append(Record(str(n_good), text) if reason is None else (number, reason))
+    assert from_file(path, Fields(), OnError.SKIP) == wanted
+
+
+def test_a_huge_row_group_is_read_in_small_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_rows, "_MOST_ROWS", 2**13)
+    path = folder / "long.parquet"
+    for size, most in ((20_000, 60), (1, 2**13)):
+        texts = [f"{number}" * size for number in range(100, 100 + 20_000 // size * 10 + 400)][:12_000]
+        pq.write_table(pa.table({"text": texts}), path)
+        assert max(map(len, read_batches(path))) <= most
 
 
 def test_parts_of_batches_join_again() -> None:

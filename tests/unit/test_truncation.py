@@ -331,11 +331,33 @@ def test_settings_survive_json():
         assert hash(again) == hash(spec)
 
 
+@pytest.mark.parametrize("name", ["sentence", "distilled"])
+def test_the_precision_reaches_the_encoder_and_changes_no_guarantee(
+    name, encoder, few_common, monkeypatch, tmp_path: Path
+):
+    asked: list[dict[str, str]] = []
+    monkeypatch.setattr(
+        "dptext.embeddings.sentence_encoder.load_sentence_encoder", lambda _, **how: asked.append(how) or encoder
+    )
+    for precision in ("auto", "int8"):
+        spec = Truncation(2.0, encoder=name, precision=precision)
+        assert spec.guarantee() == Truncation(2.0, encoder=name).guarantee()
+        (folder := tmp_path / precision).mkdir()
+        spec.fit(public=PUBLIC).save(folder)
+        spec.load(folder)
+        loads = 1 if name == "distilled" else 2  # what was distilled is saved
+        assert asked == [{"device": "cpu", "precision": precision}] * loads
+        asked.clear()
+    earlier = {key: value for key, value in settings(Truncation(2.0)).items() if key not in ("kind", "precision")}
+    assert TypeAdapter(Truncation).validate_python(earlier).precision == "auto"
+
+
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
         ({"epsilon": 0.0}, "epsilon"),
         ({"epsilon": 1e7}, "epsilon"),
+        ({"precision": "int4"}, "precision"),
         ({"central": 0.0}, "central"),
         ({"central": 1.0}, "central=1.0 < 1"),
         ({"encoder": "words"}, "encoder"),

@@ -11,8 +11,9 @@ import pytest
 
 import dptext as dp
 from dptext.cli.explain import explain_certificate
-from dptext.embeddings.embedder import IN_BATCHES
+from dptext.embeddings.embedder import IN_BATCHES, IN_BLOCKS, RANKED_IN_BATCHES
 from dptext.errors import ConfigError, DataError
+from dptext.privacy import loss_distributions
 from dptext.runs.certificate import certificate_path
 
 LABELS = ("health", "travel", "money", "leisure")
@@ -102,15 +103,48 @@ def test_an_epsilon_may_be_smaller_by_what_a_numerical_distribution_rounds_and_n
                 dp.verify(edge)
 
 
-@pytest.mark.parametrize("name", ["adept_0", "dpsgd_0"])
-def test_what_was_assumed_of_a_batch_may_stand_in_a_certificate_and_no_other_text(name: str, tmp_path: Path) -> None:
-    """The LSTM of adept read texts in batches once: what assumed it holds; what was so and does not say it does not."""
+def test_an_epsilon_of_a_finer_grid_holds_and_no_less(tmp_path: Path) -> None:
+    """Earlier versions added up the losses of a training on a finer grid, which says a little less and is as valid."""
+    path = Path(__file__).parents[1] / "snapshots" / "certificates_schema_3.json"
+    (saved,) = (each for each in json.loads(path.read_text("utf-8")) if "dpsgd_0" in each["certificate"]["output"])
+    data = saved["certificate"]
+    (tmp_path / data["output"]).write_bytes(base64.b85decode(saved["file"]))
+    beside = certificate_path(tmp_path / data["output"])
+    with pytest.MonkeyPatch.context() as coarse:
+        coarse.setattr(loss_distributions, "_GRID", 2e3)
+        loss_distributions.mixed_epsilon.cache_clear()
+        larger = dp.spec_from_settings(data["settings"]).guarantee(dp.Unit.DOCUMENT, data["delta"]).epsilon
+        assert larger > data["guarantees"][0]["epsilon"] * (1 + 1e-7)
+        for share, holds in ((1.0, True), (1 - 1e-8, False)):
+            changed = [{**each, "epsilon": each["epsilon"] * share} for each in data["guarantees"]]
+            beside.write_text(json.dumps({**data, "guarantees": changed}), "utf-8")
+            if holds:
+                dp.verify(beside)
+            else:
+                with pytest.raises(DataError, match="does not follow from its settings"):
+                    dp.verify(beside)
+    loss_distributions.mixed_epsilon.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "assumed", "other"),
+    [
+        ("adept_0", IN_BATCHES, "the auto-encoder"),
+        ("dpsgd_0", IN_BATCHES, "no text stands"),
+        ("erae_0", IN_BLOCKS, "the network, its"),
+        ("candidates_adept", RANKED_IN_BATCHES, "the candidates"),
+    ],
+)
+def test_what_was_assumed_of_a_batch_may_stand_in_a_certificate_and_no_other_text(
+    name: str, assumed: str, other: str, tmp_path: Path
+) -> None:
+    """These networks read texts in batches once: what assumed it holds; what was so and does not say it does not."""
     path = Path(__file__).parents[1] / "snapshots" / "certificates_schema_3.json"
     saved = next(each for each in json.loads(path.read_text("utf-8")) if name in each["certificate"]["output"])
     data = saved["certificate"]
     (tmp_path / data["output"]).write_bytes(base64.b85decode(saved["file"]))
     beside = certificate_path(tmp_path / data["output"])
-    assert all(IN_BATCHES in each["assumptions"] for each in data["guarantees"])
+    assert all(assumed in each["assumptions"] for each in data["guarantees"])
 
     def stating(schema: int, left_out: str) -> Path:
         stated = [
@@ -123,9 +157,9 @@ def test_what_was_assumed_of_a_batch_may_stand_in_a_certificate_and_no_other_tex
     for schema in (3, 4):
         dp.verify(stating(schema, "nothing"))
         with pytest.raises(DataError, match="does not follow from its settings"):
-            dp.verify(stating(schema, "the auto-encoder" if name == "adept_0" else "no text stands"))
+            dp.verify(stating(schema, other))
     with pytest.raises(DataError, match="does not follow from its settings"):
-        dp.verify(stating(3, IN_BATCHES))
+        dp.verify(stating(3, assumed))
 
 
 def test_what_is_measured_on_absent_vectors_is_said_to_be_unknown(

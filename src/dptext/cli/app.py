@@ -82,7 +82,6 @@ def exit_code(error: DPTextError) -> int:
 
 
 def _withhold(kind: type[BaseException], _: BaseException, trace: TracebackType | None) -> None:
-    """Report an unexpected error and end."""
     _tell(kind, trace)
     os._exit(INTERNAL_ERROR)  # an exception would end with status 1, which means that an audit refuted a claim
 

@@ -114,7 +114,6 @@ def _columns(found: Survey) -> dict[str, tuple[str | int | None, ...]]:
 
 
 def _table(found: Survey) -> list[str]:
-    """A line for each column."""
     shown: dict[object, str] = {True: "yes", False: "", None: "many"}
     rows: list[tuple[str, ...]] = [("Column", *_HEADINGS)]
     for name, values in itertools.islice(_columns(found).items(), _MOST_COLUMNS):
@@ -140,7 +139,6 @@ def form_options(found: Survey) -> list[str]:
 
 
 def _options(found: Survey, named: Format | None) -> list[str]:
-    """The options that read the file."""
     column = found.texts
     options = [] if named is None else ["--format", str(named)]
     options += form_options(found)

@@ -46,7 +46,7 @@ def compare(
     from dptext.compare.experiment import read_experiment
     from dptext.compare.folder import Folder
     from dptext.compare.report import markdown, read_results
-    from dptext.compare.report.summary import first_rows, measured
+    from dptext.compare.report.summary import first_rows, groups, measured, shown
     from dptext.compare.runner import Options, run_experiment
     from dptext.compare.stored import JSON_FILE, PARQUET
 
@@ -67,16 +67,17 @@ def compare(
     results = read_results(out)
     numbers, columns = measured(results.rows), ("classification.accuracy", "fidelity.cosine")
     cells = [
-        [corpus, row, *(str(numbers.get((corpus, row, metric), "-")) for metric in columns)]
-        for corpus, row in first_rows(results.rows)
-    ]
+        [[*key, *(shown(line, metric, numbers.get((*key, metric))) for metric in columns)]
+         for key, line in first_rows(rows).items()]
+        for _, rows in groups(results.rows)
+    ]  # fmt: skip
     screen = [
         f"{summary.done} of {summary.total} cells done, {summary.failed} failed, {summary.run} run now.",
         f"Table: {out / PARQUET}, {out / JSON_FILE}",
         f"Next: dptext report {shlex.quote(str(out))}",
     ]
-    if len(cells) <= 12:  # a screen
-        screen += ["", *markdown_table(["corpus", "row", *columns], cells)]
+    if sum(map(len, cells)) <= 12:  # a screen
+        screen += [line for some in cells for line in ("", *markdown_table(["corpus", "row", *columns], some))]
     more = [*(f"Refuted: {row}." for row in summary.refuted), markdown(results)]
     data: dict[str, Json] = {
         "out": str(out),

@@ -125,7 +125,6 @@ def run() -> Findings:
 
 
 def _fresh(records: Sequence[Record], known: Sequence[Record]) -> list[Record]:
-    """Those whose text is not known."""
     texts = {record.text for record in known}
     return [record for record in records if record.text not in texts]
 

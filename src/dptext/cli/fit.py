@@ -41,8 +41,7 @@ def fit(
         options.file_option("--private", help="Private records to train on, where the mechanism is made for it."),
     ] = None,
     pool: Annotated[
-        Path | None,
-        options.file_option("--pool", help="Public records to choose among; default: those of --public."),
+        Path | None, options.file_option("--pool", help="Public records to choose among; default: those of --public.")
     ] = None,
     stand_in: Annotated[
         Path | None,

@@ -78,7 +78,6 @@ def init(
     others = {"public-text-field": public_text_field, "public-label-field": public_label_field}
     if learns:
         fields |= {name: value for name, value in others.items() if value is not None}
-    if learns:
         fields |= {"public": str(public), "model": f"{source.name.partition('.')[0]}.model"}
     Target(FILE, force).write(settings_to_toml({**fields, "mechanism": settings}).encode())
     print(f"{why}\n{spec.guarantee(spec.units[-1] if wanted is Unit.DOCUMENT else spec.units[0]).sentence()}\n")

@@ -110,7 +110,6 @@ def _unit(cls: type[Spec]) -> str:
 
 
 def _section(cls: type[Spec], title: str) -> str:
-    """A section of the docstring."""
     return (cls.__doc__ or "").partition(f"{title}:\n")[2]
 
 
@@ -127,7 +126,6 @@ def _guarantee(cls: type[Spec]) -> str:
 
 
 def _attributes(cls: type[Spec]) -> dict[str, str]:
-    """What the docstring says of each setting."""
     found: dict[str, str] = {}
     for entry in re.split(r"\n        (?=\S)", "\n" + _section(cls, "Attributes").partition("\n\n    ")[0]):
         names, _, said = entry.partition(":")

@@ -223,7 +223,6 @@ def _naming(source: Path, given: Path) -> Iterator[None]:
 def _rehearsal(
     n_records: int, took: float | None, promised: Sequence[Guarantee], plan: Plan, due: Due | None, *, as_json: bool
 ) -> str:
-    """What would happen."""
     if as_json:
         charge = due and {"account": due.account.name, "epsilon": due.epsilon()}
         guarantees = [guarantee.to_dict() for guarantee in promised]

@@ -16,21 +16,23 @@ from typing import Final
 
 from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus
+from dptext.compare.corpus_run import synthesized
 from dptext.compare.experiment import Experiment
 from dptext.compare.fits import SAMPLES, SharedFits
 from dptext.compare.grid import lifted
 from dptext.compare.lens import Lens
-from dptext.compare.measure import Measurement, Released, limit_of_cosine, measured
+from dptext.compare.measure import Released, limit_of_cosine, measured
+from dptext.compare.measurement import Measurement
 from dptext.compare.stored import REFUTED, TableRow
 from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, Unit
 from dptext.runs.results import privatize
-from dptext.runs.specs import spec_from_settings
+from dptext.runs.specs import is_synthesis, spec_from_settings
 from dptext.runs.streaming import SEEDED
 from dptext.sampling.source import Randomness, secure, seeded
 from dptext.text.records import Record, Release
 from dptext.types import Json
-from dptext.utility.tables import ORIGINAL, baselines
+from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, baselines
 
 #: The stream of the samples begins here, far from that of the private records.
 _APART: Final = 1 << 40
@@ -65,6 +67,9 @@ def run_cell(
     """Fit, release, measure; ConfigError where the records or settings cannot be used. Shared fits change no number."""
     seed = experiment.seed + cell.trial
     source = seeded(seed) if experiment.seeded else secure()
+    if is_synthesis(cell.settings):
+        numbers, stated = synthesized(cell, experiment, corpus, lens, fits=fits, source=source, seed=seed)
+        return Outcome(tuple(numbers), stated, None, ())  # no text has a record that a sample could show beside it
     mechanism: Mechanism[str] | None = None
     guarantee: Guarantee | None = None
     document = None if cell.row == ORIGINAL else 0.0
@@ -91,6 +96,9 @@ def run_cell(
         again=lambda records, number: draw(records, seeded(number), number),
         labelled=labelled,
         written=written,
+        whole=[(record.text, record.label) for record in corpus.public]
+        if cell.row == PUBLIC_ONLY and "corpus" in experiment.utilities
+        else (),
     )
     numbers = measured(released, corpus, experiment, lens, seed=seed)
     if "fidelity" in experiment.utilities and guarantee is not None and document and not guarantee.delta:

@@ -16,17 +16,22 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dptext.compare.corpus_plans import PARTS, CorpusPlan, Source
+from dptext.embeddings.embedder import Embedder
 from dptext.errors import ConfigError
 from dptext.text.reading import read_records
 from dptext.text.records import Fields, Record, require_labels
 from dptext.text.samples import sample_records
 from dptext.text.tokens import cut, detokenize, sentences, tokenize
 from dptext.types import Json
+from dptext.utility.zero_shot import best_zero_shot
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The records of a corpus by part, disjoint; its `repr` shows none. The labels are empty where there are none."""
+    """The records of a corpus by part, disjoint; its `repr` shows none. The labels are empty where there are none.
+
+    With names the public part is labelled by them (`named`), and `pool` is all of it with labels of its own.
+    """
 
     name: str
     public: tuple[Record, ...] = field(repr=False)
@@ -34,6 +39,7 @@ class Corpus:
     test: tuple[Record, ...] = field(repr=False)
     labels: tuple[str, ...]
     authors: bool
+    pool: tuple[Record, ...] = field(default=(), repr=False)
 
     def parts(self) -> dict[str, tuple[Record, ...]]:
         """The records by the name of their part."""
@@ -73,6 +79,13 @@ def load_corpus(name: str, plan: CorpusPlan, *, seed: int) -> Corpus:
     }
     labels = _labels(name, plan, numbered)
     return Corpus(name, numbered["public"], numbered["private"], numbered["test"], labels, bool(plan.author))
+
+
+def named(corpus: Corpus, names: Mapping[str, str], embedder: Embedder) -> Corpus:
+    """The corpus with its public part labelled by the names of the labels; its own labels stay in the pool."""
+    found = best_zero_shot([record.text for record in corpus.public], names, embedder, corpus.test)
+    public = (Record(str(i), text, label) for i, (text, label) in enumerate(zip(*found, strict=True)))
+    return replace(corpus, public=tuple(public), pool=corpus.public)
 
 
 def _read(name: str, plan: CorpusPlan, source: Source) -> list[Record]:
@@ -125,7 +138,11 @@ def _shortened(records: Iterable[Record], most: int) -> Iterator[Record]:
 def _labels(name: str, plan: CorpusPlan, parts: Mapping[str, Sequence[Record]]) -> tuple[str, ...]:
     if not plan.label:
         return ()
-    found = plan.labels or tuple(sorted({record.label for record in parts["public"] if record.label is not None}))
+    found = (
+        plan.labels
+        or tuple(plan.names)
+        or tuple(sorted({record.label for record in parts["public"] if record.label is not None}))
+    )
     if len(found) < 2:
         raise ConfigError(
             f"Expected at least two labels in the public part of [corpora.{name}], found {len(found)}: name the "

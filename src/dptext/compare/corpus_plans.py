@@ -84,7 +84,8 @@ class CorpusPlan(Origin):
 
     Attributes:
         text, label, author: names of fields; empty where there is none.
-        labels: the public label set; empty takes the labels of the public part.
+        labels: the public label set; empty takes the labels of the public part, or those that have names.
+        names: what each label means. With names the public part has no labels but those that they give its texts.
         pieces: what is one record: the documents, or their sentences.
         max_tokens: texts are cut to so many tokens; 0 cuts nothing.
     """
@@ -93,6 +94,7 @@ class CorpusPlan(Origin):
     label: PrintableText = ""
     author: PrintableText = ""
     labels: Annotated[tuple[str, ...], BeforeValidator(_label_set)] = ()
+    names: dict[Name, Name] = Field(default_factory=dict)
     pieces: Literal["documents", "sentences"] = "documents"
     max_tokens: Count = 0
     on_error: OnError = OnError.STOP
@@ -136,6 +138,8 @@ class CorpusPlan(Origin):
                 )
         if (total := sum(self.drawn.values())) > 1 + _SUM_SLACK:
             raise ValueError(f"expected the shares to sum to 1 at most, found {total:g}")
-        if self.labels and not self.label:
+        if (self.labels or self.names) and not self.label:
             raise ValueError("expected label = FIELD with labels: name the field of the label")
+        if self.names and (len(self.names) < 2 or set(self.labels or self.names) != set(self.names)):
+            raise ValueError("expected a name for each label, of at least two: complete names")
         return self

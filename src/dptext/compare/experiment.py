@@ -36,11 +36,17 @@
     corpora = ["snips"]
     trains_on = "public"                    # "private" hands the private records to a fit that takes them
 
+    [[mechanisms]]
+    name = "prototypes"                     # a synthesis answers the corpus: prototypes, votes or topics
+    kind = "prototypes"
+    sweep = { epsilon = [0.5, 1.0, 4.0] }   # for all of it, under central trust: no epsilon of a text
+
 More keys: `seeded = true` draws releases by the seed, which voids every guarantee. A corpus may have `text` and
 `author` (names of fields), `pieces = "sentences"`, and `on_error = "skip"`, which leaves out records that cannot be
-read. `where` also takes a list of values. [settings.authorship] has `bundle` and `authors`, [settings.distinguish] has
-`trials`. A mechanism that has no guarantee for documents ignores `document_epsilon`: it runs once with its own
-settings, which must then hold its epsilon.
+read. Its `names = { LABEL = "what it means" }` hides the labels of the public part: public texts get those that the
+names give them, and a synthesis reads the pool without any. `where` also takes a list of values. [settings.authorship]
+has `bundle` and `authors`, [settings.distinguish] has `trials`. A mechanism that has no guarantee for documents ignores
+`document_epsilon`: it runs once with its own settings, which must then hold its epsilon.
 
 A path may begin with `$DPTEXT_DATA`, the environment's folder of corpora (default `../shared/data`); it is relative to
 the working directory. `sample = 600` in the place of a path stands for so many built-in sample texts.
@@ -59,6 +65,7 @@ from dptext.compare.stored import LABEL_ONLY, MEDOID
 from dptext.compare.toml_models import Count, Different, Finite, Name, PositiveCount, TomlTable, nearest, refused
 from dptext.mechanisms.registry import SPECS
 from dptext.runs.toml import read_toml
+from dptext.synthesis.registry import SYNTHESES
 from dptext.types import Json
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
 
@@ -72,8 +79,9 @@ _LARGEST_SEED: Final = 2**32 - 1
 
 
 def _known_kind(kind: str) -> str:
-    if kind not in SPECS:
-        raise ValueError(f"{kind!r} names no mechanism: {nearest(kind, sorted(SPECS))}see `dptext mechanisms`")
+    if kind not in SPECS and kind not in SYNTHESES:
+        close = nearest(kind, sorted([*SPECS, *SYNTHESES]))
+        raise ValueError(f"{kind!r} names no mechanism: {close}see `dptext mechanisms`")
     return kind
 
 
@@ -113,6 +121,11 @@ class MechanismPlan(TomlTable):
             raise ValueError(f"expected {twice[0]!r} in set or in sweep, not in both: remove one")
         if self.document_epsilon and "epsilon" in self.sweep:
             raise ValueError("expected epsilon in sweep or document_epsilon, not both: both set the noise")
+        if self.kind in SYNTHESES and (self.document_epsilon or self.trains_on != "public"):
+            raise ValueError(
+                f"expected sweep = {{ epsilon = [...] }} for {self.name!r}, and neither document_epsilon nor "
+                "trains_on: one epsilon is for the whole corpus"
+            )
         return self
 
 
@@ -157,7 +170,7 @@ class Experiment(TomlTable):
     seed: Count = 0
     trials: PositiveCount = 1
     seeded: StrictBool = False
-    utilities: Different[Literal["classification", "fidelity", "stylometry", "balance", "embedding"]] = (
+    utilities: Different[Literal["classification", "fidelity", "stylometry", "balance", "embedding", "corpus"]] = (
         "classification",
         "fidelity",
     )

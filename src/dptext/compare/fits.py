@@ -13,7 +13,7 @@ from dptext.compare.cells import Cell
 from dptext.compare.corpora import Corpus
 from dptext.embeddings.public_vectors import PublicVectors
 from dptext.mechanism import Learns, Mechanism, Refits, Spec, training_settings
-from dptext.runs.specs import spec_from_settings
+from dptext.runs.specs import is_synthesis, spec_from_settings
 from dptext.text.records import Record
 
 #: Samples of a cell are made of so many public records.
@@ -25,7 +25,7 @@ HELD_OUT_FROM: Final = 100
 
 def fit_key(cell: Cell) -> str:
     """What the training of a cell reads: corpus, trial and settings. Empty where no other cell can take it over."""
-    if not cell.kind or cell.fault or cell.trains_on != "public":
+    if not cell.kind or cell.fault or is_synthesis(cell.settings) or cell.trains_on != "public":
         return ""
     spec = spec_from_settings(cell.settings)
     if not spec.traits.refits or not isinstance(spec, Refits):

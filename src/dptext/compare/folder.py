@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from dptext.compare.experiment import Experiment
+from dptext.compare.gaps import with_gaps
 from dptext.compare.reading import read_about, read_cell
 from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, PARQUET, About, CellCounts, CellFile, TableRow
 from dptext.compare.table import write_json, write_table
@@ -117,7 +118,7 @@ class Folder:
         for signature in signatures:
             if found := self.finished(signature):
                 rows += found.rows
-        write_table(self.path, rows)
+        write_table(self.path, with_gaps(rows))
 
 
 def _is_ours(path: Path) -> bool:

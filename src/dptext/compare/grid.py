@@ -1,7 +1,8 @@
 """The grid of an experiment: one cell for each corpus, row and trial.
 
 References come first in each corpus: *original*, *public-only*, *random*, and *label_only* (with a random public text
-of the label that was drawn, and with its medoid) at every epsilon for a document that its mechanisms have.
+of the label that was drawn, and with its medoid) at every epsilon for a document that its mechanisms have. A synthesis
+has none: its epsilon is for the whole corpus.
 """
 
 import itertools
@@ -15,17 +16,23 @@ from dptext.compare.cells import Cell
 from dptext.compare.experiment import REFERENCES, Experiment, MechanismPlan
 from dptext.compare.stored import LABEL_ONLY, MEDOID
 from dptext.errors import ConfigError, IncomparableError
-from dptext.mechanism import Spec, setting_fields, settings
+from dptext.mechanism import Promise, Spec, setting_fields, settings
 from dptext.mechanisms.registry import SPECS
 from dptext.privacy.guarantee import Basis, Guarantee, Unit
-from dptext.runs.specs import spec_from_settings
+from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
+from dptext.synthesis.registry import SYNTHESES
+from dptext.synthesis.spec import SynthesisSpec
 from dptext.types import Json
 
+Stated = Spec | SynthesisSpec
+_SETTINGS: Final[Mapping[str, type[Promise]]] = {**SPECS, **SYNTHESES}
 #: Stands in the place of a corpus's labels where settings are checked before the corpus is read.
 ANY_LABELS: Final = ("a", "b")
 
 #: Of label_only where no mechanism of the corpus has an epsilon for documents.
 _EPSILONS: Final = (2.0, 5.0, 10.0, 20.0)
+#: Of label_only where nothing but syntheses is compared.
+_BESIDE: Final = 10.0
 #: Randomized response with a larger epsilon gives the label away.
 _LARGEST: Final = 100.0
 #: Calibration overshoots by no more than this rounding.
@@ -47,7 +54,7 @@ def _rows(experiment: Experiment, corpus: str, labels: tuple[str, ...]) -> Itera
         row
         for plan in experiment.mechanisms
         if not plan.corpora or corpus in plan.corpora
-        for row in _mechanism_rows(plan, corpus, labels)
+        for row in _mechanism_rows(plan, corpus, labels, experiment.corpora[corpus].names)
     ]
     names = [row.row for row in own]
     for name in names:
@@ -70,27 +77,33 @@ def _document_epsilons(rows: list[Cell]) -> list[float]:
     """The epsilons of the rows for one document, rounded to those that were asked for."""
     found: set[float] = set()
     for row in rows:
-        if row.fault:
+        if row.fault or is_synthesis(row.settings):
             continue
         guarantee = lifted(spec_from_settings(row.settings), row.delta)
         if guarantee is not None and guarantee.epsilon <= _LARGEST:
             found.add(float(f"{guarantee.epsilon:.6g}"))  # calibration ends a little below what was asked
+    if rows and all(is_synthesis(row.settings) for row in rows):
+        return [_BESIDE]
     return sorted(found) or list(_EPSILONS)
 
 
-def lifted(spec: Spec, delta: float) -> Guarantee | None:
-    """The guarantee of the spec for whole documents; None where it has none, or one that depends on a distance."""
-    if Unit.DOCUMENT not in spec.units:
+def lifted(spec: Stated, delta: float) -> Guarantee | None:
+    """The guarantee of the spec for each whole document; None where it has none, or one that depends on a distance."""
+    if Unit.DOCUMENT not in spec.units or isinstance(spec, SynthesisSpec):
         return None
     found = spec.guarantee(Unit.DOCUMENT, delta)
     return found if found.metric is None and math.isfinite(found.effective_epsilon) else None
 
 
-def _mechanism_rows(plan: MechanismPlan, corpus: str, labels: tuple[str, ...]) -> Iterator[Cell]:
+def _mechanism_rows(
+    plan: MechanismPlan, corpus: str, labels: tuple[str, ...], names: Mapping[str, str]
+) -> Iterator[Cell]:
     for values in itertools.product(*plan.sweep.values()):
         swept = dict(zip(plan.sweep, values, strict=True))
         name = " ".join([plan.name, *(f"{key}={_shown(value)}" for key, value in swept.items())])
         chosen = _labelled(plan.kind, {**plan.set, **swept}, labels)
+        if names and plan.kind == "prototypes":
+            chosen.setdefault("names", [names.get(label, label) for label in labels])
         calibrated = [_calibrated(plan, chosen, epsilon) for epsilon in plan.document_epsilon]
         if any(found is not None for found in calibrated):
             for epsilon, found in zip(plan.document_epsilon, calibrated, strict=True):
@@ -102,7 +115,7 @@ def _mechanism_rows(plan: MechanismPlan, corpus: str, labels: tuple[str, ...]) -
 
 
 def _cell(
-    plan: MechanismPlan, corpus: str, name: str, spec: Spec | str, chosen: Mapping[str, Json], *, unit: Unit
+    plan: MechanismPlan, corpus: str, name: str, spec: Stated | str, chosen: Mapping[str, Json], *, unit: Unit
 ) -> Cell:
     """The cell of a spec, or of settings for which there is none, with the reason."""
     if isinstance(spec, str):
@@ -122,19 +135,20 @@ def _labelled(kind: str, values: Mapping[str, Json], labels: tuple[str, ...]) ->
         else value
         for key, value in values.items()
     }
-    if labels and "labels" not in found and any(item.name == "labels" for item in setting_fields(SPECS[kind])):
+    if labels and "labels" not in found and any(item.name == "labels" for item in setting_fields(_SETTINGS[kind])):
         found["labels"] = list(labels)
     return found
 
 
-def _made(plan: MechanismPlan, chosen: Mapping[str, Json]) -> Spec:
+def _made(plan: MechanismPlan, chosen: Mapping[str, Json]) -> Stated:
+    values = {**chosen, "kind": plan.kind}
     try:
-        return spec_from_settings({**chosen, "kind": plan.kind})
+        return synthesis_from_settings(values) if is_synthesis(values) else spec_from_settings(values)
     except ConfigError as error:
         raise ConfigError(f"[[mechanisms]] {plan.name!r}: {error}") from error
 
 
-def _calibrated(plan: MechanismPlan, chosen: Mapping[str, Json], epsilon: float) -> Spec | str | None:
+def _calibrated(plan: MechanismPlan, chosen: Mapping[str, Json], epsilon: float) -> Stated | str | None:
     """The spec at this epsilon for whole documents, or why that fails; None where it has no guarantee for them."""
     start = dict(chosen)
     needed = {item.name for item in setting_fields(SPECS[plan.kind])}

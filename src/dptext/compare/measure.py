@@ -3,14 +3,16 @@
 Every number has a name `utility.number`, and an interval where one is known.
 
 * `classification.accuracy`, `.macro_f1`: a classifier is trained on the releases and their labels, and judged on the
-  test part. Where a mechanism releases no label, the classifier learns from the labels of the originals, which nothing
-  protects: `classification.accuracy_true_labels`, `.macro_f1_true_labels`.
+  test part; with the utility "corpus", for *public-only* on all of the public part. Where a mechanism releases no
+  label, the classifier learns from the labels of the originals, which nothing protects:
+  `classification.accuracy_true_labels`, `.macro_f1_true_labels`.
 * `fidelity.*`: as `dptext.utility.fidelity.Fidelity`. `fidelity.limit`: the largest cosine of any mechanism that puts
   a public text in the place of each record at the epsilon of a document, solved on the originals; high is its bound.
 * `stylometry.distance`: `dptext.utility.stylometry`.
 * `balance.l1_error`: error of the class balance of the private records, estimated by the labels of the releases.
 * `embedding.accuracy`, `.macro_f1`: a linear classifier trained on public texts labels the vectors of the releases (the
   embeddings of their texts, where they are texts). The label of the original is the right one.
+* `corpus.*`: `dptext.compare.corpus_run`.
 * `authorship.static`, `.adaptive`: share of the releases given to their authors by the better of two attackers. The
   interval is widened for the choice. `.chance`, `.similarity`; `.epsilon_lower_bound` is for a document.
 * `membership.auc`, `.control`: the shadow attack of the ADePT paper on a classifier trained on the releases.
@@ -38,8 +40,10 @@ from dptext.audits.membership.scorers import Transform, train_on
 from dptext.audits.report import Report
 from dptext.audits.trials.distinguishing import distinguish
 from dptext.compare.corpora import Corpus
+from dptext.compare.corpus_run import Labelled, classified, corpus_measures
 from dptext.compare.experiment import Experiment
 from dptext.compare.lens import Lens
+from dptext.compare.measurement import Measurement
 from dptext.embeddings.distinct import embed_distinct
 from dptext.embeddings.tfidf import fit_quietly
 from dptext.errors import ConfigError, IncomparableError, needing
@@ -61,28 +65,6 @@ _SHORT_NAMES: Final = {"character n-grams": "ngrams", "sentence encoder": "encod
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
-    """One measured number with its interval; None where there is none."""
-
-    metric: str
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    confidence: float | None = None
-
-    @classmethod
-    def of(cls, metric: str, found: Estimate | float | None) -> Measurement:
-        """The measurement of an estimate, or of a number without an interval. An infinite number becomes None."""
-        if isinstance(found, Estimate):
-            return cls(metric, _finite(found.value), _finite(found.low), _finite(found.high), found.confidence)
-        return cls(metric, None if found is None else _finite(found))
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-@dataclass(frozen=True, slots=True)
 class Released:
     """The releases of one cell, with what made them.
 
@@ -91,6 +73,7 @@ class Released:
         mechanism, guarantee: None for references.
         again: draws releases of any records in the same way, for attacks that need more of them.
         labelled, written: whether labels, whether texts are released; without texts vectors are.
+        whole: what is judged as a corpus in the place of the releases, where there is something else.
     """
 
     releases: Sequence[Release[str]] = field(repr=False)
@@ -99,6 +82,14 @@ class Released:
     again: Transform = field(repr=False)
     labelled: bool
     written: bool
+    whole: Sequence[Labelled] = field(default=(), repr=False)
+
+    def corpus(self, originals: Sequence[Record]) -> Sequence[Labelled]:
+        """Texts and labels; without released labels those of the originals."""
+        return self.whole or [
+            (release.output, release.label if self.labelled else record.label)
+            for record, release in zip(originals, self.releases, strict=True)
+        ]
 
 
 def measured(released: Released, corpus: Corpus, experiment: Experiment, lens: Lens, *, seed: int) -> list[Measurement]:
@@ -144,7 +135,11 @@ def _utility_measures(
     if not released.written:
         return
     if name == "classification" and corpus.labels:
-        yield from _classified(released, corpus, experiment, seed)
+        suffix = "" if released.labelled else "_true_labels"
+        yield from classified(released.corpus(corpus.private), corpus, experiment, seed, suffix)
+    if name == "corpus":
+        pairs = released.corpus(corpus.private)
+        yield from corpus_measures(pairs if released.labelled else [(t, None) for t, _ in pairs], corpus, lens, seed)
     if name == "fidelity":
         kept = fidelity(corpus.private, released.releases, embedder=lens.embedder(), seed=seed)
         for key in _FIDELITY:
@@ -154,19 +149,6 @@ def _utility_measures(
     if name == "stylometry":
         space = StyleSpace.fit(corpus.public)
         yield Measurement.of("stylometry.distance", space.distance(corpus.private, released.releases, seed=seed))
-
-
-def _classified(released: Released, corpus: Corpus, experiment: Experiment, seed: int) -> Iterator[Measurement]:
-    pairs = [
-        (release.output, release.label if released.labelled else record.label)
-        for record, release in zip(corpus.private, released.releases, strict=True)
-    ]
-    known = [(text, label) for text, label in pairs if label is not None]
-    texts, labels = [text for text, _ in known], [label for _, label in known]
-    found = evaluate(train_named(experiment.settings.classifier)(texts, labels, seed=seed), corpus.test, seed=seed)
-    suffix = "" if released.labelled else "_true_labels"
-    yield Measurement.of(f"classification.accuracy{suffix}", found.accuracy)
-    yield Measurement.of(f"classification.macro_f1{suffix}", found.macro_f1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

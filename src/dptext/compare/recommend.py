@@ -103,8 +103,8 @@ class Recommendation:
 
 
 def recommend(rows: Iterable[KeptRow], asked: Asked) -> list[Recommendation]:
-    """The answer for every corpus of a table."""
-    found = measured_rows(rows)
+    """The answer for every corpus of a table. What answers a corpus is not asked for: its epsilon is another thing."""
+    found = measured_rows(row for row in rows if not row.whole)
     return [
         _recommended(corpus, [row for row in found if row.corpus == corpus], asked)
         for corpus in dict.fromkeys(row.corpus for row in found)

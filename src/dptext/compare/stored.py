@@ -25,6 +25,7 @@ from pydantic import (
 
 from dptext.compare.toml_models import Count, Finite
 from dptext.privacy.guarantee import Basis, Guarantee
+from dptext.synthesis.registry import SYNTHESES
 from dptext.text.formats import string_fault
 from dptext.text.inputs import parse_json
 from dptext.types import Json
@@ -85,6 +86,8 @@ def _guarantee(stored: object) -> Guarantee | None:
     return Guarantee.from_dict(stored)
 
 
+#: Unit, relation, distance, and whether epsilon is for the whole corpus.
+Meaning = tuple[str, str, str | None, bool]
 StoredText = Annotated[str, AfterValidator(_storable)]
 
 
@@ -145,9 +148,14 @@ class KeptRow(Stored):
         return found
 
     @property
-    def meaning(self) -> tuple[str, str, str | None]:
-        """What must agree before two epsilons stand on one axis: unit, relation, distance."""
-        return self.unit, self.relation, self.metric_privacy
+    def whole(self) -> bool:
+        """Whether it is a synthesis: one epsilon for the whole corpus, under central trust, and no record's own."""
+        return self.kind in SYNTHESES
+
+    @property
+    def meaning(self) -> Meaning:
+        """What must agree before two epsilons stand on one axis: unit, relation, distance, the whole corpus or not."""
+        return self.unit, self.relation, self.metric_privacy, self.whole
 
     @property
     def reference(self) -> bool:

@@ -22,7 +22,7 @@ from typing import BinaryIO, Final
 
 from dptext.compare.cell_run import Outcome, cell_data, run_cell
 from dptext.compare.cells import Cell
-from dptext.compare.corpora import Corpus, load_corpus
+from dptext.compare.corpora import Corpus, load_corpus, named
 from dptext.compare.experiment import Experiment, parse_experiment
 from dptext.compare.fits import SharedFits
 from dptext.compare.lens import Lens
@@ -98,13 +98,14 @@ class Worker:
         if self._corpus is None or self._corpus.name != name:
             self._corpus = None  # two at once would need twice the memory
             self._fits.forget()
-            found = load_corpus(name, self._experiment.corpora[name], seed=self._experiment.seed)
+            plan = self._experiment.corpora[name]
+            found = load_corpus(name, plan, seed=self._experiment.seed)
             if found.described() != self._opening.corpora[name]:
                 raise ConfigError(
                     f"Expected the corpus {name!r} to be as it was when the run began: a file has changed since. Put "
                     "it back and run again with --retry, or begin anew in another folder."
                 )
-            self._corpus = found
+            self._corpus = named(found, plan.names, self._lens.embedder()) if plan.names else found
         return self._corpus
 
 

@@ -50,13 +50,7 @@ def _sort(values: UInt16s) -> None:
 
 @_compiled
 def depths(
-    sentences: Singles,
-    ends: Integers,
-    order: Singles,
-    ranks: UInt16s,
-    which: int,
-    counts: Counts,
-    found: Integers,
+    sentences: Singles, ends: Integers, order: Singles, ranks: UInt16s, which: int, counts: Counts, found: Integers
 ) -> None:
     """Write the depths into `found` `(n_documents, m)`, of projections of all `sentences`, document after document.
 

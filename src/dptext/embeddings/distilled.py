@@ -170,7 +170,6 @@ def common_words() -> list[str]:
 
 
 def _texts_with(texts: Sequence[str], max_tokens: int) -> Counter[str]:
-    """How many texts have each word."""
     if not texts:
         raise ConfigError("Expected public texts to distil the sentence encoder on: there are none.")
     return Counter(word for text in texts for word in set(words_of(text, max_tokens)))

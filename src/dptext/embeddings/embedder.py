@@ -15,6 +15,11 @@ HIDDEN = (
 ALONE = f"the sentence encoder reads a sentence as if it were alone in its batch: {HIDDEN}"
 #: The same, in the words of auto-encoders.
 IN_BATCHES = f"the encoder reads a text as if it were alone in its batch: {HIDDEN}"
+#: Of an auto-encoder that ranks; and the same with what is assumed where it reads private text in batches.
+PUBLIC_AUTOENCODER = "the auto-encoder that ranks was trained on public text only"
+RANKED_IN_BATCHES = f"{PUBLIC_AUTOENCODER}, and reads a text as if it were alone in its batch: {HIDDEN}"
+#: Of the network of ER-AE.
+IN_BLOCKS = f"the network computes a text as if it were alone in its block: {HIDDEN}"
 
 
 def read_alone(encoder: str, device: str) -> tuple[str, ...]:

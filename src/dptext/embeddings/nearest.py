@@ -222,7 +222,6 @@ class NearestWords:
         return self._screened
 
     def _search_tile(self, queries: NDArray[np.floating], look: int | Screen) -> Positions:
-        """Return the nearest word of each of at most _TILE queries."""
         points: Floats = np.asarray(queries, np.float64)
         rotated, norms = self._rotate(points)
         near = norms <= _FAR

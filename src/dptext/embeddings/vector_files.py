@@ -106,7 +106,6 @@ def _open(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def _read_text(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
-    """Read the GloVe or word2vec text format."""
     rows: list[Singles] = []
     known: dict[str, int] = {}
     promised, dim = None, 0
@@ -146,7 +145,6 @@ def _is_count(text: str) -> bool:
 
 
 def _read_npy(path: Path, n_words: int | None) -> tuple[list[str], Singles]:
-    """Read X.npy and X.words.txt."""
     words_path = path.with_suffix(".words.txt")
     array = map_array(path)
     if array.ndim != 2 or array.dtype.kind not in "fiu":

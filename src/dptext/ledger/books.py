@@ -26,7 +26,7 @@ from typing import Self
 
 from dptext import _validate
 from dptext.errors import ConfigError, PrivacyError
-from dptext.ledger import standings
+from dptext.ledger import everyone, standings
 from dptext.ledger import statements as rows
 from dptext.ledger.charging import write_whole
 from dptext.ledger.database import WAIT_SECONDS, Database
@@ -228,14 +228,14 @@ class Ledger:
         with self._database.reading() as connection:
             row = rows.account(connection, account)
             found = rows.to_account(row)
-            everyone = events_from_text(row.events)
+            for_all = events_from_text(everyone.whole(connection, row, row.events))
             if subject is None:
                 candidates = [(), *standings.tallies_of(connection, row.id)]
             else:
                 hashed = self._naming(row).hash(subject)
                 candidates = [standings.tally_of(connection, row.id, hashed)]
-        worst = max(candidates, key=lambda own: spent_epsilon([*everyone, *own], found.limit))
-        events, terms = (*everyone, *worst), terms_from_text(row.terms)
+        worst = max(candidates, key=lambda own: spent_epsilon([*for_all, *own], found.limit))
+        events, terms = (*for_all, *worst), terms_from_text(row.terms)
         return Balance(
             found, spent_guarantee(events, found.limit, terms), row.charges, row.subjects, in_order(events), terms
         )
@@ -248,10 +248,10 @@ class Ledger:
             if subjects is None:
                 standings.weigh_everyone(connection, row, found, request)
                 return
-            naming, everyone = self._naming(row), events_from_text(row.events)
+            naming, for_all = self._naming(row), events_from_text(everyone.whole(connection, row, row.events))
             own = {standings.tally_of(connection, row.id, naming.hash(name)) for name in subjects}
         if own:
-            require_within(found, [(*everyone, *each) for each in own], request.events)
+            require_within(found, [(*for_all, *each) for each in own], request.events)
 
     def find(self, number: int) -> Charge:
         """The charge of this number; ConfigError where there is none, or a newer dptext wrote it."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 
 from dptext.errors import BudgetExceededError
-from dptext.ledger import standings
+from dptext.ledger import everyone, standings
 from dptext.ledger import statements as rows
 from dptext.ledger.entries import Charge
 from dptext.ledger.requests import Request
@@ -57,6 +57,7 @@ def write_whole(
             )
     if number is None:  # it was there before, or another wrote it while this one waited for the lock
         return rows.same_charge(rows.charge(connection, row.id, key), found, request, received)
+    everyone.fold(connection, row, events)
     if affected:
         standings.move_subjects(connection, row, number, affected)
     return Charge(number, account, key, request, received and received[1], at, None, received and received[0])

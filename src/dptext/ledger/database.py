@@ -237,7 +237,7 @@ class Database:
 
         @event.listens_for(engine, "connect")
         def set_up(connection: psycopg.Connection, _: object) -> None:
-            # Balances are compressed at each charge, which takes most of its time with the server's own method.
+            # Long texts of events are compressed whenever they are written, which the server's own method does slowly.
             with connection.cursor() as cursor:
                 cursor.execute(
                     "SELECT set_config(name, 'lz4', false) FROM pg_settings "

@@ -8,13 +8,13 @@ import sqlalchemy as sa
 
 from dptext._wording import plural
 from dptext.errors import ConfigError, IncomparableError, LedgerError
-from dptext.ledger import standings
+from dptext.ledger import everyone, standings
 from dptext.ledger.entries import Account
 from dptext.ledger.requests import Request, Terms
 from dptext.ledger.schema import charged_subjects, charges, requests, subject_balances, tallies
 from dptext.ledger.spending import is_within, spent_epsilon
 from dptext.ledger.statements import AnyRow
-from dptext.ledger.texts import canonical, digest_of, events_to_text
+from dptext.ledger.texts import canonical, digest_of, events_from_text, events_to_text
 from dptext.privacy import accounting
 from dptext.privacy.events import Event
 from dptext.privacy.guarantee import format_epsilon
@@ -36,7 +36,7 @@ def recompute(connection: sa.Connection, row: AnyRow, account: Account) -> Recom
     """Recompute the balance of an account from its charges, in a transaction that sees one moment of the books."""
     problems: list[str] = []
     known: dict[int, Request] = {}
-    everyone: list[Event] = []
+    for_everyone: list[Event] = []
     terms, n_charges = Terms(), 0
     for number, digest, text, for_all, times in connection.execute(
         sa.select(requests.c.id, requests.c.digest, requests.c.request, charges.c.everyone, sa.func.count())
@@ -57,10 +57,10 @@ def recompute(connection: sa.Connection, row: AnyRow, account: Account) -> Recom
         known[number] = request
         terms |= request.terms
         if for_all:
-            everyone += accounting.repeat(request.events, times)
+            for_everyone += accounting.repeat(request.events, times)
     if n_charges != row.charges:
         problems.append(f"the balance speaks of {row.charges} charges, there are {n_charges}")
-    if events_to_text(everyone) != row.events:
+    if not _keeps(connection, row, for_everyone):
         problems.append("the balance of everyone is not the sum of the charges to everyone")
     if canonical(terms.to_dict()) != row.terms:
         problems.append("the terms of the balance are not those of the charges")
@@ -76,10 +76,18 @@ def recompute(connection: sa.Connection, row: AnyRow, account: Account) -> Recom
     except LedgerError:
         owned = []  # a problem above says already that balances of subjects are wrong
     for own in [(), *owned]:
-        spent = spent_epsilon([*everyone, *own], limit)
+        spent = spent_epsilon([*for_everyone, *own], limit)
         if not is_within(spent, limit):
             problems.append(f"overdrawn: epsilon = {format_epsilon(spent)} is spent of {format_epsilon(limit.epsilon)}")
     return Recomputation(account.name, n_charges, n_subjects, tuple(problems))
+
+
+def _keeps(connection: sa.Connection, row: AnyRow, events: list[Event]) -> bool:
+    try:
+        is_sound = events_to_text(events_from_text(row.events)) == row.events
+        return is_sound and everyone.whole(connection, row, row.events) == events_to_text(events)
+    except LedgerError:
+        return False
 
 
 def _charges_without_subjects(connection: sa.Connection, account_id: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 What is written once: `accounts`, `requests` (each distinct text once), `charges`, `charged_subjects`, `settlements`;
 triggers refuse to change or delete their rows. What is derived from them, and checked by `Ledger.verify`: `balances`,
-`subject_balances` and the `tallies` (run lengths of events) that subjects share.
+`earlier_events`, `subject_balances` and the `tallies` (run lengths of events) that subjects share.
 """
 
 import re
@@ -161,10 +161,18 @@ balances = Table(
     "balances",
     metadata,
     Column("account_id", Natural, ForeignKey("accounts.id"), primary_key=True),
-    Column("events", Text, nullable=False),  # of the charges to everyone
+    Column("events", Text, nullable=False),  # of the charges to everyone since the earlier ones
+    Column("earlier", Text),  # sha256 of the earlier ones; null: there are none
     Column("terms", Text, nullable=False),  # of all charges
     Column("charges", Natural, nullable=False),
     Column("subjects", Natural, nullable=False),
+)
+
+earlier_events = Table(
+    "earlier_events",
+    metadata,
+    Column("account_id", Natural, ForeignKey("accounts.id"), primary_key=True),
+    Column("events", Text, nullable=False),
 )
 
 subject_balances = Table(

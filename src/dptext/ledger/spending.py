@@ -12,6 +12,7 @@ from dptext.privacy.composition import Sums
 from dptext.privacy.events import Event, SampledGaussianEvent
 from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust
 
+NO_SUMS = Sums()
 #: Twenty charges of 0.1 are 2 + 1.1e-16 as binary fractions. A limit of 2 admits them.
 TOLERANCE = 1e-12
 #: An epsilon at delta > 0 over different runs assumes this (docs/decisions/0007).
@@ -51,14 +52,16 @@ def _epsilon(events: tuple[Event, ...], delta: float, relation: Relation) -> flo
     return accounting.quick_epsilon(events, delta, relation=relation)
 
 
-def fits(text: str, own: Iterable[str], asked: Iterable[Event], limit: Guarantee) -> bool:
+def fits(
+    text: str, own: Iterable[str], asked: Iterable[Event], limit: Guarantee, earlier: Sums | None = NO_SUMS
+) -> bool:
     """Whether a bound of the sums is within the limit: then so is `spent_epsilon`. False says nothing.
 
-    The text is what was charged to everyone, `own` what was charged to each subject besides, `asked` what is to be
-    added.
+    The text is what was charged to everyone, after what has the sums `earlier`; `own` is what was charged to each
+    subject besides, `asked` what is to be added.
     """
-    most = _joined(max, map(_sums, own))  # of each sum, so that one bound holds for all subjects
-    total = _joined(sum, [most, _sums(text), *map(Sums.of, asked)])
+    most = _joined(max, map(sums_of, own))  # of each sum, so that one bound holds for all subjects
+    total = _joined(sum, [most, earlier, sums_of(text), *map(Sums.of, asked)])
     try:
         return total is not None and any(is_within(bound, limit) for bound in total.epsilons(limit.delta))
     except OverflowError:
@@ -68,26 +71,33 @@ def fits(text: str, own: Iterable[str], asked: Iterable[Event], limit: Guarantee
 def after_charge(text: str, asked: Sequence[Event]) -> str:
     """As `with_events`. The sums of the new text are known at once, so that the next charge reads no run length."""
     found = with_events(text, asked)
-    _keep(found, _joined(sum, [_sums(text), *map(Sums.of, asked)]))
+    keep_sums(found, [sums_of(text), *map(Sums.of, asked)])
     return found
 
 
-#: Sums of whole texts, the newest last. What another process wrote, or a tampered balance, is another text.
+#: Sums of whole texts under the text or its sha256, the newest last. What is edited has another.
 _known: dict[str, Sums | None] = {}
 _MOST_KNOWN = 64
 
 
-def _sums(text: str) -> Sums | None:
+def sums_of(text: str) -> Sums | None:
     """Of all run lengths in a text; None where one has none."""
-    if text in _known:
-        return _known[text]
-    return _keep(text, _joined(sum, map(_alone, entries(text))))
+    return known_sums(text, lambda: text)
 
 
-def _keep(text: str, sums: Sums | None) -> Sums | None:
+def known_sums(key: str, read: Callable[[], str]) -> Sums | None:
+    """The sums of the text under a key, which is read only where they are not known."""
+    found = _known.get(key)  # asked once, because another thread may forget it
+    return keep_sums(key, map(_alone, entries(read())) if found is None else [found])
+
+
+def keep_sums(key: str, several: Iterable[Sums | None]) -> Sums | None:
+    """Know the sums of several together under a key."""
+    sums = _joined(sum, several)
+    _known.pop(key, None)
     while len(_known) >= _MOST_KNOWN:
         _known.pop(next(iter(_known)), None)
-    _known[text] = sums
+    _known[key] = sums
     return sums
 
 

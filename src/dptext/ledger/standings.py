@@ -14,6 +14,7 @@ from sqlalchemy.schema import CreateTable
 
 from dptext._wording import plural
 from dptext.errors import DataError
+from dptext.ledger import everyone
 from dptext.ledger.entries import Account, require_within
 from dptext.ledger.requests import Request
 from dptext.ledger.schema import Natural, charged_subjects, subject_balances, tallies
@@ -56,17 +57,17 @@ _DISTINCT_TALLIES = sa.text(
 
 
 def weigh_everyone(connection: sa.Connection, row: AnyRow, account: Account, request: Request) -> str:
-    """The account's own events after a charge to everyone; BudgetExceededError where some subject cannot pay."""
+    """The account's recent events after a charge to everyone; BudgetExceededError where some subject cannot pay."""
     own = _tally_texts(connection, row.id) if row.subjects else []
-    _weigh(row, ["[]", *own], account, request)
+    _weigh(connection, row, ["[]", *own], account, request)
     return after_charge(row.events, request.events)
 
 
-def _weigh(row: AnyRow, own: Sequence[str], account: Account, request: Request) -> None:
-    if fits(row.events, own, request.events, account.limit):
+def _weigh(connection: sa.Connection, row: AnyRow, own: Sequence[str], account: Account, request: Request) -> None:
+    if fits(row.events, own, request.events, account.limit, everyone.earlier_sums(connection, row)):
         return
-    everyone = events_from_text(row.events)
-    require_within(account, [[*everyone, *events_from_text(text)] for text in own], request.events)
+    for_all = events_from_text(everyone.whole(connection, row, row.events))
+    require_within(account, [[*for_all, *events_from_text(text)] for text in own], request.events)
 
 
 def tallies_of(connection: sa.Connection, account_id: int) -> list[tuple[Event, ...]]:
@@ -133,7 +134,7 @@ def weigh_subjects(connection: sa.Connection, row: AnyRow, account: Account, req
     ).all()
     own = [events or "[]" for _, events, _ in found]
     if own:
-        _weigh(row, own, account, request)
+        _weigh(connection, row, own, account, request)
     after = (
         Standing(tally_id, after_charge(events, request.events), int(n))
         for (tally_id, _, n), events in zip(found, own, strict=True)

@@ -17,7 +17,9 @@ from dptext.privacy.guarantee import Guarantee, Relation, Unit
 AnyRow = sa.Row[Any]  # columns are checked by the tests against both databases
 _ROWS_AT_ONCE = 1000
 _ACCOUNT = (
-    sa.select(accounts, balances.c.events, balances.c.terms, balances.c.charges, balances.c.subjects)
+    sa.select(
+        accounts, balances.c.events, balances.c.earlier, balances.c.terms, balances.c.charges, balances.c.subjects
+    )
     .join(balances, balances.c.account_id == accounts.c.id)
     .where(accounts.c.name == sa.bindparam("name"))
 )
@@ -223,7 +225,8 @@ def write_charge(
     """Write a charge and the balance after it, and give its number; None where this key has a charge already.
 
     The row is the account, locked. `received` is the digest of the subjects' hashes and how many they are; None for
-    everyone. `events` are those of everyone in the account, after the charge. `new_subjects` were never charged before.
+    everyone. `events` are the recent ones of everyone in the account, after the charge. `new_subjects` were never
+    charged before.
     """
     digest, n_subjects = received or (None, None)
     charge_values = (row.id, key, request_id, received is None, digest, n_subjects, at)

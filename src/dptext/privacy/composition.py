@@ -339,6 +339,14 @@ def quick_epsilon(events: Iterable[Event], delta: float = 0.0, *, relation: Rela
     return _epsilon(events, delta, relation, numerical=False)
 
 
+def earlier_epsilon(events: Iterable[Event], delta: float, relation: Relation) -> float:
+    """What earlier versions stated for a training and what stands beside it; infinite where there is none."""
+    rest, left = _without_delta(require_events(events), delta)
+    mixed = _mixed(rest, _MAX_EXACT_RUNS) if left > 0 else ()
+    trained = any(isinstance(event, SampledGaussianEvent) for event in mixed)
+    return mixed_epsilon(mixed, left, relation, earlier=True) if trained else math.inf
+
+
 def _epsilon(events: Iterable[Event], delta: float, relation: Relation, *, numerical: bool) -> float:
     _validate.probability(delta=delta)
     merged = require_events(events)

@@ -27,7 +27,8 @@ Mixable = TopKEvent | GaussianEvent | SampledGaussianEvent
 
 _FINEST = 1e-4  # of the grid of losses, as dp-accounting has it
 _WIDE = 50.0  # from here on a run has some 10^5 losses on a coarser grid, a tenth of a second each
-_LARGEST_GRID = 1.5e8
+_GRID = 1e6  # points of all losses together, about: a finer grid takes seconds, and is worth 1e-5 of epsilon at most
+_EARLIER_GRID = 1.5e8  # of steps as if none were sampled
 _COARSEST = 1.0
 _LEAST_DELTA = 1e-11
 _TRANSFORMED = 1e-12  # far above what Fourier transforms round
@@ -46,8 +47,11 @@ def is_mixable(event: object) -> bool:
 
 
 @lru_cache(maxsize=256)  # planning, calibrating and stating ask for the same
-def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation) -> float:
-    """Epsilon at delta > 0 of (sampled) Gaussian and top-k events together, rounded up; infinite if none is known."""
+def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation, *, earlier: bool = False) -> float:
+    """Epsilon at delta > 0 of (sampled) Gaussian and top-k events together, rounded up; infinite if none is known.
+
+    `earlier` takes the grid of earlier versions, which was finer for trainings of a wide range of losses.
+    """
     # dp-accounting takes most of a second to import, and few releases need it.
     from dp_accounting import NeighboringRelation  # noqa: PLC0415
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415
@@ -74,7 +78,9 @@ def mixed_epsilon(events: tuple[Mixable, ...], delta: float, relation: Relation)
         _FINEST if max(widths) <= _WIDE else max(widths) / 1e5,
         # The grid holds the losses of all runs together, which takes the memory.
         sum(2 * event.epsilon * event.count for event in choices) / 5e6,
-        sum(_spread(event, moved) for event in sampled) / _LARGEST_GRID,
+        sum(_spread(event, moved) for event in sampled) / _EARLIER_GRID
+        if earlier
+        else sum(_sampled_spread(event, moved) for event in sampled) / _GRID,
     )
     if interval > _COARSEST:
         return formula  # a grid so coarse says nothing
@@ -118,6 +124,13 @@ def _spread(event: SampledGaussianEvent, moved: float) -> float:
     """About the range of losses of all steps together, of which the tails are cut."""
     steps = event.steps * event.count
     return _width(moved / event.noise_multiplier) * min(steps, 12 * math.sqrt(steps))
+
+
+def _sampled_spread(event: SampledGaussianEvent, moved: float) -> float:
+    """About the same, where a step's losses deviate by the root of q^2 (e^(mu^2) - 1)."""
+    mu = moved / event.noise_multiplier
+    deviation = min(mu, event.sampling_rate * math.sqrt(math.expm1(min(mu * mu, _WIDE))))
+    return _width(mu) + 12 * math.sqrt(event.steps * event.count) * deviation
 
 
 def _width(mu: float) -> float:

@@ -146,17 +146,12 @@ def _run(
     )
     due = None
     if payment is not None:
-        from dptext.runs.payment import Due  # noqa: PLC0415 (loads the ledger, as whoever made the payment did)
-
-        due = Due(
-            payment,
-            *payment.request(
-                mechanism.spec,
-                randomness=randomness,
-                max_per_author=plan.max_per_author,
-                by_subject=plan.fields.subject is not None,
-                reveals=plan.reveals,
-            ),
+        due = payment.due(
+            mechanism.spec,
+            randomness=randomness,
+            max_per_author=plan.max_per_author,
+            by_subject=plan.fields.subject is not None,
+            reveals=plan.reveals,
         )
         if due.account.limit.unit is Unit.AUTHOR and plan.fields.subject not in (None, plan.fields.author):
             raise ConfigError(
@@ -455,7 +450,6 @@ def _watched(batches: Iterator[Batch], digest: SubjectsDigest) -> Iterator[Batch
 
 
 def _after(batches: Iterator[Batch], done: int) -> Iterator[Batch]:
-    """The records after so many."""
     for batch in batches:
         if done < len(batch):
             yield batch[done:] if done else batch

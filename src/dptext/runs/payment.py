@@ -8,9 +8,12 @@
 [('pure', 20)]
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from dptext._wording import plural
 from dptext.errors import ConfigError, DataError, IncomparableError, LedgerError, NoGuaranteeError, PrivacyError
@@ -69,6 +72,10 @@ class Payment:
             named_as=self.ledger.naming(self.account).compared if by_subject else None,
             reveals=reveals,
         )
+
+    def due(self, spec: Spec, **run: Any) -> Due:
+        """What a run has to pay: the account and the request of `request`, which takes the same."""
+        return Due(self, *self.request(spec, **run))
 
     def charge(self, request: Request, key: str, subjects: Iterable[str] | None = None) -> Charge:
         """Charge the account; see `Ledger.charge`."""

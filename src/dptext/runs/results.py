@@ -353,12 +353,7 @@ def _charged(
     max_per_author: int | None,
     reveals: Sequence[str],
 ) -> Charged:
-    from dptext.runs.payment import Due  # noqa: PLC0415 (loads the ledger, as whoever made the payment did)
-
-    due = Due(
-        payment,
-        *payment.request(mechanism.spec, randomness=randomness, max_per_author=max_per_author, reveals=reveals),
-    )
+    due = payment.due(mechanism.spec, randomness=randomness, max_per_author=max_per_author, reveals=reveals)
     key = payment.key or secrets.token_hex(16)
     charge = due.charge(key, None)
     stream = secrets.token_hex(32)

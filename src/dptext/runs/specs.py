@@ -75,7 +75,6 @@ def _spec(values: Mapping[str, Json], kinds: Mapping[str, type[Promise]], what: 
 
 
 def _value(cls: type[Promise], kind: str, key: str, value: Json) -> object:
-    """The value of a setting, converted to the type of its field."""
     if _types(cls)[key] is Spec:
         if not isinstance(value, dict) or value.get("kind") == kind:
             raise ConfigError(f"Expected the mechanism of {kind} to be settings of another, with its kind among them.")

@@ -122,7 +122,7 @@ def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: R
     """The releases of one batch, one a record, in order, with text and vector as the spec says; else PrivacyError."""
     batch = Batch.of(batch)
     released = mechanism.privatize(batch, randomness)
-    if not isinstance(released, Sequence) or _ids(released) != list(batch.ids):
+    if not isinstance(released, Sequence) or not _answers(released, batch):
         raise PrivacyError("The mechanism did not answer each record with one release, in order: nothing is released.")
     telling = released.telling() if isinstance(released, Releases) else released
     if (fault := output_fault(mechanism.spec, telling)) is not None:
@@ -130,8 +130,10 @@ def release(batch: Sequence[Record], mechanism: Mechanism[Output], randomness: R
     return released
 
 
-def _ids(released: Sequence[Release[Output]]) -> list[str]:
-    return list(released.ids) if isinstance(released, Releases) else [release.id for release in released]
+def _answers(released: Sequence[Release[Output]], batch: Batch) -> bool:
+    if isinstance(released, Releases):
+        return released.ids is batch.ids or list(released.ids) == list(batch.ids)
+    return [release.id for release in released] == list(batch.ids)
 
 
 def released(

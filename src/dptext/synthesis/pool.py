@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 
 from dptext.frozen import Frozen
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
-from dptext.synthesis.space import Corpus, PublicSpace, fit_space, readings
+from dptext.synthesis.report import PoolFit
+from dptext.synthesis.space import UNLIKE, Corpus, PublicSpace, fit_space, readings
 from dptext.synthesis.spec import SynthesisSpec
 from dptext.synthesis.sums import PrivateSum
 from dptext.synthesis.topics import TopicMap, fit_topics
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.types import Floats, Integers
+
+#: The part of rho that tells whether the pool fits, and the two parts of a vector of length at most 1.
+FIT_SHARE: Final = 0.01
+UNLIKE_PART: Final = math.sqrt(FIT_SHARE) * (1 - 2.0**-30)
+TOPIC_PART: Final = math.sqrt(1 - FIT_SHARE) * (1 - 2.0**-30)
 
 Settings = TypeVar("Settings", bound=SynthesisSpec)
 
@@ -35,6 +42,15 @@ class Pool:
     space: PublicSpace
     points: Floats
     topics: TopicMap | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TopicCounts:
+    """Noisy numbers of units by label and topic, `(labels or 1, topics)`, their deviation, and how the pool fits."""
+
+    counts: Floats
+    deviation: float
+    fit: PoolFit
 
 
 def pool_texts(public: Iterable[Record]) -> tuple[str, ...]:
@@ -76,15 +92,30 @@ class OnPool(Frozen, Generic[Settings]):
         assert self.pool.topics is not None  # noqa: S101 (specs with topics alone come here)
         return self.pool.topics
 
-    def topic_counts(self, corpus: Corpus, share: float, randomness: Randomness) -> Floats:
-        """Noisy numbers of units by label and topic, `(labels or 1, topics)`, for this share of rho."""
+    def topic_counts(self, corpus: Corpus, share: float, randomness: Randomness) -> TopicCounts:
+        """Noisy numbers of units by label and topic, and of those unlike the pool, for this share of rho."""
         spec, topics = self.spec, len(self.topics.centres)
         labels = max(1, len(spec.labels))
-        summed = PrivateSum(labels * topics, spec.noise(share), by_author=spec.unit == "author")
-        for label, points, authors in readings(corpus, self.pool.space, spec.labels):
-            cells = (label * topics + self.topics.nearest(points))[:, None]
-            summed.add(cells, np.ones(cells.shape), authors)
-        return summed.release(randomness).reshape(labels, topics)
+        noise, last = spec.noise(share), labels * topics
+        summed = PrivateSum(last + 1, noise, by_author=spec.unit == "author")
+        for read in readings(corpus, self.pool.space, spec.labels):
+            cells = np.full((len(read.labels), 2), last)
+            cells[:, 0] = read.labels * topics + self.topics.nearest(read.points)
+            summed.add(cells, np.stack([np.full(len(cells), TOPIC_PART), read.unlike * UNLIKE_PART], 1), read.authors)
+        noisy = summed.release(randomness)
+        counts, deviation = noisy[:last].reshape(labels, topics) / TOPIC_PART, noise.scale / TOPIC_PART
+        return TopicCounts(counts, deviation, self.pool_fit(noisy[last], noise.scale, counts, deviation))
+
+    def pool_fit(self, unlike: float, scale: float, counts: Floats, deviation: float) -> PoolFit:
+        """How the pool fits, from the noisy last coordinate of a sum with this noise, and noisy numbers of units."""
+        return PoolFit.of(
+            unlike / UNLIKE_PART,
+            scale / UNLIKE_PART,
+            float(counts.sum()),
+            deviation * math.sqrt(counts.size),
+            usual=UNLIKE,
+            compared=self.pool.space.compared,
+        )
 
 
 def shuffled(n: int, randomness: Randomness) -> Integers:

@@ -14,7 +14,7 @@ from dptext.embeddings.encoders import load_encoder
 from dptext.errors import ConfigError
 from dptext.sampling.source import Randomness
 from dptext.synthesis.labelling import chosen, class_scores, class_sizes, fitting_size, prior_means, shrunk
-from dptext.synthesis.pool import OnPool, Pool, fit_pool, pool_texts, shuffled
+from dptext.synthesis.pool import FIT_SHARE, UNLIKE_PART, OnPool, Pool, fit_pool, pool_texts, shuffled
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import Corpus, readings
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
@@ -22,8 +22,10 @@ from dptext.synthesis.sums import PrivateSum
 from dptext.text.records import Record
 from dptext.types import Floats
 
-_DIMS: Final = (64, 128, 256, 512)
-_NOISY: Final = 0.08  # the most squared noise of a class mean, all directions together, that more directions may have
+_DIMS: Final = (64, 128, 256)
+# The most squared noise of a class mean, all directions together, that more directions than the fewest may have: for
+# each of the classes - 1 directions in which class means differ.
+_NOISY: Final = 6.5e-4
 _TEXTS_A_DIRECTION: Final = 8  # of the pool, at least: its covariance must be known
 _COUNT: Final = 0.5  # weight of a unit's count beside its point
 
@@ -37,12 +39,12 @@ class Prototypes(SynthesisSpec):
         Set first: labels, epsilon, about.
 
     Guarantee:
-        Every unit adds its point in the row of its label, in length at most 1, its count with weight 1/2, and the
-        topic that it is nearest to. The parts are scaled so that they are one vector of length at most 1. The sum has
-        discrete Gaussian noise. All else reads that noisy sum and public text.
+        Every unit adds its point in the row of its label, in length at most 1, its count with weight 1/2, the topic
+        that it is nearest to, and whether it is unlike the pool. The parts are scaled so that they are one vector of
+        length at most 1. The sum has discrete Gaussian noise. All else reads that noisy sum and public text.
 
     Attributes:
-        dim: directions of the space; 0 takes 64 to 512, by `about`, the labels and the noise. A small pool has fewer.
+        dim: directions of the space; 0 takes 64 to 256, by `about`, the labels and the noise. A small pool has fewer.
         topic_share: share of rho for the topics.
         names: what the labels mean, one text for each, in their order; empty takes the labels as they are.
         prior: whether class means are drawn towards where the names of the labels put them, as far as they are noise.
@@ -63,12 +65,12 @@ class Prototypes(SynthesisSpec):
         if self.names and len(self.names) != len(self.labels):
             raise ConfigError(f"Expected {len(self.labels)} names, one for each label, found {len(self.names)}.")
         _validate.not_negative(dim=self.dim)
-        _validate.within(0.01, 0.99, topic_share=self.topic_share)
+        _validate.within(0.01, 0.98, topic_share=self.topic_share)
 
     @property
     def point_length(self) -> float:
         """The part of a unit's vector that is its point, at most."""
-        rest = 1 - (self.topic_share if self.topics else 0.0)
+        rest = 1 - FIT_SHARE - (self.topic_share if self.topics else 0.0)
         return math.sqrt(rest / (1 + _COUNT**2)) * (1 - 2.0**-30)
 
     @property
@@ -77,7 +79,8 @@ class Prototypes(SynthesisSpec):
         if self.dim:
             return self.dim
         noise = self.noise().scale / self.point_length * len(self.labels) / self.about
-        return max((dim for dim in _DIMS if dim * noise**2 <= _NOISY), default=_DIMS[0])
+        most = _NOISY * (len(self.labels) - 1)
+        return max((dim for dim in _DIMS if dim * noise**2 <= most), default=_DIMS[0])
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrototypes:
         """Read the pool. Its labels are not looked at; a text that occurs twice counts once."""
@@ -113,17 +116,19 @@ class FittedPrototypes(OnPool[Prototypes]):
         """One pass over the corpus, noise once, then labelled pool texts."""
         spec, dim, classes = self.spec, self.pool.space.dim, len(self.spec.labels)
         row = dim + 1
-        summed = PrivateSum(classes * (row + spec.topics), spec.noise(), by_author=spec.unit == "author")
+        last = classes * (row + spec.topics)
+        summed = PrivateSum(last + 1, spec.noise(), by_author=spec.unit == "author")
         part = spec.point_length
         count = part * _COUNT
         topic = math.sqrt(spec.topic_share) * (1 - 2.0**-30)
-        for label, points, authors in readings(corpus, self.pool.space, spec.labels):
-            cells = [label[:, None] * row + np.arange(row)]
-            values = [points * part, np.full((len(points), 1), count)]
+        for read in readings(corpus, self.pool.space, spec.labels):
+            one = (len(read.points), 1)
+            cells = [read.labels[:, None] * row + np.arange(row), np.full(one, last)]
+            values = [read.points * part, np.full(one, count), read.unlike[:, None] * UNLIKE_PART]
             if spec.topics:
-                cells.append((classes * row + label * spec.topics + self.topics.nearest(points))[:, None])
-                values.append(np.full((len(points), 1), topic))
-            summed.add(np.concatenate(cells, axis=1), np.concatenate(values, axis=1), authors)
+                cells.append((classes * row + read.labels * spec.topics + self.topics.nearest(read.points))[:, None])
+                values.append(np.full(one, topic))
+            summed.add(np.concatenate(cells, axis=1), np.concatenate(values, axis=1), read.authors)
         noisy = summed.release(randomness)
         return self._written(noisy, part, count, topic, randomness)
 
@@ -139,11 +144,12 @@ class FittedPrototypes(OnPool[Prototypes]):
         means = blocks[:, :-1] / part / sizes[:, None]
         centre = means.mean(axis=0) if self._centre is None else self._centre
         scores = class_scores(self.pool.points, shrunk(means, centre, variance), sizes)
-        report = Topics.of(spec.labels, counted[:, None], scale / count, (), spec.unit)
+        fit = self.pool_fit(noisy[-1], scale, counted, scale / count)
+        report = Topics.of(spec.labels, counted[:, None], scale / count, (), spec.unit, fit)
         if spec.topics:
-            histogram = noisy[classes * row :].reshape(classes, spec.topics) / topic
+            histogram = noisy[classes * row : -1].reshape(classes, spec.topics) / topic
             described, own = self.topics.described, (counted, scale / count)
-            report = Topics.of(spec.labels, histogram, scale / topic, described, spec.unit, own)
+            report = Topics.of(spec.labels, histogram, scale / topic, described, spec.unit, fit, own)
             scores = scores + self.topics.weights(histogram.sum(axis=0), scale / topic * math.sqrt(classes))[:, None]
         size = spec.size or fitting_size(scores, sizes, spec.size_of(self.pool.texts))
         rows, label = chosen(scores, sizes, size)

@@ -4,12 +4,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from dptext.types import Floats, Json
 
+_SURE: Final = 3.0  # deviations beyond which a pool is said not to fit
 _NORMAL: Final = 1.959964  # a normal variable is within so many deviations in 95%
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFit:
+    """Whether a public pool fits a private corpus.
+
+    Attributes:
+        share: noisy share of texts that are less like the pool than nine in ten of its own texts are; .1 is usual.
+        margin: half of its interval, at 95%.
+        fits: False where the share is above twice the usual, beyond chance.
+    """
+
+    share: float
+    margin: float
+    fits: bool
+
+    @classmethod
+    def of(
+        cls, unlike: float, deviation: float, units: float, deviation_of_units: float, *, usual: float, compared: int
+    ) -> PoolFit:
+        """From noisy numbers and their deviations. `usual` was found with `compared` pool texts."""
+        units = max(units, 1.0)
+        least = 2 * usual
+
+        def spread(share: float) -> float:  # of unlike - share * units: noise of both, chance of records and of `usual`
+            chance = usual * (1 - usual) * (1 / units + 1 / compared) * units**2
+            return math.sqrt(deviation**2 + (share * deviation_of_units) ** 2 + chance)
+
+        share = min(max(unlike / units, 0.0), 1.0)
+        misfit = unlike - least * units > _SURE * spread(least)
+        return cls(share, min(1.0, _NORMAL * spread(share) / units), not misfit)
+
+    @property
+    def sentence(self) -> str:
+        """What it says and what helps."""
+        return (
+            f"The pool does not fit: {self.share:.0%} of the texts (within {self.margin:.0%}) are less like it than "
+            "nine in ten of its own are. Give public texts of the same kind."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +62,7 @@ class Topics:
         topics: each topic's public words and public texts.
         counted: noisy numbers by label that have less noise than the sums over the topics, `(labels,)`, where there are
             some, and half of their interval.
+        fit: whether the pool fits, where that was asked.
     """
 
     labels: tuple[str, ...]
@@ -30,6 +71,7 @@ class Topics:
     topics: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
     unit: str = "document"
     counted: tuple[tuple[float, ...], float] | None = None
+    fit: PoolFit | None = None
 
     @property
     def by_label(self) -> tuple[list[float], float]:
@@ -51,12 +93,13 @@ class Topics:
         deviation: float,
         topics: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...],
         unit: str,
+        fit: PoolFit,
         counted: tuple[Floats, float] | None = None,
     ) -> Topics:
         """The report of numbers `(labels, topics)` whose noise has this standard deviation; `counted` likewise."""
         rows = tuple(tuple(map(float, row)) for row in counts)
         own = None if counted is None else (tuple(map(float, counted[0])), _NORMAL * counted[1])
-        return cls(tuple(labels), rows, _NORMAL * deviation, topics, unit, own)
+        return cls(tuple(labels), rows, _NORMAL * deviation, topics, unit, own, fit)
 
     def to_dict(self) -> dict[str, Json]:
         """As JSON-able data."""
@@ -68,13 +111,14 @@ class Topics:
             "by_label": [round(n, 3) for n in self.by_label[0]] if self.labels else [],
             "margin_by_label": self.by_label[1],
             "confidence": 0.95,
+            "unlike_pool": None if self.fit is None else asdict(self.fit),
             "topics": [{"words": list(words), "examples": list(texts)} for words, texts in self.topics],
             "note": "numbers with noise: all names, words and examples are public",
         }
 
     def sentences(self) -> tuple[str, ...]:
-        """The largest labels and topics in plain words."""
-        said = []
+        """The largest labels and topics in plain words; before them, that the pool does not fit."""
+        said = [] if self.fit is None or self.fit.fits else [self.fit.sentence]
         if self.labels:
             numbers, margin = self.by_label
             named = ", ".join(f"{name} {max(n, 0):,.0f}" for name, n in _largest(self.labels, numbers))

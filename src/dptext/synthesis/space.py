@@ -25,6 +25,9 @@ _GRID: Final = 2.0**-10  # of a feature
 _STEP: Final = 2.0**-20  # of a direction
 _LARGEST: Final = 2.0**22  # sum of a direction's numbers: 53 bits then hold every sum of its products with features
 _WHITENING: Final = 0.25  # directions are divided by the fourth root of their variance: half-way to equal variances
+_ANCHORS: Final = 1000  # pool texts that others are compared with, at most
+#: The share of a pool's own texts that count as unlike it.
+UNLIKE: Final = 0.1
 LEAST_TEXTS: Final = 20
 MOST_WORDS: Final = 512
 
@@ -40,11 +43,18 @@ class PublicSpace:
         readers: embedders whose vectors stand side by side.
         directions: `(features, dim)`, main directions of the pool, scaled so that half of the pool is in length 1.
         middle: the mean of the pool in these directions, `(dim,)`.
+        anchors: what the encoder finds in some pool texts, `(n, its features)`. Words were fitted on the pool, so that
+            other texts are nearer to each other in them than the pool's own are; the encoder knows no pool.
+        least: the product with the nearest anchor that nine in ten of the other pool texts reach.
+        compared: how many others there were.
     """
 
     readers: tuple[Embedder, ...]
     directions: Floats
     middle: Floats
+    anchors: Floats
+    least: float
+    compared: int
 
     @property
     def dim(self) -> int:
@@ -56,12 +66,16 @@ class PublicSpace:
         """sha256 of what turns a text into a point."""
         found = hashlib.sha256("\n".join(reader.name for reader in self.readers).encode())
         found.update(self.directions.tobytes() + self.middle.tobytes())
+        found.update(self.anchors.tobytes() + np.float64(self.least).tobytes())
         return found.hexdigest()
 
     def features(self, texts: Sequence[str]) -> Floats:
         """Vectors `(n, features)` on a grid."""
-        found = [np.asarray(reader.embed(list(texts)), np.float64) for reader in self.readers]
-        return np.asarray(np.rint(np.concatenate(found, axis=1) / _GRID) * _GRID)
+        return features_of(self.readers, texts)
+
+    def unlike(self, features: Floats) -> Floats:
+        """1 for each text that is less like its nearest anchor than nine in ten of the pool are, else 0; `(n,)`."""
+        return np.asarray(nearest(features, self.anchors) < self.least, np.float64)
 
     def points(self, texts: Sequence[str]) -> Floats:
         """The points of the texts, `(n, dim)`."""
@@ -74,6 +88,17 @@ class PublicSpace:
         return np.asarray(found / np.maximum(1.0, lengths * (1 + 2.0**-40)))
 
 
+def features_of(readers: Sequence[Embedder], texts: Sequence[str]) -> Floats:
+    """Vectors `(n, features)` of texts, side by side, on a grid."""
+    found = [np.asarray(reader.embed(list(texts)), np.float64) for reader in readers]
+    return np.asarray(np.rint(np.concatenate(found, axis=1) / _GRID) * _GRID)
+
+
+def nearest(features: Floats, anchors: Floats) -> Floats:
+    """The product of each with its nearest anchor, `(n,)`: exact, as features are on a grid."""
+    return np.asarray((features[:, : anchors.shape[1]] @ anchors.T).max(axis=1))
+
+
 def fit_space(texts: Sequence[str], *, encoder: str, words: int, dim: int, seed: int = 0) -> tuple[PublicSpace, Floats]:
     """The space of a pool of public texts, and the points of the pool `(n, dim)`.
 
@@ -83,8 +108,8 @@ def fit_space(texts: Sequence[str], *, encoder: str, words: int, dim: int, seed:
         raise ConfigError(f"Expected a pool of at least {LEAST_TEXTS} public texts, found {len(texts)}: give more.")
     reading: Embedder = load_encoder(encoder)
     also = (fit_tfidf_svd(texts, dim=words, seed=seed),) if words else ()
-    space = PublicSpace((reading, *also), np.zeros((0, 0)), np.zeros(0))
-    features = space.features(texts)
+    readers = (reading, *also)
+    features = features_of(readers, texts)
     mean = features.mean(axis=0)
     variances, axes = np.linalg.eigh(np.cov((features - mean).T))
     kept = np.flatnonzero(variances > 1e-9 * variances[-1])[::-1][:dim]
@@ -94,14 +119,26 @@ def fit_space(texts: Sequence[str], *, encoder: str, words: int, dim: int, seed:
     directions = np.rint(directions / radius / _STEP) * _STEP
     if not np.abs(directions).sum(axis=0).max() < _LARGEST:
         raise ConfigError("Expected public texts that differ: give a pool with other texts.")
-    found = PublicSpace(space.readers, directions, np.rint(mean @ directions / _STEP) * _STEP)
+    order = np.random.default_rng(seed).permutation(len(features))
+    anchors, others = np.split(features[order, : reading.dim], [min(_ANCHORS, len(order) // 2)])
+    least = float(np.quantile(nearest(others, anchors), UNLIKE))
+    middle = np.rint(mean @ directions / _STEP) * _STEP
+    found = PublicSpace(readers, directions, middle, anchors, least, len(others))
     return found, found.placed(features)
 
 
-def readings(
-    corpus: Corpus, space: PublicSpace, labels: Sequence[str]
-) -> Iterator[tuple[Integers, Floats, list[str | None]]]:
-    """The private records that add something: place of the label (0 without labels), point and author of each.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Reading:
+    """Private records that add something: place of the label (0 without labels), point, author, and 1 where unlike."""
+
+    labels: Integers
+    points: Floats
+    unlike: Floats
+    authors: list[str | None]
+
+
+def readings(corpus: Corpus, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
+    """The private records that add something, in batches.
 
     A record without text, or without one of the labels, is left out.
     """
@@ -111,5 +148,10 @@ def readings(
             known = [number.get(name or "", -1) if number else 0 for name in batch.labels]
             rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and text.strip()]
             if rows:
-                points = space.points([batch.texts[i] for i in rows])
-                yield np.array([known[i] for i in rows], np.int64), points, [batch.authors[i] for i in rows]
+                features = space.features([batch.texts[i] for i in rows])
+                yield Reading(
+                    np.array([known[i] for i in rows], np.int64),
+                    space.placed(features),
+                    space.unlike(features),
+                    [batch.authors[i] for i in rows],
+                )

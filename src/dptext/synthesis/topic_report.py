@@ -24,8 +24,9 @@ class TopicReport(SynthesisSpec):
         Set first: topics, epsilon, labels where there are some.
 
     Guarantee:
-        Every unit adds 1 to the cell of its label and of the topic that it is nearest to; an author's numbers together
-        have length at most 1. The histogram has discrete Gaussian noise. Words and examples are public.
+        Every unit adds a vector of length at most 1: one number in the cell of its label and of the topic that it is
+        nearest to, and a tenth where it is unlike the pool. An author's vectors are added up and clipped. The sum has
+        discrete Gaussian noise. Words and examples are public.
     """
 
     writes: ClassVar[bool] = False
@@ -58,7 +59,7 @@ class FittedTopics(OnPool[TopicReport]):
 
     def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
         """One pass, noise once; no text leaves."""
-        counts = self.topic_counts(corpus, 1.0, randomness)
+        found = self.topic_counts(corpus, 1.0, randomness)
         spec = self.spec
-        report = Topics.of(spec.labels, counts, spec.noise().scale, self.topics.described, spec.unit)
+        report = Topics.of(spec.labels, found.counts, found.deviation, self.topics.described, spec.unit, found.fit)
         return Synthetic((), (), report, report.sentences())

@@ -13,7 +13,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.sampling.source import Randomness
-from dptext.synthesis.pool import OnPool, fit_pool, pool_texts, shuffled
+from dptext.synthesis.pool import OnPool, TopicCounts, fit_pool, pool_texts, shuffled
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import Corpus, readings
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
@@ -33,7 +33,8 @@ class Votes(SynthesisSpec):
         Set first: epsilon, about, topics; labels where there are some.
 
     Guarantee:
-        In the first round every unit votes for the topic that it is nearest to, in the second for the nearest text of
+        In the first round every unit votes for the topic that it is nearest to, and with a tenth that it is unlike the
+        pool where it is, in length 1 together; in the second for the nearest text of
         those that were drawn from the topics that were kept; by label, where there are labels. A vote has length 1, all
         votes of an author together length at most 1. Each round has discrete Gaussian noise; the rhos add up.
 
@@ -85,18 +86,18 @@ class FittedVotes(OnPool[Votes]):
     def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
         """Two passes, noise once in each, then texts in proportion to their votes."""
         spec = self.spec
-        counts = self.topic_counts(corpus, spec.first_share, randomness)
-        scale = spec.noise(spec.first_share).scale
+        first = self.topic_counts(corpus, spec.first_share, randomness)
+        counts, scale = first.counts, first.deviation
         rows = self._population(counts, scale, randomness)
         votes = self._votes(rows, corpus, randomness)
-        weights = self._weights(rows, votes, counts).ravel()
+        weights = self._weights(rows, votes, first).ravel()
         order = shuffled(weights.size, randomness)  # equal weights in no order
         copies = np.zeros(weights.size, np.int64)
         copies[order] = apportioned(weights[order], spec.size_of(self.pool.texts))
         picked = np.repeat(np.arange(weights.size), copies)
         picked = picked[shuffled(len(picked), randomness)]
         named, found = np.divmod(picked, len(self.pool.texts))
-        report = Topics.of(spec.labels, counts, scale, self.topics.described, spec.unit)
+        report = Topics.of(spec.labels, counts, scale, self.topics.described, spec.unit, first.fit)
         return Synthetic(
             tuple(self.pool.texts[i] for i in found),
             tuple(spec.labels[i] if spec.labels else None for i in named),
@@ -115,14 +116,14 @@ class FittedVotes(OnPool[Votes]):
             picked.append(rows[shuffled(len(rows), randomness)[:n]])
         return np.sort(np.concatenate(picked))
 
-    def _weights(self, rows: Integers, votes: Floats, counts: Floats) -> Floats:
+    def _weights(self, rows: Integers, votes: Floats, first: TopicCounts) -> Floats:
         """What each label and pool text weighs, `(labels or 1, pool)`.
 
         A topic's noisy number goes to the texts that have votes beyond the noise, and what is left of it to all of the
         topic alike.
         """
-        spec, of_pool = self.spec, self.topics.of_pool
-        seen = np.where(counts > _DEVIATIONS * spec.noise(spec.first_share).scale, counts, 0.0)
+        spec, of_pool, counts = self.spec, self.topics.of_pool, first.counts
+        seen = np.where(counts > _DEVIATIONS * first.deviation, counts, 0.0)
         seen = seen if seen.any() else np.maximum(counts, 1e-9)  # noise alone
         found = np.zeros((len(counts), len(of_pool)))
         found[:, rows] = np.where(votes > _DEVIATIONS * spec.noise(1 - spec.first_share).scale, votes, 0.0)
@@ -137,10 +138,10 @@ class FittedVotes(OnPool[Votes]):
         spec = self.spec
         labels, options = max(1, len(spec.labels)), self.pool.points[rows]
         summed = PrivateSum(labels * len(rows), spec.noise(1 - spec.first_share), by_author=spec.unit == "author")
-        for label, points, authors in readings(corpus, self.pool.space, spec.labels):
-            best = np.array([np.square(options - point).sum(axis=1).argmin() for point in points], np.int64)
-            cells = (label * len(rows) + best)[:, None]
-            summed.add(cells, np.ones(cells.shape), authors)
+        for read in readings(corpus, self.pool.space, spec.labels):
+            best = np.array([np.square(options - point).sum(axis=1).argmin() for point in read.points], np.int64)
+            cells = (read.labels * len(rows) + best)[:, None]
+            summed.add(cells, np.ones(cells.shape), read.authors)
         return summed.release(randomness).reshape(labels, len(rows))
 
 

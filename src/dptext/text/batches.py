@@ -21,6 +21,7 @@ from dptext._wording import plural
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.text.formats import Scalar
+from dptext.text.plain_texts import PlainTexts
 from dptext.text.records import Record, Release
 from dptext.types import Floats
 
@@ -111,7 +112,7 @@ class Batch(Frozen, Sequence[Record]):
 
     def lengths(self) -> list[int]:
         """The number of characters of each text."""
-        return list(map(len, self.texts))
+        return self.texts.lengths() if isinstance(self.texts, PlainTexts) else list(map(len, self.texts))
 
     def released(
         self,

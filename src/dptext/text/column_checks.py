@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from dptext.text.batches import Batch, Kept
-from dptext.text.formats import Scalar, as_string, kinds, plain_scalars, plain_texts
+from dptext.text.formats import Scalar, as_string
 from dptext.text.lines import Chunk, Row, Table
+from dptext.text.plain_texts import PlainTexts, kinds, plain_scalars, plain_texts
 from dptext.text.records import Fields
 from dptext.text.row_checks import needed
 
@@ -28,7 +29,7 @@ def batch_of(chunk: Chunk, fields: Fields, *, first: int, max_characters: int) -
     kept = {name: column for name in fields.keep if plain_scalars(column := table[name])}
     if ids is None or authors is None or subjects is None or len(kept) < len(fields.keep):
         return None
-    if not plain_scalars(labels) or not plain_texts(texts) or max(map(len, texts)) > max_characters:
+    if not plain_scalars(labels) or not plain_texts(texts) or _longest(texts, max_characters) > max_characters:
         return None
     return Batch(ids, texts, _written(labels), authors, subjects, Kept(kept, len(texts)))
 
@@ -48,8 +49,17 @@ def _table(rows: list[Row], names: list[str]) -> Table | None:
         return None
 
 
+def _longest(texts: Sequence[str], most: int) -> int:
+    """Characters of the longest text; bytes, where these are not more than the most."""
+    if isinstance(texts, PlainTexts) and (size := int(texts.sizes().max())) <= most:
+        return size
+    return max(map(len, texts))
+
+
 def _names(column: Sequence[object]) -> Sequence[str] | None:
     """What names a record, an author or a subject; None where a value may name nobody."""
+    if isinstance(column, PlainTexts):
+        return column if column.sizes().all() else None
     if not kinds(column) <= {str, int} or not plain_scalars(column):
         return None
     names = column if kinds(column) <= {str} else list(map(str, column))

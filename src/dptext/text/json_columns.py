@@ -40,7 +40,7 @@ def _whole(table: Any, n_lines: int, names: Sequence[str]) -> Table | None:
     nulls = sum(table.column(name).null_count for name in names)
     if nulls or table.num_rows != n_lines or not all(kind in _HARMLESS for kind in others):
         return None
-    return {name: values_of(table.column(name)) for name in names}
+    return {name: values_of(table.column(name).combine_chunks()) for name in names}
 
 
 def _objects(block: bytes) -> int:

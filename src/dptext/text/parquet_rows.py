@@ -1,4 +1,4 @@
-"""Rows of a Parquet file, or their faults."""
+"""Columns of a Parquet file, or the faults of its rows."""
 
 import contextlib
 import io
@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from dptext.errors import needing
 from dptext.text.column_names import no_column
-from dptext.text.formats import PlainTexts
-from dptext.text.lines import Bad, Broken, Chunk, Row
+from dptext.text.lines import Bad, Broken, Chunk
+from dptext.text.plain_texts import PlainTexts
 
-_PARQUET_BATCH: Final = 1024
+#: Bytes of a chunk, about, and its rows at most: equal texts may take a file no bytes.
+_CHUNK_BYTES: Final = 2**20
+_MOST_ROWS: Final = 2**13
 _FAILED: Final[Any] = object()
 
 
@@ -24,13 +26,16 @@ def load_pyarrow() -> tuple[ModuleType, ModuleType]:
 
 
 def values_of(column: Any) -> Sequence[object]:
-    """The values of a column of pyarrow. Text takes a way that is ten times as fast as that of other types."""
+    """The values of an array of pyarrow. Text takes a way that is far faster than that of other types."""
+    values: list[object]
     if str(column.type) not in {"string", "large_string"}:
-        values: list[object] = column.to_pylist()
+        values = column.to_pylist()
         return values
-    found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
-    # pyarrow has decoded the text as strict UTF-8, so nothing but a NUL can be wrong with it.
-    return found if column.null_count or "\x00" in "".join(found) else PlainTexts(found)
+    found = PlainTexts.of(column)
+    if found is None:
+        values = column.to_numpy(zero_copy_only=False).tolist()
+        return values
+    return found
 
 
 def parquet_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chunk]:
@@ -54,34 +59,40 @@ def parquet_chunks(raw: io.BufferedReader, names: Sequence[str]) -> Iterator[Chu
             if known.count(name) != 1:
                 yield [Broken(f"the file has {no_column(name, names, known)}")]
                 return
-        batches = None
+        batches: Iterator[Any] = iter([_FAILED])
         with contextlib.suppress(*errors):
-            batches = file.iter_batches(batch_size=_PARQUET_BATCH, columns=list(names) or None, use_threads=False)
-        while batches is not None:
+            batches = file.iter_batches(_rows(file.metadata), columns=list(names) or None, use_threads=False)
+        batch = None
+        while batch is not _FAILED:
             batch = _FAILED
             with contextlib.suppress(*errors):
                 batch = next(batches, None)
             if batch is None:
                 return
-            if batch is _FAILED:
-                break
-            if batch.num_rows:
-                yield _chunk(batch, names or known, errors)
+            if batch is not _FAILED and batch.num_rows:
+                yield from _chunks(batch, set(names or known), errors)
         yield [Broken("the Parquet data is truncated or damaged")]
 
 
-def _chunk(batch: Any, names: Sequence[str], errors: tuple[type[Exception], ...]) -> Chunk:
-    """The columns of a batch, or its rows where a value of it has no match in Python."""
+def _rows(metadata: Any) -> int:
+    """How many rows to read at once."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    size: int = max([0, *(group.total_byte_size // max(1, group.num_rows) for group in groups)])
+    return min(_MOST_ROWS, _CHUNK_BYTES // (size + 1) + 1)
+
+
+def _chunks(batch: Any, names: set[str], errors: tuple[type[Exception], ...]) -> Iterator[Chunk]:
+    """The columns of a batch; of its halves where a value of it has no match in Python, down to single rows."""
     # Times raise the other errors: outside of Python's years, finer than its microseconds, or of an unknown zone.
-    unmatched: tuple[type[Exception], ...] = (*errors, ArithmeticError, LookupError, TypeError, ImportError)
-    with contextlib.suppress(*unmatched):
-        return {name: values_of(batch.column(name)) for name in names}
-    return [_parquet_row(batch, place, unmatched) for place in range(batch.num_rows)]
-
-
-def _parquet_row(batch: Any, place: int, unmatched: tuple[type[Exception], ...]) -> Row:
-    try:
-        row: dict[str, object] = batch.slice(place, 1).to_pylist()[0]
-    except unmatched:
-        return Bad("a value is not UTF-8, or Python has no match for it")
-    return row
+    found: Chunk | None = None
+    with contextlib.suppress(*errors, ArithmeticError, LookupError, TypeError, ImportError):
+        columns = zip(batch.schema.names, batch.columns, strict=True)
+        found = {name: values_of(column) for name, column in columns if name in names}
+    if found is not None:
+        yield found
+    elif len(batch) == 1:
+        yield [Bad("a value is not UTF-8, or Python has no match for it")]
+    else:
+        half = len(batch) // 2
+        yield from _chunks(batch.slice(0, half), names, errors)
+        yield from _chunks(batch.slice(half), names, errors)

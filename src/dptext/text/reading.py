@@ -13,10 +13,13 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from dptext._validate import count
 from dptext.errors import BrokenFileError, ConfigError, DataError
@@ -26,7 +29,7 @@ from dptext.text.charsets import is_utf8
 from dptext.text.column_checks import batch_of
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
 from dptext.text.html import without_tags
-from dptext.text.ids import Ids
+from dptext.text.ids import Ids, key_of
 from dptext.text.inputs import file_error
 from dptext.text.lines import Bad, Broken, Chunk, Row, rows_of
 from dptext.text.parquet_rows import load_pyarrow
@@ -48,6 +51,10 @@ class OnError(StrEnum):
 
 
 _ALL_FIELDS: Final = Fields()
+_REPEATED: Final = Bad("its id was used before")
+#: The place of a record in a batch before which something is refused, how many records are taken out there (the one of
+#: a repeated id), and why.
+_Fault = tuple[int, int, Bad | Broken]
 
 
 def read_records(
@@ -67,8 +74,8 @@ def read_records(
     """Stream the records of a file, a data frame, a Dataset, or any iterable of rows or texts, in order.
 
     Files are read strictly, as UTF-8 unless another encoding is named; a byte order mark at the start is dropped. At
-    most 256 KiB of lines are in memory at a time (1,024 rows of Parquet or XLSX), more where one line is longer. A line
-    longer than ``max_characters`` calls for is not read whole.
+    most 256 KiB of lines are in memory at a time (1,024 rows of XLSX, of Parquet 8,192 or about 1 MiB), more where one
+    line is longer, or long values of Parquet repeat. A line longer than ``max_characters`` calls for is not read whole.
 
     - JSON Lines: one object a line, each key once, no NaN or infinity. Empty lines are allowed at the end only.
     - JSON: one array of objects, read whole (256 MiB at most).
@@ -79,7 +86,8 @@ def read_records(
     - Plain text: every line is a document, and an empty line an empty one.
 
     Ids are "0", "1", ... in the order of the records that could be read, unless ``fields.id`` names a field. Then they
-    must be unique; to check that, every id or its 16-byte hash is kept (about 100 bytes of memory a record).
+    must be unique; to check that, every id or its 16-byte hash is kept (at most 60 bytes of memory a record of a file,
+    about 100 of another).
 
     Args:
         source: Path of a file; a data frame or series (pandas, polars, pyarrow); a Dataset of Hugging Face; or texts,
@@ -228,53 +236,61 @@ class _Reading:
     advice: str
     read: int = 0
     good: int = 0
-    ids: Ids = field(default_factory=Ids)
     unnamed: Path | None = None
 
     def batches(self, chunks: Iterable[Chunk]) -> Generator[Batch, None, None]:
         """The records of the chunks, those before a fault in a batch of their own."""
         fields, most = self.check.fields, self.check.max_characters
+        ids = Ids()
         for chunk in chunks:
+            faults: list[_Fault] = []
             batch = batch_of(chunk, fields, first=self.good, max_characters=most)
-            if batch is not None and (fields.id is None or self.ids.add(batch.ids)):
-                self.read += len(batch)
-                self.good += len(batch)
-                yield batch
-            else:
-                yield from self._one_by_one(rows_of(chunk))
+            if batch is None:
+                batch, faults = self._one_by_one(rows_of(chunk))
+            if fields.id is not None and len(batch):
+                faults += [(place, 1, _REPEATED) for place in np.flatnonzero(~ids.fresh(batch.ids)).tolist()]
+                faults.sort(key=itemgetter(0, 1))
+            start = 0
+            for place, taken, fault in faults:
+                if start < place:
+                    yield self._counted(batch[start:place])
+                start = place + taken
+                self.read += 1
+                self._refuse(fault)
+            if start < len(batch):
+                yield self._counted(batch[start:] if start else batch)
 
     def records(self, rows: Iterable[object]) -> Generator[Record, None, None]:
         """The records of rows that come one by one."""
+        seen: set[str | bytes] = set()
         for row in rows:
-            found = self._record(row)
+            self.read += 1
+            found = self.check.record(row, default_id=str(self.good))
+            if isinstance(found, Record) and self.check.fields.id is not None:
+                key = key_of(found.id)
+                found = _REPEATED if key in seen else found
+                seen.add(key)
             if isinstance(found, Record):
+                self.good += 1
                 yield found
             else:
                 self._refuse(found)
 
-    def _one_by_one(self, rows: Iterable[Row]) -> Generator[Batch, None, None]:
+    def _one_by_one(self, rows: Iterable[Row]) -> tuple[Batch, list["_Fault"]]:
         good: list[Record] = []
+        faults: list[_Fault] = []
         for row in rows:
-            found = self._record(row)
+            found = self.check.record(row, default_id=str(self.good + len(good)))
             if isinstance(found, Record):
                 good.append(found)
-                continue
-            if good:
-                yield Batch.of(good)
-                good = []
-            self._refuse(found)
-        if good:
-            yield Batch.of(good)
+            else:
+                faults.append((len(good), 0, found))
+        return Batch.of(good), faults
 
-    def _record(self, row: object) -> Record | Bad | Broken:
-        self.read += 1
-        found = self.check.record(row, default_id=str(self.good))
-        if not isinstance(found, Record):
-            return found
-        if self.check.fields.id is not None and not self.ids.add([found.id]):
-            return Bad("its id was used before")
-        self.good += 1
-        return found
+    def _counted(self, batch: Batch) -> Batch:
+        self.read += len(batch)
+        self.good += len(batch)
+        return batch
 
     def _refuse(self, fault: Bad | Broken) -> None:
         where = f"{self.name}, record {self.read}: {fault.reason}."

@@ -14,6 +14,7 @@ from dptext.text.columns import VECTOR_FIELD, Columns, Values
 from dptext.text.encoding import encode_batch
 from dptext.text.formats import DELIMITED, Format, as_string
 from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.plain_texts import PlainTexts
 from dptext.text.records import Release
 from dptext.types import Singles
 
@@ -89,7 +90,7 @@ class _ParquetWriter:
 
 
 def _cells(column: Values) -> Sequence[str | Singles | None]:
-    if set(map(type, column)) <= {str, type(None), np.ndarray}:
+    if isinstance(column, PlainTexts) or set(map(type, column)) <= {str, type(None), np.ndarray}:
         return cast("Sequence[str | Singles | None]", column)
     return [value if value is None else as_string(value) for value in column]
 

@@ -20,7 +20,8 @@ from dptext.privacy.guarantee import Guarantee, Relation, Unit
 KEY = SubjectKey(bytes(range(32)))
 OTHER_KEY = SubjectKey(b"\xff" * 32)
 WRITTEN_ONCE = ("accounts", "requests", "charges", "charged_subjects", "settlements")
-DERIVED = ("balances", "subject_balances", "tallies")
+DERIVED = ("balances", "earlier_events", "subject_balances", "tallies")
+MANY = [(n + 1) / 4096 for n in range(40)]  # epsilons: more than a balance keeps apart from earlier ones
 
 _numbers = itertools.count(1)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from ledger_tools import KEY, Raw, limit, request
+from ledger_tools import KEY, MANY, Raw, limit, request
 from test_ledger_schema import FirstBooks, first_schema
 
 from dptext.cli.budget import accounts, charges
@@ -83,6 +83,7 @@ def fill(location: str) -> None:
     ledger.charge("full", request(1.0, kind="x"), key="all")
     ledger.charge("full", request(2.0, kind="y", units=2), key="some", subjects=["anna", "bert", "anna"])
     ledger.settle("full", "all", "release")
+    ledger.charge("full", request(*MANY), key="folded")
     ledger.close()
     raw = Raw(location)
     raw.drop_triggers()
@@ -221,6 +222,7 @@ def test_terms_of_another_form_are_a_named_error(name: str) -> None:
 
 STATEMENTS = {
     "balances.events": "UPDATE balances SET events = :text",
+    "earlier_events.events": "UPDATE earlier_events SET events = :text",
     "balances.terms": "UPDATE balances SET terms = :text",
     "tallies.events": "UPDATE tallies SET events = :text, digest = :digest",
     "requests.request": "UPDATE requests SET request = :text, digest = :digest WHERE id = 1",

@@ -5,14 +5,14 @@ import random
 from typing import Never
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ledger_tools import Raw, limit, opened, request
 
 from dptext.errors import BudgetExceededError, LedgerError
-from dptext.ledger import spending
+from dptext.ledger import everyone, spending
 from dptext.ledger.books import Ledger
-from dptext.ledger.spending import after_charge, fits, is_within, spent_epsilon
+from dptext.ledger.spending import after_charge, fits, in_order, is_within, spent_epsilon
 from dptext.ledger.texts import events_from_text, events_to_text, with_events
 from dptext.privacy.composition import Sums
 from dptext.privacy.events import (
@@ -117,7 +117,30 @@ def test_sums_that_go_on_are_those_of_the_text(before: list[Event], charges: lis
     for asked in charges:
         text = after_charge(text, asked)
         kept = spending._known.pop(text)
-        assert spending._sums(text) == kept
+        assert spending.sums_of(text) == kept
+
+
+@given(st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3), max_size=8))
+@settings(max_examples=15)
+def test_events_that_are_folded_are_the_same_events(ledger: Ledger, raw: Raw, charges: list[list[int]]) -> None:
+    """Wherever the recent ones end: the books hold what was charged, and spend it to the last bit."""
+    total = sum(map(sum, charges)) / 64
+    name, charged = opened(ledger, total + 1 / 64), list[Event]()
+    account = raw.one("SELECT id FROM accounts WHERE name = :name", name=name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(everyone, "_MOST_RECENT", 2)
+        for numbers in charges:
+            asked = request(*(number / 64 for number in numbers))
+            ledger.charge(name, asked)
+            charged += asked.events
+            assert ledger.balance(name).events == in_order(charged)
+            recent = raw.one(f"SELECT events FROM balances WHERE account_id = {account}")  # noqa: S608
+            assert len(events_from_text(str(recent))) <= 2
+        with pytest.raises(BudgetExceededError):
+            ledger.charge(name, request(2 / 64))
+        ledger.charge(name, request(1 / 64))
+    assert ledger.balance(name).left == 0.0
+    assert ledger.verify(name).problems == ()
 
 
 def test_sums_beyond_all_floats_fit_nowhere() -> None:
@@ -156,7 +179,7 @@ def test_at_a_delta_composition_goes_on_where_adding_up_ends(ledger: Ledger) -> 
 def test_a_sum_that_forgets_is_found(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted fault: where the sum leaves charges out, the account is overdrawn, and `verify` says so."""
     name, _ = filled(ledger, 50)
-    monkeypatch.setattr(spending, "_sums", lambda text: Sums())
+    monkeypatch.setattr(spending, "keep_sums", lambda key, several: Sums())
     ledger.charge(name, request(1.0))
     assert any("overdrawn" in problem for problem in ledger.verify(name).problems)
 

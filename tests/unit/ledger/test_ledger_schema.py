@@ -15,7 +15,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger_tools import DERIVED, KEY, WRITTEN_ONCE, Raw, charged_epsilon, limit, request
+from ledger_tools import DERIVED, KEY, MANY, WRITTEN_ONCE, Raw, charged_epsilon, limit, request
 
 from dptext.errors import BudgetExceededError, LedgerError, PrivacyError
 from dptext.ledger import schema
@@ -33,11 +33,15 @@ TIME = "2026-01-01T00:00:00Z"
 def first_schema(location: str) -> Raw:
     """A database with the tables of the first schema, and nothing in them."""
     raw = Raw(location)
+    migrate(raw, "0001")
+    return raw
+
+
+def migrate(raw: Raw, revision: str) -> None:
     with raw.connection() as connection:
         config = _alembic()
         config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-    return raw
+        command.upgrade(config, revision)
 
 
 @dataclass
@@ -174,7 +178,7 @@ def test_the_steps_make_the_tables_that_the_code_uses(new_location: Callable[[],
     with raw.connection() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
         assert compare_metadata(context, schema.metadata) == []
-        assert context.get_current_revision() == "0002"
+        assert context.get_current_revision() == "0003"
         # alembic does not compare primary keys
         found = sa.inspect(connection)
         for table in schema.metadata.tables.values():
@@ -207,7 +211,7 @@ def test_the_first_books_are_upgraded_without_loss(new_location: Callable[[], st
     assert ledger.upgrade() is True
     assert ledger.upgrade() is False
     assert {table: books.raw.dump()[table] for table in WRITTEN_ONCE} == before
-    assert books.raw.rows("SELECT version_num FROM alembic_version") == [("0002",)]
+    assert books.raw.rows("SELECT version_num FROM alembic_version") == [("0003",)]
     books.require(ledger)
     log = {charge.key: charge for charge in itertools.chain(ledger.log("all"), ledger.log("some"))}
     assert {key: charge.release for key, charge in log.items() if charge.release} == {
@@ -282,6 +286,29 @@ def failing_at(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+def test_the_second_books_are_upgraded_and_folded_by_the_next_charge(new_location: Callable[[], str]) -> None:
+    location = new_location()
+    books = FirstBooks(first_schema(location))
+    books.open("all")
+    books.charge("all", "many", request(*MANY))
+    books.charge("all", "more", request(MANY[0]))
+    books.charge("all", "some", request(1.0), ["anna"])
+    migrate(books.raw, "0002")
+    (kept,) = books.raw.rows("SELECT events FROM balances")
+    ledger = Ledger.at(location, key=KEY)
+    with pytest.raises(LedgerError, match="has the older schema 0002"):
+        ledger.balance("all")
+    assert ledger.upgrade() is True
+    assert books.raw.rows("SELECT events, earlier FROM balances") == [(*kept, None)]
+    books.require(ledger)
+    ledger.charge("all", request(0.5), subjects=["anna"])
+    books.own["all"]["anna"].append(PureEvent(0.5))
+    books.charges["all"] += 1
+    books.require(ledger)
+    assert books.raw.rows("SELECT b.events, e.events FROM balances b, earlier_events e") == [("[]", *kept)]
+    ledger.close()
+
+
 def test_an_upgrade_that_fails_leaves_the_old_books_whole(
     new_location: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,8 +316,8 @@ def test_an_upgrade_that_fails_leaves_the_old_books_whole(
     books = written_by_the_first_version(location)
     before = books.raw.dump()
     ledger = Ledger.at(location, key=KEY)
-    # the index is the last thing that the step makes, after all the rows
-    with failing_at("create_index", monkeypatch), pytest.raises(LedgerError, match="the lights went out"):
+    # the column is the last thing that the steps make, after all the rows
+    with failing_at("add_column", monkeypatch), pytest.raises(LedgerError, match="the lights went out"):
         ledger.upgrade()
     assert books.raw.dump() == before
     with pytest.raises(LedgerError, match="older schema 0001"):
@@ -303,7 +330,7 @@ def test_an_upgrade_that_fails_leaves_the_old_books_whole(
 def test_a_ledger_that_is_made_is_made_whole(new_location: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
     location = new_location()
     database = Database(location)
-    with failing_at("create_index", monkeypatch), pytest.raises(LedgerError, match="the lights went out"):
+    with failing_at("add_column", monkeypatch), pytest.raises(LedgerError, match="the lights went out"):
         database.create()
     database.close()
     assert Raw(location).dump() == {}

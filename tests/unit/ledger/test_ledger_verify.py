@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from ledger_tools import DERIVED, KEY, WRITTEN_ONCE, Raw, limit, opened, request
+from ledger_tools import DERIVED, KEY, MANY, WRITTEN_ONCE, Raw, limit, opened, request
 
-from dptext.errors import BudgetExceededError, DPTextError
+from dptext.errors import BudgetExceededError, DPTextError, LedgerError
+from dptext.ledger import spending
 from dptext.ledger.books import Ledger
 from dptext.ledger.recomputation import Recomputation
 from dptext.ledger.texts import digest_of, events_to_text
@@ -93,6 +94,40 @@ def tally_of(books: Books, *epsilons: float) -> dict[str, str]:
 
 def balance_of_everyone(books: Books) -> None:
     books.run(f"UPDATE balances SET events = :events {MINE}", events=tally_of(books, 1)["events"])
+
+
+def fold_events(books: Books) -> str:
+    """Charge so many different events that they lie apart from the balance, and give their text."""
+    books.ledger.charge(books.name, request(*MANY))
+    assert books.problems == ()
+    text = books.raw.one(f"SELECT events FROM earlier_events {MINE}", account=books.number)
+    assert isinstance(text, str)
+    return text
+
+
+def earlier_events(books: Books) -> None:
+    books.run(f"UPDATE earlier_events SET events = :text {MINE}", text=fold_events(books).replace(":2,", ":1,"))
+
+
+def earlier_events_and_their_digest(books: Books) -> None:
+    text = fold_events(books).replace(":2,", ":1,")
+    books.run(f"UPDATE earlier_events SET events = :text {MINE}", text=text)
+    books.run(f"UPDATE balances SET earlier = :digest {MINE}", digest=digest_of(text))
+
+
+def earlier_events_that_are_gone(books: Books) -> None:
+    fold_events(books)
+    books.run(f"DELETE FROM earlier_events {MINE}")
+
+
+def earlier_events_that_were_never(books: Books) -> None:
+    earlier_events_that_are_gone(books)
+    books.run(f"UPDATE balances SET earlier = NULL {MINE}")
+
+
+def digest_of_earlier_events(books: Books) -> None:
+    fold_events(books)
+    books.run(f"UPDATE balances SET earlier = NULL {MINE}")
 
 
 def balance_that_is_no_text(books: Books) -> None:
@@ -269,10 +304,18 @@ def lowered_limit(books: Books) -> None:
     books.run("UPDATE accounts SET epsilon = 11 WHERE id = :account")
 
 
+EARLIER = [
+    earlier_events,
+    earlier_events_and_their_digest,
+    earlier_events_that_are_gone,
+    earlier_events_that_were_never,
+    digest_of_earlier_events,
+]
 OTHER_NUMBER = r"charge \d+ fell on another number of subjects than it says"
 DIGEST = r"request \d+ is not the one that was written: its digest differs"
 TAMPERING: list[tuple[Callable[[Books], None], list[str]]] = [
     (balance_of_everyone, [EVERYONE]),
+    *((tamper, [EVERYONE]) for tamper in EARLIER),
     (terms, ["the terms of the balance are not those of the charges"]),
     (number_of_charges, ["the balance speaks of 5 charges, there are 6"]),
     (number_of_subjects, ["the balance speaks of 4 subjects, there are 3"]),
@@ -344,6 +387,24 @@ def test_a_broken_balance_is_said_in_plain_words(books: Books, change: str) -> N
             use()
 
 
+@pytest.mark.parametrize("tamper", [earlier_events, earlier_events_that_are_gone, digest_of_earlier_events])
+def test_edited_earlier_events_are_believed_by_nobody(books: Books, tamper: Callable[[Books], None]) -> None:
+    tamper(books)
+    spending._known.clear()  # as in a process that has not charged this account
+    uses: list[Callable[[], object]] = [
+        lambda: books.ledger.balance(books.name),
+        lambda: books.ledger.weigh(books.name, request(99.0)),
+        lambda: books.ledger.charge(books.name, request(99.0)),
+        lambda: books.ledger.charge(books.name, request(*(epsilon / 3 for epsilon in MANY))),  # are folded
+    ]
+    if tamper is not digest_of_earlier_events:
+        uses.append(lambda: books.ledger.charge(books.name, request(0.5)))
+    for use in uses:
+        with pytest.raises(LedgerError, match="balances of the ledger are damaged"):
+            use()
+    assert len(list(books.ledger.log(books.name))) == 7
+
+
 def test_a_tally_under_the_digest_of_another_is_found(books: Books) -> None:
     """Whoever is charged next would be written down with less."""
     text = events_to_text([PureEvent(3 + books.step, 2)])
@@ -379,6 +440,7 @@ def filled(location: str) -> Raw:
     ledger, raw = Ledger.create(location, key=KEY), Raw(location)
     ledger.open_account("full", limit(), by_subject=True)
     ledger.charge("full", request(1.0), key="run", subjects=["anna"])
+    ledger.charge("full", request(*MANY), key="folded")
     ledger.settle("full", "run", "release")
     ledger.close()
     assert all(raw.dump()[table] for table in (*WRITTEN_ONCE, *DERIVED))

@@ -136,7 +136,7 @@ def test_products_are_those_of_numpy(exactness: str) -> None:
         loops.int_products(rows, n, layer.panels, layer.units, bias, scales, totals, tile, out)
         steps = np.rint(weights / layer.smoothing / layer.units[:, None]).astype(np.int64)
         assert np.abs(rows[:n]).max(axis=1).tolist() == [127] * n
-        assert np.array_equal(totals[:n], 128 * rows[:n].sum(axis=1, dtype=np.int64))
+        assert np.array_equal(totals[:n], tiles.MORE * rows[:n].sum(axis=1, dtype=np.int64))
         whole = rows[:n].astype(np.int64) @ steps.T  # the sums are exact
         assert np.allclose(out[:n], whole * np.outer(scales[:n], layer.units).astype(np.float64) + bias, rtol=1e-5)
     elif exactness == "bfloat16":
@@ -214,7 +214,7 @@ import numpy as np
 from dptext.embeddings.bert import tiles
 from dptext.embeddings.bert.network import best_there_is
 from dptext.embeddings.bert.reading import read_bert
-assert (tiles.ROWS, tiles.VECTORS, best_there_is("int8")) == (4, 1, "float32")
+assert (tiles.ROWS, tiles.VECTORS, best_there_is("int8")) == (6, 1, "int8")
 bert = read_bert(dict(np.load({str(state)!r})), {CONFIG!r})
 pieces = {texts(3, LENGTHS)!r}
 bert.require_alone(pieces)

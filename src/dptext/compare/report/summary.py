@@ -35,9 +35,27 @@ MEANINGS: Final[Mapping[str, str]] = {
     "membership.control": "The same attack where there is nothing to find: it should be near 0.5.",
     "embedding.accuracy": "Share of releases to which a classifier of public vectors gives the label of the original.",
     "embedding.macro_f1": "F1 of that classifier, each class counting the same.",
+    "classification.gap_closed": "Share of the way from public-only to the original that the accuracy comes: 0 is "
+    "public-only, 1 the original. Where the two overlap there is no gap, and no number.",
+    "corpus.frechet": "Frechet distance of embeddings to real texts not released; the original shows how near two "
+    "samples of one source come. Less is better.",
+    "corpus.precision": "Share of released texts that lie among the real ones.",
+    "corpus.recall": "Share of the real texts that the released ones lie around.",
+    "corpus.told_apart": "AUC of a classifier that tells released from real texts: 0.5 is perfect.",
+    "corpus.topics_tv": "Total variation of the released and the true topics, by public clusters; less is better.",
+    "corpus.mix_l1": "L1 error of the label shares of the released texts, 0 to 2; less is better.",
+    "corpus.own_label": "Share of released public texts that carry the label that they have in public.",
+    "corpus.reported_mix_l1": "L1 error of the label shares in the noisy report; less is better.",
+    "corpus.reported_topics_tv": "Total variation of the topics in the noisy report; less is better.",
     "balance.l1_error": "How far the class shares in the releases are from the true ones, 0 to 2; less is better.",
     "stylometry.distance": "How far the style of an output is from its original's.",
 }
+#: What one epsilon of a synthesis is for, and whom it trusts.
+WHOLE: Final = "One epsilon for the whole corpus, central trust"
+#: In the place of a number that compares a text with its original.
+NO_RECORD: Final = "no record of its own"
+#: What is measured of a corpus, not of each text.
+_OF_CORPORA: Final = ("classification.", "corpus.")
 _BOUND: Final = "epsilon_lower_bound"
 _BOUND_MEANING: Final = "No smaller epsilon can be true, by what an attack achieved; 0 says nothing."
 
@@ -84,6 +102,26 @@ def row_names(rows: Sequence[KeptRow]) -> list[str]:
     return names(row.row for row in ordered)
 
 
+def groups(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """The rows that may stand in one table, references first, and its title: what answers each text, then corpora.
+
+    An epsilon for each text and one for the whole corpus are never in one order.
+    """
+    local = [row for row in rows if row.reference or not row.whole]
+    whole = [row for row in rows if row.reference or row.whole]
+    found = [("", local)] if any(not row.reference for row in local) or len(local) == len(rows) else []
+    return [*found, *([(WHOLE, whole)] if any(row.whole for row in whole) else [])]
+
+
+def shown(row: KeptRow | None, metric: str, number: Pooled | None) -> str:
+    """A number for a cell of a table, or why there is none."""
+    if number is not None:
+        return str(number)
+    if row is not None and row.failed:
+        return "failed"
+    return NO_RECORD if row is not None and row.whole and not metric.startswith(_OF_CORPORA) else "-"
+
+
 def series_name(row: str) -> str:
     """The name of the row without its epsilon: rows of one series make one line of a figure."""
     return _SWEPT_EPSILON.sub("", row)
@@ -122,6 +160,8 @@ def privacy(row: KeptRow) -> str:
     if row.kind == "":
         return "reads nothing private"
     per = f" per {row.unit}" if row.unit else ""
+    if row.whole:
+        per = f" for the whole corpus, central trust, {row.unit}, {row.relation.replace('_', ' ')}"
     if row.metric_privacy:
         per = f" per unit of {row.metric_privacy}{', ' + row.unit if row.unit else ''}"
     delta = f", δ = {format_delta(row.delta)}" if row.delta else ""
@@ -130,6 +170,8 @@ def privacy(row: KeptRow) -> str:
 
 def baselines(row: KeptRow, lines: Mapping[tuple[str, str], KeptRow]) -> list[str]:
     """The *label_only* rows of its corpus that cost a document no more epsilon; all where it has no such epsilon."""
+    if row.whole:
+        return []
     document = row.epsilon if row.unit == Unit.DOCUMENT and not row.metric_privacy else row.document_epsilon
     most = math.inf if document is None else document * (1 + _ROUNDING)
     return [
@@ -140,7 +182,9 @@ def baselines(row: KeptRow, lines: Mapping[tuple[str, str], KeptRow]) -> list[st
 
 
 def document_epsilon(row: KeptRow) -> str:
-    """Epsilon of one whole document, by which rows of any unit can be compared."""
+    """Epsilon of one whole document, by which rows of any unit can be compared; not that of a corpus."""
+    if row.whole:
+        return "-"
     if row.unit == Unit.DOCUMENT and not row.metric_privacy and protects(row):
         return format_epsilon(row.epsilon or 0.0)
     return "-" if row.document_epsilon is None or row.basis == Basis.NONE else format_epsilon(row.document_epsilon)

@@ -2,7 +2,8 @@
 
 A release is above a reference where the low end of its interval is above the high end of the reference's, and below it
 the other way round; else the intervals overlap, and nothing is shown. Only guarantees count that are proven or
-conditional and that no audit refutes, and of several meanings of epsilon the first that the page draws.
+conditional and that no audit refutes, and of several meanings of epsilon the first that the page draws; one for the
+whole corpus has a sentence of its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from dptext.compare.pooled import Pooled, short
 from dptext.compare.report.frontier import meanings
 from dptext.compare.report.results import distinct
 from dptext.compare.report.summary import (
+    WHOLE,
     Key,
     baselines,
     first_rows,
@@ -78,8 +80,12 @@ def verdict(rows: Iterable[KeptRow]) -> list[str]:
     found = meanings(sound)
     if not found:
         return [*said, "No release has a guarantee that counts, so none can be said to protect anybody."]
-    tried = [row for row in sound if row.meaning == found[0] and row.epsilon]
-    answers = [answer for metric in _SAID if (answer := _sentence(metric, tried, lines, numbers))]
+    each, whole = ([meaning for meaning in found if meaning[3] is wanted][:1] for wanted in (False, True))
+    answers = []
+    for metric, lead, meant in (*((metric, "", each) for metric in _SAID), (_TASK, f"{WHOLE}. ", whole)):
+        tried = [row for row in sound if row.meaning in meant and row.epsilon]
+        if answer := _sentence(metric, tried, lines, numbers):
+            answers.append(f"{lead}{answer}")
     nothing = (
         "Neither classification nor the meaning of single texts was measured beside public-only: nothing is known."
     )
@@ -133,8 +139,9 @@ def _on_corpus(
         moot = original is not None and original.low <= numbers[corpus, PUBLIC_ONLY, metric].high
         state, name = (_MOOT if moot else _OPEN) if undecided else _WORSE, "at best "
     epsilon = row.epsilon or 0.0
-    per = f"unit of {row.metric_privacy}" if row.metric_privacy else row.unit
+    per = f"per unit of {row.metric_privacy}" if row.metric_privacy else f"per {row.unit}"
+    per = "for the whole corpus" if row.whole else per
     weak = " (which protects little)" if epsilon > _WEAK * 1.001 else ""
-    start = f" from epsilon {format_epsilon(epsilon)} per {per}{weak}" if state == _BETTER else ""
+    start = f" from epsilon {format_epsilon(epsilon)} {per}{weak}" if state == _BETTER else ""
     words = without_folders(f"{name}{short(own.value)} against {short(other.value)}")
     return _Answer(corpus, state, without_folders(start), words, own.value - other.value)

@@ -13,7 +13,17 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numba import njit
 
-from dptext.embeddings.bert.tiles import COLUMNS, LANES, ROWS, head_tile, largest, largest_product, row_tile, to_bfloat
+from dptext.embeddings.bert.tiles import (
+    COLUMNS,
+    LANES,
+    MORE,
+    ROWS,
+    head_tile,
+    largest,
+    largest_product,
+    row_tile,
+    to_bfloat,
+)
 
 Loops = TypeVar("Loops", bound=Callable[..., Any])
 Array = Any  # numba decides by the dtype
@@ -57,15 +67,15 @@ def round_rows(x: Array, n: int, rows: Array) -> None:
 
 @compiled
 def quantize_rows(x: Array, n: int, smoothing: Array, rows: Array, scales: Array, totals: Array) -> None:
-    """The rows, each times `smoothing`, as whole numbers from -127 to 127 with a scale a row; 128 times their sum."""
+    """The rows, each times `smoothing`, as whole numbers from -127 to 127 and a scale a row; their sum times `MORE`."""
     for i in range(n):
         most = max(_TINY, largest_product(x[i].ctypes.data, smoothing.ctypes.data, rows.shape[1]))
         steps, total = _MOST / most, F(0.0)
         for k in range(rows.shape[1]):
             step = np.rint(x[i, k] * smoothing[k] * steps)
             total += step  # a whole number below 2^24: exact
-            rows[i, k] = np.int8(step)
-        scales[i], totals[i] = most / _MOST, np.int32(total) * 128
+            rows[i, k] = np.int32(step)
+        scales[i], totals[i] = most / _MOST, np.int32(total) * MORE
 
 
 @compiled
@@ -85,9 +95,8 @@ def products(rows: Array, n: int, panels: Array, bias: Array, tile: Array, out: 
 def int_products(
     rows: Array, n: int, panels: Array, units: Array, bias: Array, scales: Array, totals: Array, tile: Array, out: Array
 ) -> None:
-    """The same of whole numbers, whose weights are unsigned: 128 more than they are."""
-    stride = rows.shape[1]
-    steps = panels.shape[1]
+    """The same of whole numbers, whose weights are `MORE` than they are."""
+    stride, steps = rows.shape[1] * rows.itemsize, panels.shape[1]
     for p in range(panels.shape[0]):
         panel = panels.ctypes.data + p * steps * COLUMNS * 4
         for i in range(0, n, ROWS):

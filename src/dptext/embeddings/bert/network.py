@@ -23,13 +23,17 @@ Pieces: TypeAlias = Sequence[Sequence[int]]
 PIECES_AT_ONCE: Final = 256  # so that the numbers between two layers stay in the cache
 _ALIGNED = 64  # bytes
 _SMOOTHING = 0.5  # of SmoothQuant (Xiao et al. 2023): the share of a channel's range that moves to the weights
-_DTYPES: Final[Mapping[str, type[np.generic]]] = {"float32": np.float32, "bfloat16": np.uint16, "int8": np.int8}
+_DTYPES: Final[Mapping[str, type[np.generic]]] = {
+    "float32": np.float32,
+    "bfloat16": np.uint16,
+    "int8": tiles.INT_ROWS,
+}
 
 
 def best_there_is(asked: str) -> Exactness:
     """The precision that is computed where `asked` is: "auto" is bfloat16 where the processor multiplies it.
 
-    A processor without bfloat16 or int8 computes in float32, which takes no longer there.
+    A processor without bfloat16 computes in float32, which takes no longer there; int8 needs VNNI or AVX2.
     """
     if asked == "int8" and tiles.HAS_INT8:
         return "int8"
@@ -70,10 +74,16 @@ class Linear:
                 smoothing = (ratio**-_SMOOTHING).astype(np.float32)
             moved = weights / smoothing
             units = (np.maximum(np.abs(moved).max(axis=1), 1e-30) / 127).astype(np.float32)
-            packed = (np.rint(moved / units[:, None]) + 128).astype(np.uint8)
+            packed = (np.rint(moved / units[:, None]) + tiles.MORE).astype(tiles.INT_WEIGHTS)
         else:
             packed = weights
         return cls(weights, bias, _panels(packed), units, smoothing)
+
+    @classmethod
+    def padded(cls, weights: Singles, bias: Singles) -> "Linear":
+        """The layer in float32, with outputs of zeros up to a whole panel."""
+        more = -len(bias) % tiles.COLUMNS
+        return cls.of(np.pad(weights, ((0, more), (0, 0))), np.pad(bias, (0, more)), "float32")
 
 
 def _as_bfloat16(numbers: Singles) -> np.ndarray[Any, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import llvmlite.binding
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import config as numba_config
@@ -30,9 +31,13 @@ def _features() -> frozenset[str]:
 FEATURES: Final = _features()
 WIDE: Final = "avx512f" in FEATURES
 HAS_BFLOAT16: Final = WIDE and "avx512bf16" in FEATURES
-HAS_INT8: Final = WIDE and "avx512vnni" in FEATURES
-#: 24 sums of 16 lanes fill three quarters of the 32 registers of AVX-512; others have half as much room or less.
-ROWS: Final = 8 if WIDE else 4
+_AVX2: Final = "avx2" in FEATURES and not WIDE
+HAS_INT8: Final = (WIDE and "avx512vnni" in FEATURES) or _AVX2
+#: Whole numbers of 8 bits: AVX2 has them in 16 bits, two at once; VNNI takes four, and 128 more of each weight.
+INT_ROWS, INT_WEIGHTS, MORE = (np.int16, np.int16, 0) if _AVX2 else (np.int8, np.uint8, 128)
+#: 24 sums of 16 lanes fill three quarters of the 32 registers of AVX-512, 6 those of AVX2, 16 of 8 lanes; others have
+#: less room.
+ROWS: Final = 8 if WIDE else 6 if _AVX2 else 4
 VECTORS: Final = 3 if WIDE else 1
 #: Columns of a panel.
 COLUMNS: Final = LANES * VECTORS
@@ -56,6 +61,7 @@ class _BFloat(ir.types.Type):  # type: ignore[misc]  # llvmlite has no types
 
 
 _BFLOATS = ir.VectorType(_BFloat(), 2 * LANES)
+_HALF, _PAIRS = ir.VectorType(_I32, LANES // 2), ir.VectorType(ir.IntType(16), LANES)
 Value = Any  # of llvmlite, which has no types
 
 
@@ -85,11 +91,23 @@ def _int_step(builder: Value, total: Value, weights: Value, row: Value) -> Value
     return builder.call(builder.module.declare_intrinsic(name, (), kind), [total, weights, row])
 
 
+def _pair_step(builder: Value, total: Value, weights: Value, row: Value) -> Value:
+    """Total + two products a lane, of signed numbers of 16 bits. Exact."""
+    name, kind = "llvm.x86.avx2.pmadd.wd", ir.FunctionType(_HALF, [_PAIRS, _PAIRS])
+    pairs, found = builder.module.declare_intrinsic(name, (), kind), []
+    for first in (0, LANES // 2):
+        lanes = ir.Constant(_HALF, [*range(first, first + LANES // 2)])
+        some = (builder.shuffle_vector(each, ir.Constant(_INTS, _UNDEFINED), lanes) for each in (weights, row))
+        found.append(builder.call(pairs, [builder.bitcast(each, _PAIRS) for each in some]))
+    return builder.add(total, builder.shuffle_vector(*found, ir.Constant(_INTS, [*range(LANES)])))
+
+
 #: By the dtype of the rows: a step of the sum, what it reads of panel and row, and what it sums up.
 _KINDS = {
     types.float32: (_float_step, _REALS, _REALS),
     types.uint16: (_bfloat_step, _INTS, _REALS),
     types.int8: (_int_step, _INTS, _INTS),
+    types.int16: (_pair_step, _INTS, _INTS),
 }
 
 
@@ -107,15 +125,21 @@ def _tile(vectors: int, *, largest: bool = False) -> Callable[..., None]:
         step, lanes, sums = _KINDS[rows.dtype]
 
         def generate(context: Value, builder: Value, _: Value, arguments: Value) -> Value:
-            _, row, stride, panel, out, steps = arguments
+            for first in range(0, vectors, VECTORS):  # more at once than the registers hold
+                sum_up(builder, range(first, min(first + VECTORS, vectors)), *arguments[1:])
+            return context.get_dummy_value()
+
+        def sum_up(
+            builder: Value, some: range, row: Value, stride: Value, panel: Value, out: Value, steps: Value
+        ) -> None:
             before = builder.block
             loop, after = builder.append_basic_block("step"), builder.append_basic_block("done")
             builder.branch(loop)
             builder.position_at_end(loop)
             position = builder.phi(_I64)
-            totals = [[builder.phi(sums) for _ in range(vectors)] for _ in range(ROWS)]
+            totals = [[builder.phi(sums) for _ in some] for _ in range(ROWS)]
             here = builder.add(panel, builder.mul(position, _I64(4 * LANES * vectors)))
-            weights = [_load(builder, here, 4 * LANES * i, lanes, align=4 * LANES) for i in range(vectors)]
+            weights = [_load(builder, here, 4 * LANES * i, lanes, align=4 * LANES) for i in some]
             at = builder.add(row, builder.mul(position, _I64(4)))
             found = []
             for i, own in enumerate(totals):
@@ -133,14 +157,13 @@ def _tile(vectors: int, *, largest: bool = False) -> Callable[..., None]:
             builder.cbranch(builder.icmp_signed("<", following, steps), loop, after)
             builder.position_at_end(after)
             for i, new in enumerate(found):
-                for j, total in enumerate(new):
+                for j, total in zip(some, new, strict=True):
                     offset, kept = 4 * LANES * (i * vectors + j), total
                     if largest:
                         before_it = _load(builder, out, offset, sums, align=4 * LANES)
                         kept = builder.select(builder.fcmp_ordered(">", total, before_it), total, before_it)
                     place = builder.inttoptr(builder.add(out, _I64(offset)), sums.as_pointer())
                     builder.store(kept, place).align = 4 * LANES
-            return context.get_dummy_value()
 
         return signature, generate
 

@@ -27,14 +27,13 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.embedder import read_alone
+from dptext.embeddings.embedder import PUBLIC_AUTOENCODER, RANKED_IN_BATCHES, read_alone
 from dptext.embeddings.likeness import GRID, STEPS
 from dptext.embeddings.text_pools import read_pool, save_pool
 from dptext.errors import ConfigError
-from dptext.mechanism import OnProgress, Remarks, Traits, seen
+from dptext.mechanism import ADDED, OnProgress, Remarks, Traits, seen
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices, texts_in_play
 from dptext.mechanisms.candidates.rankers import (
-    PUBLIC_AUTOENCODER,
     WIDTH,
     Pool,
     Ranker,
@@ -118,6 +117,8 @@ class Candidates(OneEpsilon):
             trained on public text. The fitted candidates keep a copy.
         label_share: share of epsilon for the record's own label, below 1 (at least two `labels`); 0 releases the
             candidate's label, which costs nothing.
+        precision: numbers of the sentence encoder: auto, float32, bfloat16, or int8, which is the fastest and the least
+            exact.
     """
 
     epsilon: float
@@ -131,6 +132,7 @@ class Candidates(OneEpsilon):
     device: str = "cpu"
     adept: str = ""
     label_share: float = 0.0
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = field(default="auto", metadata=ADDED)
     kind: Literal["candidates"] = field(default="candidates", init=False)
 
     def __post_init__(self) -> None:
@@ -182,7 +184,8 @@ class Candidates(OneEpsilon):
             case "tfidf" | "distilled":
                 return (PUBLIC_CANDIDATES,)
             case "adept":
-                return (PUBLIC_CANDIDATES, PUBLIC_AUTOENCODER)
+                # What it reads by, the settings do not say; on a processor every encoder reads each text by itself.
+                return (PUBLIC_CANDIDATES, PUBLIC_AUTOENCODER if self.device == "cpu" else RANKED_IN_BATCHES)
 
     @property
     def weight(self) -> float:
@@ -267,6 +270,7 @@ class Candidates(OneEpsilon):
             folder,
             max_sentences=most,
             device=device,
+            precision=self.precision,
             centred=centred,
             saved=saved,
             on_progress=told,

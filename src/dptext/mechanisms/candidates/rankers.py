@@ -22,9 +22,9 @@ import numpy as np
 from scipy import sparse
 
 from dptext.embeddings.distilled import bags, common_words, distil_with_words, load_distilled, rarity
-from dptext.embeddings.embedder import HIDDEN
 from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import GRID, STEPS, mean_by_document, on_grid
+from dptext.embeddings.sentence_encoder import Precision
 from dptext.embeddings.text_pools import TextPool
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, OnProgress
@@ -45,10 +45,6 @@ RankerName = Literal["text", "sentence", "distilled", "tfidf", "adept"]
 Rows: TypeAlias = "Singles | sparse.csr_array"
 #: The candidates' vectors and what was taken off them, as they were saved.
 Saved: TypeAlias = tuple[Singles, Floats]
-PUBLIC_AUTOENCODER = (
-    "the auto-encoder that ranks was trained on public text only, and reads a text as if it were alone in its batch: "
-    f"{HIDDEN}"
-)
 _DOCUMENTS_AT_ONCE = 256
 _QUERIES = 500
 _INPUTS, _PAIRS = 2000, 10_000_000  # of an envelope at most: bounds time and memory
@@ -130,6 +126,7 @@ def load_ranker(
     *,
     max_sentences: int,
     device: str,
+    precision: Precision = "auto",
     centred: bool,
     saved: Saved | None = None,
     on_progress: OnProgress | None = None,
@@ -162,7 +159,7 @@ def load_ranker(
         case "tfidf":
             return words_ranker(texts)
         case "text" | "sentence":
-            encoder = load_encoder("sentence", device=device)
+            encoder = load_encoder("sentence", device=device, precision=precision)
             parts = max_sentences if name == "sentence" else 0
             read = partial(_means, encoder, parts)
             if saved is None:
@@ -170,7 +167,7 @@ def load_ranker(
             dim, shown, digests = encoder.dim, encoder.name, {"encoder": encoder.digest}
         case "distilled":
             if saved is None:
-                encoder = load_encoder("sentence", device=device)
+                encoder = load_encoder("sentence", device=device, precision=precision)
                 own = _means(encoder, max_sentences, texts, on_progress)
                 own /= np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12)
                 teacher = encoder if on_progress is None else _Watched(encoder, encoder.name, encoder.dim, on_progress)

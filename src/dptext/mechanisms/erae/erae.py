@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 
 from dptext import _validate
-from dptext.embeddings.embedder import HIDDEN
+from dptext.embeddings.embedder import IN_BLOCKS
 from dptext.errors import ConfigError, needing
 from dptext.mechanism import FitProgress, Mechanism, OnProgress, Remarks, Traits
 from dptext.mechanisms.bases import OneUnit, OnModel, check_choices, settings_for
@@ -48,7 +48,6 @@ _GRID = 2.0**-8
 
 WordChoice: TypeAlias = Hub | TopKRandomizedResponse | TwoSet | ClippedExponential
 PUBLIC_MODEL = "the network, its vocabulary and the word vectors of its training were made from public text only"
-ALONE = f"the network computes a text as if it were alone in its block: {HIDDEN}"
 _ENUMERABLE = 10_000
 
 
@@ -125,7 +124,6 @@ class ErAe(OneUnit):
     only: ClassVar[str] = "each word depends on the whole text"
     #: The network is the same for every choice and epsilon.
     traits: ClassVar[Traits] = Traits(trains=True, refits=frozenset({"epsilon", "choice", "k", "score_range"}))
-    assumptions: ClassVar[tuple[str, ...]] = (PUBLIC_MODEL, ALONE)
 
     epsilon: float
     choice: Literal["hub", "top_k_rr", "two_set", "two_set_sampled", "exponential", "ae_dp"] = "top_k_rr"
@@ -166,6 +164,11 @@ class ErAe(OneUnit):
     def released(self) -> tuple[TopKEvent | TwoSetEvent | ExponentialEvent]:
         """All words of one text."""
         return (replace(self.chooser.event, count=self.max_tokens),)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The network is public; a processor computes each text by itself."""
+        return (PUBLIC_MODEL,) if self.device == "cpu" else (PUBLIC_MODEL, IN_BLOCKS)
 
     @property
     def token_guarantee(self) -> Guarantee:

@@ -25,7 +25,7 @@ from dptext.embeddings.encoders import Encoder, load_encoder
 from dptext.embeddings.likeness import mean_by_document, sums_by_document
 from dptext.errors import ConfigError
 from dptext.frozen import read_only
-from dptext.mechanism import Traits
+from dptext.mechanism import ADDED, Traits
 from dptext.mechanisms.bases import FittedMechanism, OneEpsilon, check_choices
 from dptext.privacy.events import PureEvent
 from dptext.privacy.guarantee import Unit
@@ -78,6 +78,7 @@ class Truncation(OneEpsilon):
             GloVe word vectors (extra `[glove]`).
         output: what is released.
         device: where the sentence encoder computes.
+        precision: its numbers: auto, float32, bfloat16, or int8, which is the fastest and the least exact.
     """
 
     unit: ClassVar[Unit] = Unit.SENTENCE
@@ -90,6 +91,7 @@ class Truncation(OneEpsilon):
     encoder: Literal["sentence", "distilled", "glove"] = "sentence"
     output: Literal["embedding"] = "embedding"
     device: str = "cpu"
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = field(default="auto", metadata=ADDED)
     kind: Literal["truncation"] = field(default="truncation", init=False)
 
     def __post_init__(self) -> None:
@@ -137,17 +139,20 @@ class Truncation(OneEpsilon):
         low, high = np.quantile(means, [rest, 1 - rest], axis=0)
         return TruncationMechanism(self, Box(low, high), encoder, records_digest(records))
 
+    def _encoder(self, name: str) -> Encoder:
+        return load_encoder(name, device=self.device, precision=self.precision)
+
     def _fitted_encoder(self, public: Sequence[Record]) -> Encoder | DistilledEncoder:
         if self.encoder != "distilled":
-            return load_encoder(self.encoder, device=self.device)
-        teacher = load_encoder("sentence", device=self.device)
+            return self._encoder(self.encoder)
+        teacher = self._encoder("sentence")
         texts = list(dict.fromkeys(part for record in public for part in sentences(record.text)))
         return distil_with_words(teacher, texts, common=common_words())
 
     def load(self, folder: Path) -> TruncationMechanism:
         """The mechanism that was saved into the folder under this spec; see `FittedMechanism.save`."""
         distilled = self.encoder == "distilled"
-        encoder = load_distilled(folder) if distilled else load_encoder(self.encoder, device=self.device)
+        encoder = load_distilled(folder) if distilled else self._encoder(self.encoder)
         path = folder / _FILE
         with reading_saved(f"the box {path}"):
             described = json.loads(path.read_bytes())

@@ -125,7 +125,6 @@ class WordDraws:
         return result
 
     def _by_shells(self, indices: Integers, source: Randomness) -> Integers:
-        """A word for each token."""
         result = np.empty(len(indices), np.int64)
         distinct, rows = np.unique(indices, return_inverse=True)
         order = np.argsort(rows, kind="stable")

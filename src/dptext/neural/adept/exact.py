@@ -50,8 +50,8 @@ class ExactReader:
         last: tuple[Singles, Singles] | None,
     ) -> None:
         self._embedding = embedding
-        self._inner, self._outer = _layer(*inner), _layer(*outer)
-        self._last = None if last is None else _layer(*last)
+        self._inner, self._outer = Linear.padded(*inner), Linear.padded(*outer)
+        self._last = None if last is None else Linear.padded(*last)
         self._dim = 2 * outer[0].shape[1] if last is None else len(last[1])
         public = np.random.default_rng(0).integers(0, len(embedding), (3 * tiles.ROWS, 4))
         alone = np.concatenate([self.read(row[None]) for row in public])
@@ -98,9 +98,3 @@ class ExactReader:
         out = room(padded, self._last.weights.shape[0])
         products(state, n, self._last.panels, self._last.bias, tile, out)
         return out[:n, : self._dim]
-
-
-def _layer(weights: Singles, bias: Singles) -> Linear:
-    """The linear layer with outputs of zeros up to a whole panel."""
-    more = -len(bias) % tiles.COLUMNS
-    return Linear.of(np.pad(weights, ((0, more), (0, 0))), np.pad(bias, (0, more)), "float32")

@@ -1,0 +1,103 @@
+"""How long a synthesis takes against its encoder alone, and how much memory more.
+
+    python benchmarks/whole_corpus.py [TEXTS [ENCODER [FILE WAY]]]
+
+Each way reads a file of so many texts (4,000 built-in ones), and the encoder ("sentence", or "glove") embeds the same
+texts in the same batches, once for each pass of the way; in turn, in processor time. Exits 1 where a way takes more
+than 1.1 times as long. With FILE, of JSON Lines with "text", one way is measured once, as memory can be in a fresh
+process alone; the last 5,000 texts are the pool.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dptext as dp
+from dptext.embeddings.encoders import load_encoder
+from dptext.runs.specs import synthesis_from_settings
+from dptext.runs.streaming import BATCH_SIZE
+from dptext.runs.synthesizing import Private, run
+from dptext.text.records import Fields
+
+LABELS = ["health", "travel", "money", "leisure"]
+MOST = 1.1
+#: Each way, by document and by author.
+WAYS: dict[str, dict[str, Any]] = {
+    f"{kind}, {unit}": {"kind": kind, "unit": unit, "labels": LABELS, "topics": 64}
+    for kind in ("prototypes", "votes", "topics")
+    for unit in ("document", "author")
+}
+
+
+def peak() -> float:
+    """The most memory that the process had, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def spent(method: Callable[[], object]) -> float:
+    """Processor seconds."""
+    began = time.process_time()
+    method()
+    return time.process_time() - began
+
+
+def main() -> int:
+    """Print a row a way."""
+    texts = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000
+    encoder = sys.argv[2] if len(sys.argv) > 2 else "sentence"
+    rounds = 1 if len(sys.argv) > 3 else 3
+    ways = {name: WAYS[name] for name in WAYS if rounds > 1 or name == sys.argv[4]}
+    if rounds == 1:
+        rows = [json.loads(line) for line in Path(sys.argv[3]).read_text("utf-8").splitlines()]
+        pool = [row["text"] for row in rows[-5_000:]]
+    else:
+        rows = [{"text": each.text, "label": each.label, "author": each.author} for each in dp.sample_records(texts)]
+        pool = [each.text for each in dp.sample_records(2_000, seed=1)]
+    reader, missed = load_encoder(encoder), False
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "private.jsonl")
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(
+                json.dumps({"author": f"a{i % 5000}", "label": LABELS[i % 4], **rows[i]}) + "\n" for i in range(texts)
+            )
+        listed = [row["text"] for row in rows[:texts]]
+        del rows
+
+        def embed() -> None:
+            for i in range(0, texts, BATCH_SIZE):
+                reader.embed(listed[i : i + BATCH_SIZE])
+
+        fields = Fields(label="label", author="author")
+        fitted = {
+            name: synthesis_from_settings({**way, "encoder": encoder, "about": texts}).fit(public=pool)
+            for name, way in ways.items()
+        }
+        before = peak()
+        print(
+            "| way | texts | seconds | times the encoder alone | MiB more at most |\n|---|--:|--:|--:|--:|", flush=True
+        )
+        for name, each in fitted.items():
+            passes = 2 if name.startswith("votes") else 1
+            alone, whole = [], []
+            for _ in range(rounds):
+                whole.append(spent(partial(run, Private(path, fields, {}), each)))
+                more = peak() - before
+                alone.append(passes * spent(embed))
+            ratio = statistics.median(one / two for one, two in zip(whole, alone, strict=True))
+            row = f"{texts:,} | {statistics.median(whole):.1f} | {ratio:.3f} | {more:.0f}"
+            print(f"| {name} | {row} |", flush=True)
+            missed |= ratio > MOST
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

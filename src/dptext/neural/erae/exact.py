@@ -1,0 +1,238 @@
+"""ER-AE's network in use, computed so that nothing but a text and its own released words decides a bit of its logits.
+
+All products are tiles (see `dptext.embeddings.bert.tiles`), in which a row goes through the same steps at every place
+and beside any other row. What stands between the products treats a row alone.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+import numpy as np
+
+from dptext.embeddings.bert import tiles
+from dptext.embeddings.bert.loops import Array, F, compiled, exp_minus, products
+from dptext.embeddings.bert.network import Linear, room
+from dptext.embeddings.processors import threads
+from dptext.errors import ConfigError
+from dptext.neural.erae.network import FIRST_OPTION, ErAeNetwork
+from dptext.neural.erae.writing import LARGEST_LOGIT, LOGIT_GRID
+from dptext.neural.tokens import BEGIN
+from dptext.types import Int32s, Integers, Singles
+
+Part = TypeVar("Part")
+Found = TypeVar("Found")
+
+_ROWS: Final = 64  # texts of a part, which a thread computes
+_ZERO, _ONE, _TWO = F(0.0), F(1.0), F(2.0)
+_PER_UNIT, _MOST = F(1 / LOGIT_GRID), F(LARGEST_LOGIT)
+
+
+@compiled
+def _step(of_inputs: Array, inputs: Array, gates: Array, n: int, units: int, h: Array) -> None:
+    """The next state of a GRU, in place, from products with h and with the `inputs`; the gates in torch's order."""
+    for i in range(n):
+        given = of_inputs[inputs[i]]
+        for k in range(units):
+            reset = _ONE / (_ONE + exp_minus(gates[i, k] + given[k]))
+            kept = _ONE / (_ONE + exp_minus(gates[i, units + k] + given[units + k]))
+            new = given[2 * units + k] + reset * gates[i, 2 * units + k]
+            new = _TWO / (_ONE + exp_minus(_TWO * new)) - _ONE
+            h[i, k] = new + kept * (h[i, k] - new)
+
+
+@compiled
+def _tanh(x: Array, n: int) -> None:
+    """In place."""
+    for i in range(n):
+        for k in range(x.shape[1]):
+            x[i, k] = _TWO / (_ONE + exp_minus(_TWO * x[i, k])) - _ONE
+
+
+@compiled
+def _elu(x: Array, n: int) -> None:
+    """In place."""
+    for i in range(n):
+        for k in range(x.shape[1]):
+            x[i, k] = max(x[i, k], _ZERO) + exp_minus(max(-x[i, k], _ZERO)) - _ONE
+
+
+@compiled
+def _means(x: Array, n: int, out: Array) -> None:
+    """The mean of each text's rows `(n, length, width)`."""
+    for i in range(n):
+        for k in range(x.shape[2]):
+            out[i, k] = _ZERO
+        for t in range(x.shape[1]):
+            for k in range(x.shape[2]):
+                out[i, k] += x[i, t, k]
+        for k in range(x.shape[2]):
+            out[i, k] /= F(x.shape[1])
+
+
+@compiled
+def _on_grid(scores: Array, n: int, out: Array) -> None:
+    """Whole steps of the logits' grid."""
+    for i in range(n):
+        for k in range(out.shape[1]):
+            out[i, k] = np.int32(min(max(np.rint(scores[i, k] * _PER_UNIT), -_MOST), _MOST))
+
+
+class ExactNetwork:
+    """A network's weights as tiles read them; later changes of the network are not seen.
+
+    Raises ConfigError where this processor gives a row other last bits at another place.
+    """
+
+    def __init__(self, network: ErAeNetwork) -> None:
+        weights = {name: values.detach().float().cpu().numpy() for name, values in network.named_parameters()}
+
+        def layer(kind: str, part: str = "") -> Linear:
+            return Linear.padded(weights[kind.format("weight") + part], weights[kind.format("bias") + part])
+
+        self.sizes = network.sizes
+        self.words, self.places = weights["words.weight"], weights["places.weight"]
+        ways = ("_l0", "_l0_reverse")
+        self.reader = [(layer("reader.{}_ih", way), layer("reader.{}_hh", way)) for way in ways]
+        self.writer = layer("writer.{}_ih_l0"), layer("writer.{}_hh_l0")
+        self.to_latent, self.start = layer("to_latent.{}"), layer("start.{}")
+        self.narrow, self.choose = layer("narrow.{}"), layer("choose.{}")
+        self._require_alone()
+
+    def begin(self, targets: Integers, *, public: bool) -> "ExactWriting":
+        """Begin to write the texts `(n, length)`; with `public`, the public language model writes along."""
+        return ExactWriting(self, targets, public=public)
+
+    def latents(self, ids: Integers) -> Singles:
+        """As `ErAeNetwork.latents`, `(n, length, latent_dim)`."""
+        (n, length), half = ids.shape, self.sizes.hidden // 2
+        known, inputs = np.unique(ids, return_inverse=True)
+        inputs = inputs.reshape(ids.shape)
+        words, states = _rows(len(known), self.words.shape[1]), _rows(n * length, 2 * half)
+        words[: len(known)] = self.words[known]
+        by_text = states[: n * length].reshape(n, length, 2 * half)
+        for way, (inner, outer) in enumerate(self.reader):
+            of_words, h = product(words, len(known), inner), _rows(n, half)
+            for t in range(length)[:: 1 - 2 * way]:
+                _step(of_words, np.ascontiguousarray(inputs[:, t]), product(h, n, outer), n, half, h)
+                by_text[:, t, way * half : (way + 1) * half] = h[:n]
+        if self.sizes.latent == "text":
+            last = _rows(n, 2 * half)
+            last[:n, :half], last[:n, half:] = by_text[:, -1, :half], by_text[:, 0, half:]
+            whole = product(last, n, self.to_latent)
+            _tanh(whole, n)
+            return np.repeat(whole[:n, None, : self.sizes.latent_dim], length, axis=1)
+        found = product(states, n * length, self.to_latent)
+        _tanh(found, n * length)
+        return np.ascontiguousarray(found[: n * length, : self.sizes.latent_dim]).reshape(n, length, -1)
+
+    def _require_alone(self) -> None:
+        public = np.random.default_rng(0).integers(FIRST_OPTION, self.sizes.n_tokens, (3 * tiles.ROWS, 2))
+        targets = np.resize(public, (len(public), self.sizes.length))
+
+        def found(rows: slice) -> list[Singles]:
+            writing = self.begin(targets[rows], public=True)
+            first = writing.scores()
+            writing.wrote(public[rows, 0] - FIRST_OPTION)
+            return [*first, *(writing.scores() if self.sizes.length > 1 else [])]
+
+        single = [found(slice(i, i + 1)) for i in range(len(public))]
+        alone = [np.concatenate(parts) for parts in zip(*single, strict=True)]
+        for shift in range(tiles.ROWS):
+            if not all(np.array_equal(a, b[shift:]) for a, b in zip(found(slice(shift, None)), alone, strict=True)):
+                raise ConfigError(
+                    "Expected this processor to compute a text's logits alike in every place, found other last bits. "
+                    "Take another mechanism: this one's guarantee would not hold here."
+                )
+
+
+class ExactWriting:
+    """A block of texts that are being written; as `Writing`."""
+
+    def __init__(self, network: ExactNetwork, targets: Integers, *, public: bool) -> None:
+        starts = range(0, len(targets), _ROWS)
+        self._parts = _each(lambda start: _Part(network, targets[start : start + _ROWS], public=public), starts)
+
+    def scores(self) -> list[Singles]:
+        """Logits of the options at this position, `(n_texts, options)` each: private, then public if there are any."""
+        return [np.concatenate(sides) for sides in zip(*_each(_Part.scores, self._parts), strict=True)]
+
+    def logits(self) -> list[Int32s]:
+        """The same in steps of `LOGIT_GRID`."""
+        return [np.concatenate(sides) for sides in zip(*_each(_Part.logits, self._parts), strict=True)]
+
+    def wrote(self, options: Integers) -> None:
+        """Go on to the next position: these options `(n_texts,)` were released at this one."""
+        for i, part in enumerate(self._parts):
+            part.wrote(options[i * _ROWS : (i + 1) * _ROWS])
+
+
+class _Part:
+    """Some of the texts of a block. A side is the private one or the public language model, which sees no latents."""
+
+    def __init__(self, network: ExactNetwork, targets: Integers, *, public: bool) -> None:
+        self._network = network
+        self._n = n = len(targets)
+        self._step = 0
+        self._before = np.full(n, BEGIN)
+        self._found = _rows(n, len(network.choose.bias))
+        latents, means = network.latents(targets), _rows(n, network.sizes.latent_dim)
+        self._sides = []
+        for given in (latents, np.zeros_like(latents))[: 1 + public]:
+            _means(given, n, means)
+            first, seen = product(means, n, network.start), _rows(n, network.sizes.hidden + given.shape[2])
+            _tanh(first, n)
+            seen[:, : network.sizes.hidden] = first[:, : network.sizes.hidden]
+            self._sides.append((given, seen))
+
+    def scores(self) -> list[Singles]:
+        """As `ExactWriting.scores`."""
+        return [self._read_on(*side)[: self._n, : self._options].copy() for side in self._sides]
+
+    def logits(self) -> list[Int32s]:
+        """As `ExactWriting.logits`."""
+        found = [np.empty((self._n, self._options), np.int32) for _ in self._sides]
+        for side, steps in zip(self._sides, found, strict=True):
+            _on_grid(self._read_on(*side), self._n, steps)
+        return found
+
+    @property
+    def _options(self) -> int:
+        return self._network.sizes.n_tokens - FIRST_OPTION
+
+    def _read_on(self, latents: Singles, seen: Singles) -> Singles:
+        """The scores of a side, in the room for them. What it has `seen` is its state and the latent beside it."""
+        network, n, units = self._network, self._n, self._network.sizes.hidden
+        width = network.sizes.embedding
+        inputs = _rows(n, width + latents.shape[2])
+        inputs[:n, :width] = network.words[self._before] + network.places[self._step]
+        inputs[:n, width:] = seen[:n, units:] = latents[:, self._step]
+        inner, outer = network.writer
+        _step(product(inputs, n, inner), np.arange(n), product(seen, n, outer), n, units, seen)
+        narrowed = product(seen, n, network.narrow)
+        _elu(narrowed, n)
+        return product(narrowed, n, network.choose, self._found)
+
+    def wrote(self, options: Integers) -> None:
+        """As `ExactWriting.wrote`."""
+        self._before = options + FIRST_OPTION
+        self._step += 1
+
+
+def product(rows: Singles, n: int, layer: Linear, out: Singles | None = None) -> Singles:
+    """What a layer makes of the first `n` rows, of which it reads as many columns as it has inputs."""
+    out = _rows(n, len(layer.bias)) if out is None else out
+    products(rows, n, layer.panels, layer.bias, room(tiles.ROWS, tiles.COLUMNS), out)
+    return out
+
+
+def _rows(n: int, width: int) -> Singles:
+    """Room for n rows, and for a whole tile after them."""
+    return room(n + tiles.ROWS, width)
+
+
+def _each(work: Callable[[Part], Found], parts: Sequence[Part]) -> list[Found]:
+    if len(parts) < 2 or threads() < 2:
+        return [*map(work, parts)]
+    with ThreadPoolExecutor(threads()) as pool:
+        return [*pool.map(work, parts)]

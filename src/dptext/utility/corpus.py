@@ -1,0 +1,193 @@
+"""How well one corpus stands for another, where no text has an original of its own.
+
+Means, clouds and shares are compared, never pairs of texts. Clouds are compared with real texts that the corpus was not
+made from, as many on each side: what *original* gets, the private texts themselves, is what two samples of one source
+get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from dptext import _validate
+from dptext.embeddings.distinct import embed_distinct
+from dptext.embeddings.embedder import Embedder
+from dptext.embeddings.tfidf import fit_quietly, load_sklearn
+from dptext.errors import ConfigError
+from dptext.estimates import Estimate, clopper_pearson
+from dptext.sampling.bootstrap import bootstrap
+from dptext.sampling.source import seeded
+from dptext.text.records import Record
+from dptext.types import Floats, Json, fields_as_json
+from dptext.utility.balance import observed_balance
+
+_MOST = 2_000  # texts of a cloud
+_TOPICS = 64
+_NEIGHBOURS = 3  # as in Kynkaanniemi et al. 2019
+
+
+def frechet_distance(one: Floats, other: Floats) -> float:
+    """|m - n|^2 + trace(A + B - 2 (AB)^(1/2)) of means and covariances of vectors `(n, dim)` (Heusel et al. 2017).
+
+    It is 0 for equal Gaussians, and grows as samples shrink: compare samples of one size. ConfigError: under two rows.
+    """
+    _same_space(one, other)
+    apart = np.square(one.mean(axis=0) - other.mean(axis=0)).sum()
+    first, second = (np.atleast_2d(np.cov(rows.T)) for rows in (one, other))
+    values, axes = np.linalg.eigh(first)
+    root = axes * np.sqrt(np.maximum(values, 0)) @ axes.T
+    both = np.linalg.eigvalsh(root @ second @ root)
+    return max(0.0, float(apart + np.trace(first) + np.trace(second) - 2 * np.sqrt(np.maximum(both, 0)).sum()))
+
+
+def covered(points: Floats, cloud: Floats) -> Estimate:
+    """The share of points `(n, dim)` within the cloud `(m, dim)`, with an interval for the cloud as it is.
+
+    A point is within it if it is as near to some point of the cloud as that one's third neighbour there. Real points
+    for the cloud give precision, made ones recall (Kynkaanniemi et al. 2019). ConfigError: a cloud of under four.
+    """
+    _same_space(points, cloud)
+    if len(cloud) <= _NEIGHBOURS:
+        raise ConfigError(f"Expected a cloud of at least {_NEIGHBOURS + 1} points, found {len(cloud)}.")
+    radii = np.partition(_squares(cloud, cloud), _NEIGHBOURS, axis=1)[:, _NEIGHBOURS]  # of 0 to itself, and three more
+    inside = (_squares(points, cloud) <= radii + 1e-12).any(axis=1)
+    return clopper_pearson(int(inside.sum()), len(points), confidence=0.95)
+
+
+def told_apart(one: Floats, other: Floats, *, seed: int = 0) -> Estimate:
+    """AUC of a linear classifier between two sets of vectors `(n, dim)`: 0.5 where it cannot tell them apart.
+
+    It learns from half of the vectors. A vector that occurs twice, in either set, is in one half. The interval is by
+    bootstrap over the other half. ConfigError: a half lacks a set.
+    """
+    _same_space(one, other)
+    rows, side = np.concatenate([one, other]), np.repeat([1, 0], [len(one), len(other)])
+    _, place = np.unique(rows, axis=0, return_inverse=True)
+    learns = np.random.default_rng(seed).permutation(place.max() + 1)[place.ravel()] % 2 == 0
+    if min(len(set(side[learns])), len(set(side[~learns]))) < 2:
+        raise ConfigError("Expected more distinct texts: half of them must hold texts of both corpora.")
+    model = load_sklearn().linear_model.LogisticRegression(C=1.0, max_iter=300, random_state=seed)
+    fit_quietly(model, rows[learns], side[learns])
+    scores = np.stack([model.decision_function(rows[~learns]), side[~learns]], axis=1)
+    return bootstrap(scores, _area, source=seeded(seed), resamples=200)
+
+
+def _area(scores: Floats) -> float:
+    """AUC of rows of score and side; 0.5 where a resample lacks a side."""
+    yes, no = scores[scores[:, 1] == 1, 0], np.sort(scores[scores[:, 1] == 0, 0])
+    if not len(yes) or not len(no):
+        return 0.5
+    below = np.searchsorted(no, yes, "left") + np.searchsorted(no, yes, "right")
+    return float(below.mean() / 2 / len(no))
+
+
+def topic_distance(one: Floats, other: Floats, pool: Floats, *, seed: int = 0) -> float:
+    """Total variation of the shares of 64 topics (a pool of under 640 has fewer): clusters of public vectors."""
+    _same_space(one, other)
+    topics = min(_TOPICS, max(2, len(pool) // 10))
+    load_sklearn()
+    from sklearn.cluster import KMeans  # noqa: PLC0415 (an extra)
+
+    model = KMeans(topics, n_init=1, random_state=seed).fit(pool)
+    shares = [np.bincount(model.predict(rows), minlength=topics) / len(rows) for rows in (one, other)]
+    return float(np.abs(shares[0] - shares[1]).sum() / 2)
+
+
+def _squares(one: Floats, other: Floats) -> Floats:
+    """Squared distances `(n, m)`."""
+    found = np.square(one).sum(axis=1)[:, None] + np.square(other).sum(axis=1) - 2 * one @ other.T
+    return np.asarray(np.maximum(found, 0))
+
+
+def _same_space(one: Floats, other: Floats) -> None:
+    if one.ndim != 2 or other.ndim != 2 or one.shape[1] != other.shape[1] or min(len(one), len(other)) < 2:
+        raise ConfigError(f"Expected two sets (n, dim) of at least two vectors, found {one.shape} and {other.shape}.")
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusKept:
+    """What a corpus keeps of a private one.
+
+    Attributes:
+        frechet: Frechet distance of embeddings to real texts; less is better.
+        precision: share of its texts among the real ones.
+        recall: share of the real texts among its own.
+        told_apart: AUC of a classifier that tells it from real texts; 0.5 is perfect. None where too few texts differ.
+        topics_tv: total variation of its topics and those of the private texts.
+        mix_l1: L1 distance of its label shares and those of the private texts; None without labels.
+        own_label: share of its public texts that have their own public label; None where none is known.
+    """
+
+    frechet: float
+    precision: Estimate
+    recall: Estimate
+    told_apart: Estimate | None
+    topics_tv: float
+    mix_l1: float | None
+    own_label: float | None
+
+    def cells(self) -> Iterator[tuple[str, Estimate | float]]:
+        """The names and numbers of what is known."""
+        for each in fields(self):
+            value: Estimate | float | None = getattr(self, each.name)
+            if value is not None:
+                yield each.name, value
+
+    def to_dict(self) -> dict[str, Json]:
+        """The numbers as JSON-able data."""
+        return fields_as_json(self)
+
+
+def corpus_kept(
+    texts: Sequence[str],
+    given: Sequence[str | None],
+    *,
+    private: Sequence[Record],
+    real: Sequence[Record],
+    pool: Sequence[Record],
+    labels: Sequence[str] = (),
+    embedder: Embedder,
+    seed: int = 0,
+) -> CorpusKept:
+    """What a corpus of texts with these labels keeps of the private records.
+
+    Args:
+        texts: of the corpus.
+        given: their labels, or None.
+        private: what it was made from, for shares of labels and topics.
+        real: real records of the same source that it was not made from, for the clouds.
+        pool: public records, for the topics, and for their own labels.
+        labels: the public set; without them no labels are compared.
+        embedder: public.
+        seed: of what is drawn, of classifier, clusters and intervals.
+
+    Raises:
+        ConfigError: too few texts.
+        MissingExtraError: scikit-learn is absent.
+    """
+    _validate.count(texts=len(texts), pool=len(pool))
+    sides = [list(texts), *([record.text for record in part] for part in (private, real, pool))]
+    space = embed_distinct((text for side in sides for text in side), embedder)
+    rng = np.random.default_rng(seed)
+    most = min(_MOST, len(real), len(texts))
+    own, other = (space.at([side[i] for i in rng.permutation(len(side))[:most]]) for side in (sides[0], sides[2]))
+    public = {record.text: record.label for record in pool if record.label is not None}
+    known = [public[text] == label for text, label in zip(texts, given, strict=True) if label and text in public]
+    shares = [observed_balance(side, labels) for side in (given, [record.label for record in private])
+              if labels and any(label in labels for label in side)]  # fmt: skip
+    try:
+        apart = told_apart(own, other, seed=seed)
+    except ConfigError:  # one text many times, say
+        apart = None
+    return CorpusKept(
+        frechet_distance(own, other),
+        covered(own, other),
+        covered(other, own),
+        apart,
+        topic_distance(*(space.at(side) for side in (sides[0], sides[1], sides[3])), seed=seed),
+        float(np.abs(shares[0] - shares[1]).sum()) if len(shares) == 2 else None,
+        float(np.mean(known)) if known else None,
+    )

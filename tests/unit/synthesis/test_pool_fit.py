@@ -1,0 +1,106 @@
+"""Whether a public pool fits: what is counted, what it adds to a unit's vector, and when it is said."""
+
+import math
+from collections.abc import Generator
+from dataclasses import replace
+from functools import partial
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import dptext as dp
+from dptext.privacy.guarantee import Relation
+from dptext.sampling.source import seeded
+from dptext.synthesis.pool import FIT_SHARE
+from dptext.synthesis.prototypes import Prototypes
+from dptext.synthesis.registry import SYNTHESES
+from dptext.synthesis.report import PoolFit
+from dptext.synthesis.spec import Fitted
+from dptext.synthesis.sums import STEPS, Noise, PrivateSum
+from dptext.synthesis.topic_report import TopicReport
+from dptext.text.batches import Batch
+
+POOL = dp.sample_records(300, seed=2)
+SAME = dp.sample_records(600, seed=1)
+ODD = [
+    replace(record, text=" ".join(["kernel driver segfault linker buffer", str(i)])) for i, record in enumerate(SAME)
+]
+
+
+def each(batches: list[Batch]) -> Generator[Batch, None, None]:
+    """A corpus of these batches."""
+    yield from batches
+
+
+def added(fitted: Fitted, records: list[dp.Record]) -> np.ndarray:
+    """The first sum of these records without noise, in steps."""
+    seen = []
+
+    def watched(found: PrivateSum, _: object) -> np.ndarray:
+        seen.append(found._clean())
+        return seen[-1] / STEPS
+
+    with mock.patch.object(PrivateSum, "release", watched):
+        fitted.synthesize(partial(each, [Batch.of(records)]), seeded(0))
+    return seen[0]
+
+
+@pytest.mark.parametrize("spec", [cls.tiny()[0] for cls in SYNTHESES.values()], ids=lambda spec: spec.kind)
+def test_a_text_adds_a_vector_of_length_1_at_most_whether_it_is_like_the_pool_or_not(spec: Prototypes) -> None:
+    fitted = spec.fit(public=POOL)
+    for records, least in ((SAME[:40], 0.0), (ODD[:40], 1 - FIT_SHARE / 2)):
+        for record in records:
+            vector = added(fitted, [record])
+            length = float((vector.astype(float) ** 2).sum()) / STEPS**2
+            assert 0 < length <= 1
+            if vector[-1]:
+                assert vector[-1] == int(math.sqrt(FIT_SHARE) * (1 - 2.0**-30) * STEPS)
+                assert spec.kind == "prototypes" or length > least  # no part of the length is left unused
+    assert added(fitted, ODD)[-1] > 0.9 * len(ODD) * math.sqrt(FIT_SHARE) * STEPS
+
+
+def test_a_part_that_is_not_paid_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vector that would be longer than 1 with the added coordinate is left out by the sum."""
+    fitted = TopicReport.tiny()[0].fit(public=POOL)
+    monkeypatch.setattr("dptext.synthesis.pool.TOPIC_PART", 1.0)
+    assert not added(fitted, ODD[:1]).any()
+
+
+def test_a_pool_of_the_same_source_is_not_warned_of_and_another_is() -> None:
+    spec = TopicReport(encoder="glove", words=0, topics=4, dim=8, epsilon=4.0)
+    corpora = [[Batch.of(SAME)], [Batch.of(ODD)]]
+    warned = []
+    for seed in range(5):
+        fitted = spec.fit(public=POOL, seed=seed)
+        for batches in corpora:
+            found = fitted.synthesize(partial(each, batches), seeded(seed))
+            assert found.report.fit is not None
+            warned.append(not found.report.fit.fits)
+            assert warned[-1] == found.sentences[0].startswith("The pool does not fit")
+            assert found.report.to_dict()["unlike_pool"] == {
+                "share": found.report.fit.share, "margin": found.report.fit.margin, "fits": found.report.fit.fits,
+            }  # fmt: skip
+    assert warned == [False, True] * 5
+
+
+@pytest.mark.parametrize(("unlike", "fits"), [(0.1, True), (0.2, True), (0.28, True), (0.45, False), (1.0, False)])
+def test_noise_and_chance_are_counted(unlike: float, fits: bool) -> None:
+    found = PoolFit.of(1000 * unlike, 40.0, 1000.0, 18.0, usual=0.1, compared=1000)
+    assert found.fits is fits
+    assert found.share == pytest.approx(unlike)
+    assert 0.078 < found.margin < 0.12
+    assert PoolFit.of(1000 * unlike, 4000.0, 1000.0, 18.0, usual=0.1, compared=1000).fits  # noise alone says nothing
+
+
+def test_false_alarms_are_rare_and_misfits_are_found_in_noise() -> None:
+    """Simulated: 2,000 corpora of 1,000 texts at epsilon 1."""
+    rng = np.random.default_rng(0)
+    scale = Noise(0.03, Relation.ADD_OR_REMOVE_ONE, signed=True).scale / math.sqrt(FIT_SHARE)
+    for true, low, high in ((0.1, 0.0, 0.001), (0.2, 0.0, 0.006), (0.5, 0.95, 1.0)):
+        unlike = rng.binomial(1000, true, 2000) + rng.normal(0, scale, 2000)
+        units = 1000 + rng.normal(0, 30, 2000)
+        alarms = [
+            not PoolFit.of(x, scale, n, 30.0, usual=0.1, compared=1000).fits for x, n in zip(unlike, units, strict=True)
+        ]
+        assert low <= np.mean(alarms) <= high
