@@ -179,7 +179,7 @@ def private_lines(known: np.ndarray) -> np.ndarray:
             "what they cost",
         ),
         (
-            "synthesis.predicting.log_probabilities",
+            "language.llama.log_probabilities",
             lambda real: lambda logits: private_lines(real(logits)),
             "public text",
         ),

@@ -42,7 +42,7 @@ def synthesize(
     *,
     public: Annotated[Path, options.file_option("--public", help="The pool: public texts, of which some leave.")],
     mechanism: Annotated[
-        str | None, typer.Option("--mechanism", "-m", help="prototypes (default), votes or topics.")
+        str | None, typer.Option("--mechanism", "-m", help="prototypes (default), votes, topics or prediction.")
     ] = None,
     assignments: options.SetOption = None,
     spec: options.SpecOption = None,

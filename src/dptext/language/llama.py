@@ -19,7 +19,7 @@ from dptext.embeddings.bert.loops import products
 from dptext.embeddings.bert.network import Linear, room
 from dptext.errors import ConfigError
 from dptext.language import loops
-from dptext.types import Integers, Singles
+from dptext.types import Floats, Integers, Singles
 
 _ROWS_AT_ONCE: Final = 256  # so that the numbers between two layers stay in the cache
 _LONGEST: Final = 8192
@@ -105,6 +105,10 @@ class LlamaContexts:
         start = max(shared, 0) if len(prompts) > 1 else 0
         self._read_rest([prompt[start:] for prompt in prompts])
 
+    def log_probabilities(self) -> Floats:
+        """ln of the probability of each token after each text, `(n, vocabulary)`."""
+        return log_probabilities(self.logits)
+
     def append(self, tokens: Integers) -> None:
         """Read one token more of each text, `(n,)`."""
         self._read_rest([[token] for token in tokens.tolist()])
@@ -155,6 +159,13 @@ class LlamaContexts:
         head = self._network.head
         products(rows, n, head.panels, head.bias, room(tiles.ROWS, tiles.COLUMNS), found)
         return found[:n]
+
+
+def log_probabilities(logits: Singles) -> Floats:
+    """ln of the probabilities `(n, vocabulary)`: each row is a function of that row alone."""
+    totals = np.empty(len(logits))
+    loops.log_totals(logits, len(logits), totals)
+    return np.asarray(logits.astype(np.float64) - totals[:, None])
 
 
 def _room(n: int, width: int) -> Singles:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-import numpy as np
-
-from dptext.language import loops
-from dptext.types import Floats, Integers, Singles
+from dptext.types import Floats, Integers
 
 Tokens = Sequence[int]
 
@@ -16,9 +13,8 @@ Tokens = Sequence[int]
 class Contexts(Protocol):
     """Texts that a model has read so far, one a row."""
 
-    @property
-    def logits(self) -> Singles:
-        """Of the token that follows each text, `(n, vocabulary)`."""
+    def log_probabilities(self) -> Floats:
+        """ln of the probability of each token after each text, `(n, vocabulary)`."""
         ...
 
     def append(self, tokens: Integers) -> None:
@@ -57,10 +53,3 @@ class LanguageModel(Protocol):
         ConfigError: a prompt is empty, or longer than the model reads.
         """
         ...
-
-
-def log_probabilities(logits: Singles) -> Floats:
-    """ln of the probabilities `(n, vocabulary)`: each row is a function of that row alone."""
-    totals = np.empty(len(logits))
-    loops.log_totals(logits, len(logits), totals)
-    return np.asarray(logits.astype(np.float64) - totals[:, None])

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from dptext.language.model import LanguageModel, Tokens, log_probabilities
+from dptext.language.model import LanguageModel, Tokens
 from dptext.sampling.source import Randomness
 from dptext.sampling.weights import draw_by_weight
 from dptext.types import Floats, Integers
@@ -47,7 +47,7 @@ def write(model: LanguageModel, prompts: Sequence[Tokens], choose: Choose, *, en
         contexts, found = model.contexts(part, more=most), [list[int]() for _ in part]
         open_ = np.ones(len(part), bool)
         for _ in range(most):
-            chosen = choose(log_probabilities(contexts.logits))
+            chosen = choose(contexts.log_probabilities())
             for i in np.flatnonzero(open_):
                 if chosen[i] == end:
                     open_[i] = False

@@ -7,20 +7,35 @@ cost the unit its rho. From these texts the same model writes more, which costs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
-from dptext.errors import ConfigError, needing
+from dptext.errors import ConfigError
+from dptext.frozen import Frozen
+from dptext.language.model import LanguageModel
 from dptext.language.reading import SMOLLM2, load_language_model
+from dptext.language.writing import by_temperature, options_of, write
+from dptext.sampling.discrete import uniform_below
 from dptext.sampling.nudged import Nudged, reach_of
-from dptext.synthesis.spec import Fitted, SynthesisSpec
+from dptext.sampling.source import Randomness
+from dptext.synthesis import groups_of_units
+from dptext.synthesis.pool import shuffled
+from dptext.synthesis.report import Topics
+from dptext.synthesis.space import Corpus
+from dptext.synthesis.spec import SynthesisSpec, Synthetic
+from dptext.synthesis.sums import PrivateSum
+from dptext.synthesis.votes import apportioned
 from dptext.text.reading import as_records
-from dptext.text.records import Record
+from dptext.text.records import Record, records_digest
+from dptext.types import Floats, Integers
 
+_ROWS_AT_ONCE: Final = 96  # about so many texts are read at once, of some 2 MB each
+_SHOWN: Final = 4  # written texts in a prompt for more of them
+_DRAFTS: Final = 3  # times that more are written, where texts are the same or not readable
 MODEL_IS_PUBLIC: Final = "the language model is public and was trained on none of the private texts"
 
 
@@ -90,7 +105,7 @@ class Prediction(SynthesisSpec):
         reach = reach_of(rho, self.tokens, replaced=self.relation == "replace_one")
         return Nudged(reach, reach * self.per_text * self.temperature, self.temperature)
 
-    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> Fitted:
+    def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrediction:
         """Choose public examples, of each label that public texts have, in turn."""
         records = [record for record in as_records(public) if record.text.strip()]
         by_label: dict[str | None, list[Record]] = {}
@@ -99,9 +114,6 @@ class Prediction(SynthesisSpec):
         order = np.random.default_rng(seed or 0)
         groups = [[own[i] for i in order.permutation(len(own))] for _, own in sorted(by_label.items(), key=str)]
         turns = [own[i] for i in range(self.examples) for own in groups if i < len(own)]
-        with needing("A language model", "language"):
-            from dptext.synthesis.predicting import FittedPrediction  # noqa: PLC0415 (needs an extra)
-
         return FittedPrediction(self, load_language_model(self.model), tuple(turns[: self.examples]))
 
     @classmethod
@@ -111,3 +123,172 @@ class Prediction(SynthesisSpec):
         return small, cls(
             about=60, tokens=4, per_text=2, size=6, options=16, examples=0, unit="author", relation="replace_one"
         )
+
+
+class FittedPrediction(Frozen):
+    """`Prediction` with its model and public examples."""
+
+    __slots__ = ("_end", "_head", "_model", "examples", "spec")
+
+    spec: Prediction
+
+    def __init__(self, spec: Prediction, model: LanguageModel, examples: tuple[Record, ...]) -> None:
+        self.spec = spec
+        self.examples = examples
+        self._model = model
+        self._end = model.tokens("\n")[0]
+        named = dict(zip(spec.labels, spec.names, strict=False))
+        head: list[int] = []
+        for each in examples:
+            name = named.get(each.label or "", each.label or spec.names[0])
+            head += [*model.tokens(f"{name}:"), *self._line_tokens(each.text), self._end]
+        self._head = head
+        longest = max(len(self._prompt(label, *[""] * _SHOWN)) for label in range(len(spec.names)))
+        model.require_room(longest + _SHOWN * 2 * spec.tokens + spec.tokens)
+
+    def __repr__(self) -> str:
+        return f"FittedPrediction({self.spec!r})"
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the examples and of the model's weights."""
+        return {"public": records_digest(self.examples), "model": self._model.digest}
+
+    def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
+        """Two passes: the numbers of units, then their groups, which write; more texts by what was written."""
+        spec = self.spec
+        counts = self._counts(corpus, randomness)
+        scale = spec.noise(spec.count_share).scale
+        groups = np.maximum(1, np.rint(counts / spec.per_text)).astype(np.int64)
+        seeds = self._written(self._units(corpus, randomness), groups, randomness)
+        texts, labels = self._grown(seeds, np.maximum(counts, scale), randomness)
+        report = Topics.of(spec.labels, counts[:, None], scale, (), spec.unit, None)
+        return Synthetic(texts, labels, report, report.sentences())
+
+    def _counts(self, corpus: Corpus, randomness: Randomness) -> Floats:
+        """Noisy numbers of units by label, `(labels or 1,)`."""
+        spec = self.spec
+        summed = PrivateSum(max(1, len(spec.labels)), spec.noise(spec.count_share), by_author=spec.unit == "author")
+        for label, _, authors in self._read(corpus):
+            summed.add(label[:, None], np.ones((len(label), 1)), authors)
+        return summed.release(randomness)
+
+    def _read(self, corpus: Corpus) -> Iterable[tuple[Integers, list[str], list[str | None]]]:
+        """Label, text and author of the private records that say something."""
+        number = {label: i for i, label in enumerate(self.spec.labels)}
+        for batch in corpus():
+            known = [number.get(name or "", -1) if number else 0 for name in batch.labels]
+            rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and text.strip()]
+            if rows:
+                yield (
+                    np.array([known[i] for i in rows], np.int64),
+                    [batch.texts[i] for i in rows],
+                    [batch.authors[i] for i in rows],
+                )
+
+    def _units(self, corpus: Corpus, randomness: Randomness) -> list[tuple[int, str]]:
+        """Label and text of each unit; of an author, of one text that is drawn from theirs."""
+        if self.spec.unit == "document":
+            return [
+                (int(c), text) for label, texts, _ in self._read(corpus) for c, text in zip(label, texts, strict=True)
+            ]
+        seen: dict[str, int] = {}
+        drawn: dict[str, tuple[int, str]] = {}
+        for label, texts, authors in self._read(corpus):
+            for c, text, author in zip(label.tolist(), texts, authors, strict=True):
+                if author:
+                    seen[author] = seen.get(author, 0) + 1
+                    before = drawn[author][1] if author in drawn else ""
+                    if groups_of_units.takes(seen[author], before, text, randomness):
+                        drawn[author] = c, text
+        return list(drawn.values())
+
+    def _written(
+        self, units: Sequence[tuple[int, str]], groups: Integers, randomness: Randomness
+    ) -> list[tuple[int, list[int]]]:
+        """What each group writes, with its label: `groups` says how many groups a label has."""
+        labels = np.repeat(np.arange(len(groups)), groups)
+        first = np.cumsum(groups) - groups
+        members: list[list[str]] = [[] for _ in labels]
+        for place, (label, text) in zip(groups_of_units.drawn_groups(units, groups, randomness), units, strict=True):
+            members[first[label] + place].append(text)
+        found: list[tuple[int, list[int]]] = []
+        at_once = max(1, _ROWS_AT_ONCE // (1 + self.spec.per_text))  # public, as all that is not a token
+        for start in range(0, len(labels), at_once):
+            block = slice(start, start + at_once)
+            found += zip(
+                labels[block].tolist(), self._block(members[block], labels[block].tolist(), randomness), strict=True
+            )
+        return found
+
+    def _block(
+        self, members: Sequence[Sequence[str]], labels: Sequence[int], randomness: Randomness
+    ) -> list[list[int]]:
+        """What some groups write, side by side: all their tokens, though a text may end before."""
+        spec, choice = self.spec, self.spec.choice()
+        owners = np.array([g for g, texts in enumerate(members) for _ in texts], np.int64)
+        public = [self._prompt(label) for label in labels]
+        private = [
+            self._prompt(labels[g], text) for g, text in zip(owners, [t for own in members for t in own], strict=True)
+        ]
+        contexts = self._model.contexts([*public, *private], more=spec.tokens)
+        n, written = len(members), [list[int]() for _ in members]
+        for _ in range(spec.tokens):
+            known = contexts.log_probabilities()
+            there = options_of(known[:n], spec.options, self._end)
+            base = np.take_along_axis(known[:n], there, axis=1)
+            total = np.zeros(base.shape, np.int64)
+            steps = choice.steps(np.take_along_axis(known[n:], there[owners], axis=1), base[owners])
+            np.add.at(total, owners, steps)
+            chosen = there[np.arange(n), choice.choose(total, base, randomness)]
+            for tokens, token in zip(written, chosen.tolist(), strict=True):
+                tokens.append(token)
+            contexts.append(np.concatenate([chosen, chosen[owners]]))
+        return [tokens[: tokens.index(self._end)] if self._end in tokens else tokens for tokens in written]
+
+    def _prompt(self, label: int, *texts: str) -> list[int]:
+        """What the model reads before it writes: public examples, then texts of the label, if any."""
+        name = self.spec.names[label]
+        begin = self._model.tokens(f"{name}:")
+        shown = [token for text in texts for token in (*begin, *self._line_tokens(text), self._end)]
+        return [*self._head, *shown, *begin]
+
+    def _line_tokens(self, text: str) -> list[int]:
+        return self._model.tokens(f" {_line(text)}")[: 2 * self.spec.tokens]
+
+    def _grown(
+        self, seeds: Sequence[tuple[int, list[int]]], counts: Floats, randomness: Randomness
+    ) -> tuple[tuple[str, ...], tuple[str | None, ...]]:
+        """`size` texts in the noisy mix of the labels: of groups, then what the model writes after some of these."""
+        spec = self.spec
+        wanted = apportioned(counts, spec.size)
+        choose = by_temperature(spec.temperature, spec.options, self._end, randomness)
+        texts: list[str] = []
+        labels: list[str | None] = []
+        for label, n in enumerate(wanted.tolist()):
+            own = _distinct(self._model.text(tokens) for c, tokens in seeds if c == label)
+            kept = own[:n]
+            for _ in range(_DRAFTS if own else 0):
+                shown = uniform_below(len(own), _SHOWN * (n - len(kept)), randomness).reshape(-1, _SHOWN)
+                prompts = [self._prompt(label, *(own[i] for i in row)) for row in shown.tolist()]
+                more = write(self._model, prompts, choose, end=self._end, most=spec.tokens)
+                kept = _distinct([*kept, *map(self._model.text, more)])
+            texts += kept
+            labels += [spec.labels[label] if spec.labels else None] * len(kept)
+        order = shuffled(len(texts), randomness)
+        return tuple(texts[i] for i in order), tuple(labels[i] for i in order)
+
+
+def _line(text: str) -> str:
+    """The text in one line."""
+    return " ".join(text.split())
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
+    """Each text once, of two words at least, where no word stands three times in turn."""
+    lines = (_line(text) for text in texts)
+    return list(dict.fromkeys(line for line in lines if _readable(line.lower().split())))
+
+
+def _readable(words: Sequence[str]) -> bool:
+    return len(words) >= 2 and not any(a == b == c for a, b, c in zip(words, words[1:], words[2:], strict=False))

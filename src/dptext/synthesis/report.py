@@ -93,7 +93,7 @@ class Topics:
         deviation: float,
         topics: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...],
         unit: str,
-        fit: PoolFit,
+        fit: PoolFit | None,
         counted: tuple[Floats, float] | None = None,
     ) -> Topics:
         """The report of numbers `(labels, topics)` whose noise has this standard deviation; `counted` likewise."""

@@ -18,8 +18,7 @@ from safetensors.numpy import save_file
 from dptext.embeddings.bert import tiles
 from dptext.errors import ConfigError, MissingExtraError
 from dptext.language import loops, reading
-from dptext.language.llama import Llama, read_llama, supported
-from dptext.language.model import log_probabilities
+from dptext.language.llama import Llama, log_probabilities, read_llama, supported
 from dptext.language.reading import load_language_model
 from tiny_language import CONFIG, tokenizer
 

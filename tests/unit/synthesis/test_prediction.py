@@ -17,15 +17,13 @@ pytest.importorskip("numba")
 import dptext as dp
 import tiny_language
 from dptext.errors import ConfigError, IncomparableError
-from dptext.language.model import log_probabilities
 from dptext.language.writing import by_temperature, options_of, write
 from dptext.privacy import accounting
 from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.source import secure, seeded
 from dptext.synthesis import groups_of_units
-from dptext.synthesis.predicting import FittedPrediction
-from dptext.synthesis.prediction import Prediction
+from dptext.synthesis.prediction import FittedPrediction, Prediction
 from dptext.synthesis.space import Corpus
 from dptext.text.batches import Batch
 from dptext.text.records import Record
@@ -58,7 +56,7 @@ def outcomes(fitted: FittedPrediction, texts: list[str]) -> dict[tuple[int, int]
 
     def step(written: list[int]) -> tuple[np.ndarray, np.ndarray]:
         prompts = [fitted._prompt(0) + written, *(fitted._prompt(0, text) + written for text in texts)]
-        known = log_probabilities(model.contexts(prompts, more=0).logits)
+        known = model.contexts(prompts, more=0).log_probabilities()
         there = np.sort(options_of(known[:1], fitted.spec.options, fitted._end), axis=1)
         base = np.take_along_axis(known[:1], there, axis=1)
         steps = choice.steps(known[1:][:, there[0]], base) if texts else np.zeros((1, base.shape[1]), np.int64)
