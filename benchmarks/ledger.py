@@ -131,7 +131,9 @@ def speed(name: str, location: str, folder: Path) -> bool:
     ledger.close()
     slowest = min(medians[case] for case in (FULL, f"{FULL} at a delta", beside))
     share = slowest / medians["pure, one account"]
-    print(f"{name:10} {'slowest beside 3,000 epsilons':42} {share:8.2f} of one epsilon's rate; {WANTED} a second wanted")
+    print(
+        f"{name:10} {'slowest beside 3,000 epsilons':42} {share:8.2f} of one epsilon's rate; {WANTED} a second wanted"
+    )
     return share >= MIN_SHARE
 
 
