@@ -308,7 +308,7 @@ def numbers(values: Any) -> set[float]:
 def difference(found: Any, kept: Any, exact: set[float], where: str = "") -> str | None:
     """Where two JSON values differ, or None.
 
-    A float that is no setting may be one part in 10^9 off; a delta one in 10^6, as PrivUnit's follows an optimum whose
+    A float that is no setting may be one part in 10^9 off; a delta one in 10^7, as PrivUnit's follows an optimum whose
     last digits are the processor's.
     """
     if isinstance(kept, dict) and isinstance(found, dict) and list(found) == list(kept):
@@ -316,7 +316,7 @@ def difference(found: Any, kept: Any, exact: set[float], where: str = "") -> str
     elif isinstance(kept, list) and isinstance(found, list) and len(found) == len(kept):
         pairs = [(f"{where}[{i}]", *both) for i, both in enumerate(zip(found, kept, strict=True))]
     else:
-        tolerance = 1e-6 if where.endswith(".delta") else 1e-9
+        tolerance = 1e-7 if where.endswith(".delta") else 1e-9
         close = (
             type(found) is type(kept) is float and kept not in exact and math.isclose(found, kept, rel_tol=tolerance)
         )

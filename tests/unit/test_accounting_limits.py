@@ -401,7 +401,9 @@ def test_tem_pays_for_its_rounding_at_the_least_distance(epsilon: float) -> None
     assert shrunk == 0 or shrunk * Fraction(LEAST_DISTANCE) + 2 * Fraction(ROUNDING_LOSS) <= allowed
 
 
-@pytest.mark.parametrize(("multiplier", "rate", "steps"), [(1.0, 0.05, 300), (4.0, 0.99, 300), (1.0, 0.9, 60)])
+@pytest.mark.parametrize(
+    ("multiplier", "rate", "steps"), [(1.0, 0.05, 300), (4.0, 0.99, 300), (1.0, 0.9, 60), (0.6, 0.02, 3000)]
+)
 @pytest.mark.parametrize("relation", [Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE])
 def test_the_grid_of_a_training_is_as_good_as_a_finer_one(
     multiplier: float, rate: float, steps: int, relation: Relation

@@ -103,6 +103,28 @@ def test_an_epsilon_may_be_smaller_by_what_a_numerical_distribution_rounds_and_n
                 dp.verify(edge)
 
 
+@pytest.mark.parametrize(("name", "share", "holds"), [
+    ("adept_1.", 1 - 1e-8, True), ("adept_1.", 1 - 1e-6, False), ("adept_1.", 1 + 1e-6, False),
+    ("random_redaction", 1 - 1e-8, False),
+])  # fmt: skip
+def test_a_delta_of_privunit_may_be_that_of_another_processor_and_no_other(
+    name: str, share: float, holds: bool, tmp_path: Path
+) -> None:
+    path = Path(__file__).parents[1] / "snapshots" / "certificates_schema_3.json"
+    found = (each["certificate"] | {"file": each["file"]} for each in json.loads(path.read_text("utf-8")))
+    data = next(each for each in found if each["output"].startswith(name) and each["guarantees"][0]["delta"])
+    (tmp_path / data["output"]).write_bytes(base64.b85decode(data.pop("file")))
+    beside = certificate_path(tmp_path / data["output"])
+    for key in ("guarantees", "events"):
+        data[key] = [{**each, "delta": each["delta"] * share} if each.get("delta") else each for each in data[key]]
+    beside.write_text(json.dumps(data), "utf-8")
+    if holds:
+        dp.verify(beside)
+    else:
+        with pytest.raises(DataError, match="does not follow from its settings"):
+            dp.verify(beside)
+
+
 def test_an_epsilon_of_a_finer_grid_holds_and_no_less(tmp_path: Path) -> None:
     """Earlier versions added up the losses of a training on a finer grid, which says a little less and is as valid."""
     path = Path(__file__).parents[1] / "snapshots" / "certificates_schema_3.json"
