@@ -11,7 +11,7 @@
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,7 +89,7 @@ def halves_of(
 ) -> dict[tuple[str, int], Floats]:
     """Every number on random halves of the records."""
     rng = np.random.default_rng((settings.seed, 1))
-    found: dict[tuple[str, int], list[float]] = {}
+    found: list[dict[tuple[str, int], float]] = []
 
     def half(rows: Floats) -> Positions:
         return rng.permutation(len(rows))[: len(rows) // 2]
@@ -101,9 +101,8 @@ def halves_of(
         ).flat()
         if i < max(_NEAREST_HALVES, math.ceil(2 / bonferroni(settings.confidence, 1) - 1e-9) - 1):
             drawn.update(nearest_numbers(first[one], second[two], settings).flat())
-        for key, value in drawn.items():
-            found.setdefault(key, []).append(value)
-    return {key: np.asarray(values) for key, values in found.items()}
+        found.append(drawn)
+    return _stacked(found)
 
 
 def nulls_of(
@@ -112,16 +111,19 @@ def nulls_of(
     """Every number where the records are relabelled at random. `on_step` is called after each relabelling."""
     rng = np.random.default_rng((settings.seed, 2))
     pooled = np.concatenate([first, second])
-    found: dict[tuple[str, int], list[float]] = {}
+    found = []
     for _ in range(settings.permutations):
         order = rng.permutation(len(pooled))
         one, two = pooled[order[: len(first)]], pooled[order[len(first) :]]
         ratios = train_ratios(one, two, settings, int(rng.integers(2**31)))
-        drawn = {**learned_numbers(one, two, ratios, settings).flat(), **nearest_numbers(one, two, settings).flat()}
-        for key, value in drawn.items():
-            found.setdefault(key, []).append(value)
+        found.append(learned_numbers(one, two, ratios, settings).flat() | nearest_numbers(one, two, settings).flat())
         on_step()
-    return {key: np.asarray(values) for key, values in found.items()}
+    return _stacked(found)
+
+
+def _stacked(drawn: Sequence[Mapping[tuple[str, int], float]]) -> dict[tuple[str, int], Floats]:
+    """Each number as often as it was drawn; the first draw has all of them."""
+    return {key: np.array([each[key] for each in drawn if key in each]) for key in drawn[0]}
 
 
 def judge_number(

@@ -104,7 +104,7 @@ class Consistency(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class DivergenceReport:
+class DivergenceReport(Result):
     """How far two sets are apart in one embedding. It shows no text.
 
     Attributes:
@@ -139,6 +139,8 @@ class DivergenceReport:
     notes: tuple[str, ...] = ()
     signature: Mapping[str, Json] = field(default_factory=dict, hash=False)
 
+    LEFT_OUT = ("epsilons", "conversion", "cheapest", "paper", "delta", "plane")
+
     @property
     def epsilon(self) -> Estimate:
         """The direct conversion of the default curve, with its interval."""
@@ -157,23 +159,13 @@ class DivergenceReport:
             "epsilon": {name: epsilon[name] for name in ("value", "low", "high")},
             "delta": self.delta,
             "confidence": self.epsilon.confidence,
-            "epsilons": {
-                name: {**found.to_dict(), "claims": CLAIMS["paper line" if name == PAPER_WHOLE else name]}
-                for name, found in self.epsilons.items()
-            },
+            "epsilons": {name: {**found.to_dict(), "claims": _claim(name)} for name, found in self.epsilons.items()},
             "lines": {
                 DIRECT: self.conversion.to_dict(),
                 CHEAPEST: self.cheapest.to_dict(),
                 PAPER: self.paper.to_dict(),
             },
-            "alphas": list(self.alphas),
-            "curves": [curve.to_dict() for curve in self.curves],
-            "certified": self.certified.to_dict(),
-            "checks": [check.to_dict() for check in self.checks],
-            "is_separated": self.is_separated,
-            "records": list(self.records),
-            "notes": list(self.notes),
-            "signature": dict(self.signature),
+            **Result.to_dict(self),
         }
 
     def to_markdown(self) -> str:
@@ -181,28 +173,14 @@ class DivergenceReport:
         confidence = 100 * self.epsilon.confidence
         head = ["D_alpha (larger direction)", *(f"alpha {alpha:g}" for alpha in self.alphas)]
         rows = [[curve.name, *(_cell(found) for found in curve.larger)] for curve in self.curves]
-        rows.append(
-            [f"certified, at least ({confidence:g}%)", *(three_digits(value) for value in self.certified.divergences)]
-        )
+        certified = f"certified, at least ({confidence:g}%)"
+        rows.append([certified, *map(three_digits, self.certified.divergences)])
         ways = [
-            [
-                name,
-                _cell(found),
-                three_digits(found.null),
-                f"{found.p_value:.2g}",
-                CLAIMS[PAPER if name == PAPER_WHOLE else name],
-            ]
+            [name, _cell(found), three_digits(found.null), f"{found.p_value:.2g}", _claim(name)]
             for name, found in self.epsilons.items()
         ]
-        ways.append(
-            [
-                f"certified, at least ({confidence:g}%)",
-                three_digits(self.certified.epsilon),
-                "",
-                "",
-                "holds for the vectors of records that were drawn independently",
-            ]
-        )
+        certain = "holds for the vectors of records that were drawn independently"
+        ways.append([certified, three_digits(self.certified.epsilon), "", "", certain])
         lines = [
             f"{self.records[0]:,} against {self.records[1]:,} records; intervals at {confidence:g}%.",
             "",
@@ -215,6 +193,10 @@ class DivergenceReport:
             signature_line(self.signature),
         ]
         return "\n".join(lines) + "\n"
+
+
+def _claim(way: str) -> str:
+    return CLAIMS[PAPER if way == PAPER_WHOLE else way]
 
 
 def _said(check: Consistency) -> str:

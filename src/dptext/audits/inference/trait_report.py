@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dptext import _validate
@@ -146,22 +146,14 @@ class SetJudge:
 
     def row(self, name: str, scores: Floats, similarity: Estimate) -> TraitRow:
         """The row of an attack."""
-        return self._row(name, scores, self.true, similarity)
+        right = clopper_pearson(self.hits(scores), len(self.true), confidence=self.confidence)
+        area = area_interval(scores[self.true], scores[~self.true], seed=self.seed, confidence=self.confidence)
+        needed = epsilon_from_accuracy(right, delta=self.delta)
+        return TraitRow(name, area, right, needed, similarity, len(self.true))
 
     def control(self, name: str, scores: Floats, similarity: Estimate) -> TraitRow:
         """The row of scores that are held against permuted sets."""
-        return self._row(name, scores, self.permuted, similarity)
-
-    def _row(self, name: str, scores: Floats, true: Booleans, similarity: Estimate) -> TraitRow:
-        right = clopper_pearson(_hits(scores, true), len(true), confidence=self.confidence)
-        return TraitRow(
-            name,
-            area_interval(scores[true], scores[~true], seed=self.seed, confidence=self.confidence),
-            right,
-            epsilon_from_accuracy(right, delta=self.delta),
-            similarity,
-            len(true),
-        )
+        return replace(self, true=self.permuted).row(name, scores, similarity)
 
     def majority(self, similarity: Estimate) -> TraitRow:
         """The row of a guess at one set for every text: exact, as there are as many texts of each."""
@@ -169,8 +161,8 @@ class SetJudge:
         return TraitRow("majority: one set for all", half, half, nothing, similarity, len(self.true))
 
     def hits(self, scores: Floats) -> int:
-        """How many texts are on their side of 0."""
-        return _hits(scores, self.true)
+        """How many texts are on their side of 0; a score of exactly 0 counts for the second set."""
+        return int(((scores > 0) == self.true).sum())
 
     def bound(self, hits: int, *, tests: int) -> EpsilonLowerBound:
         """The bound on epsilon for so many hits, as for two authors."""
@@ -181,8 +173,3 @@ class SetJudge:
     def similarity(self, vectors: TextVectors, first: Sequence[str], second: Sequence[str]) -> Estimate:
         """Mean cosine of texts, the first of one and the first of the other and so on."""
         return mean_cosine(vectors.at(first), vectors.at(second), seed=self.seed, confidence=self.confidence)
-
-
-def _hits(scores: Floats, true: Booleans) -> int:
-    """Texts on their side of 0; a score of exactly 0 counts for the second set."""
-    return int(((scores > 0) == true).sum())

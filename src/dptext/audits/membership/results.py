@@ -17,7 +17,7 @@ from dptext.audits.roc import (
 )
 from dptext.estimates import Estimate
 from dptext.privacy.guarantee import Relation, format_delta
-from dptext.types import Floats, Json
+from dptext.types import Floats, Json, fields_as_json
 
 #: Scores of the members and of the non-members, `(n,)` each, higher where the attacker believes "member".
 MemberScores = tuple[Floats, Floats]
@@ -140,6 +140,7 @@ class Measure:
         signature: Mapping[str, Json],
     ) -> MembershipResult:
         """All that is reported of an attack; ConfigError as `attack`."""
+        settings = {name: value for name, value in fields_as_json(self).items() if name != "relation"}
         return MembershipResult(
             main=self.attack(*main),
             control=self.attack(*control),
@@ -149,11 +150,5 @@ class Measure:
             members=len(main[1][0]),
             non_members=len(main[1][1]),
             notes=tuple(notes),
-            signature={
-                **signature,
-                "seed": self.seed,
-                "resamples": self.resamples,
-                "confidence": self.confidence,
-                "delta": self.delta,
-            },
+            signature={**signature, **settings},
         )

@@ -114,30 +114,24 @@ def variance_table(
     delta: float = 1e-5,
 ) -> tuple[VarianceRow, ...]:
     """What ADePT's noise variances mean (MATHS 2.3): a row for each clipping norm and variance."""
-    return tuple(
-        _variance_row(clip_norm, variance, tuple(dims), clipped, delta)
-        for clip_norm in clip_norms
-        for variance in variances
-    )
 
+    def row(clip_norm: float, variance: float) -> VarianceRow:
+        _validate.positive(variance=variance)
+        scale, sigma = math.sqrt(variance / 2), math.sqrt(variance)
+        euclidean = Claim(dim=1, clip_norm=clip_norm, clipped=clipped, measured=Norm.L2)
+        return VarianceRow(
+            clip_norm=clip_norm,
+            variance=variance,
+            scale=scale,
+            claimed_epsilon=euclidean.claimed / scale,
+            dims=tuple(dims),
+            true_epsilons=tuple(
+                up(Claim(dim=dim, clip_norm=clip_norm, clipped=clipped).sensitivity / scale) for dim in dims
+            ),
+            classical_epsilon=classical_epsilon(sigma, delta, sensitivity=euclidean.claimed),
+            gaussian_epsilon=_gaussian_epsilon(sigma, euclidean.sensitivity, delta),
+            rho=up(euclidean.sensitivity**2 / (2 * variance)),
+            delta=delta,
+        )
 
-def _variance_row(
-    clip_norm: float, variance: float, dims: tuple[int, ...], clipped: Norm | None, delta: float
-) -> VarianceRow:
-    _validate.positive(variance=variance)
-    scale, sigma = math.sqrt(variance / 2), math.sqrt(variance)
-    euclidean = Claim(dim=1, clip_norm=clip_norm, clipped=clipped, measured=Norm.L2)
-    return VarianceRow(
-        clip_norm=clip_norm,
-        variance=variance,
-        scale=scale,
-        claimed_epsilon=euclidean.claimed / scale,
-        dims=dims,
-        true_epsilons=tuple(
-            up(Claim(dim=dim, clip_norm=clip_norm, clipped=clipped).sensitivity / scale) for dim in dims
-        ),
-        classical_epsilon=classical_epsilon(sigma, delta, sensitivity=euclidean.claimed),
-        gaussian_epsilon=_gaussian_epsilon(sigma, euclidean.sensitivity, delta),
-        rho=up(euclidean.sensitivity**2 / (2 * variance)),
-        delta=delta,
-    )
+    return tuple(row(clip_norm, variance) for clip_norm in clip_norms for variance in variances)

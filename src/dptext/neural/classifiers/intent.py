@@ -44,38 +44,25 @@ _INFERENCE_BATCH: Final = 512
 
 
 class Vocabulary:
-    """Numbers of the words and characters of training texts. 0 is the unknown one, and the padding of characters."""
+    """Numbers of the words and characters of training texts. 0 is the unknown one, and the padding of characters.
+
+    Attributes:
+        words, characters: their numbers, from 1.
+        once: the words that stand once in the training texts.
+    """
 
     def __init__(self, texts: Sequence[str]) -> None:
         counts = Counter(itertools.chain.from_iterable(map(_words, texts)))
         counts.pop(_UNKNOWN, None)
-        self._words = {word: i for i, word in enumerate(counts, start=1)}
+        self.words = {word: i for i, word in enumerate(counts, start=1)}
         characters = sorted({character for word in counts for character in word})
-        self._characters = {character: i for i, character in enumerate(characters, start=1)}
-        self._once = {word for word, count in counts.items() if count == 1}
-
-    @property
-    def words(self) -> int:
-        """How many words there are, the unknown one included."""
-        return len(self._words) + 1
-
-    @property
-    def characters(self) -> int:
-        """How many characters there are, the unknown one included."""
-        return len(self._characters) + 1
-
-    def word(self, word: str) -> int:
-        """Number of a word."""
-        return self._words.get(word, 0)
+        self.characters = {character: i for i, character in enumerate(characters, start=1)}
+        self.once = {word for word, count in counts.items() if count == 1}
 
     def spelled(self, word: str) -> list[int]:
         """Numbers of the first 20 characters, padded to 20."""
-        numbers = [self._characters.get(character, 0) for character in word[:_MAX_CHARACTERS]]
+        numbers = [self.characters.get(character, 0) for character in word[:_MAX_CHARACTERS]]
         return numbers + [0] * (_MAX_CHARACTERS - len(numbers))
-
-    def is_rare(self, word: str) -> bool:
-        """Whether the word stands once in the training texts."""
-        return word in self._once
 
 
 def _words(text: str) -> list[str]:
@@ -88,9 +75,9 @@ class EncodedTexts:
     def __init__(self, texts: Sequence[str], vocabulary: Vocabulary) -> None:
         table: dict[str, int] = {}
         self._texts = [[table.setdefault(word, len(table)) for word in _words(text)] for text in texts]
-        self._words = torch.tensor([vocabulary.word(word) for word in table])
+        self._words = torch.tensor([vocabulary.words.get(word, 0) for word in table])
         self._spelled = torch.tensor([vocabulary.spelled(word) for word in table])
-        self._rare = torch.tensor([vocabulary.is_rare(word) for word in table])
+        self._rare = torch.tensor([word in vocabulary.once for word in table])
         self._of_length: dict[int, list[int]] = {}
         for row, words in enumerate(self._texts):
             self._of_length.setdefault(len(words), []).append(row)
@@ -181,7 +168,7 @@ def train_intent_classifier(
     names = tuple(sorted(set(labels)))
     vocabulary = Vocabulary(texts)
     with seeded_torch(seed):
-        network = _Network(vocabulary.words, vocabulary.characters, hidden, len(names))
+        network = _Network(len(vocabulary.words) + 1, len(vocabulary.characters) + 1, hidden, len(names))
         model = IntentClassifier(names, vocabulary, network)
         if len(names) > 1:
             numbers = {name: i for i, name in enumerate(names)}

@@ -15,7 +15,6 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from dptext.embeddings.likeness import in_blocks
-from dptext.frozen import Frozen
 from dptext.neural.weights import network_digest, read_weights, weights_of
 from dptext.text.files import create_private
 from dptext.text.saved import reading_saved
@@ -36,19 +35,20 @@ class RecoderSchedule:
     learning_rate: float = 1e-3
 
 
-class Recoder(Frozen):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Recoder:
     """A trained perceptron H. Immutable; public.
 
     Its outputs are divided by a public norm and clipped to length 1. So they fit the grid on which their projections
     are exact.
     """
 
-    __slots__ = ("_model", "dim", "norm")
+    _model: nn.Module
+    dim: int
+    norm: float
 
-    def __init__(self, model: nn.Module, dim: int, norm: float) -> None:
-        self._model = model.eval()
-        self.dim = dim
-        self.norm = norm
+    def __post_init__(self) -> None:
+        self._model.eval()
 
     def __repr__(self) -> str:
         return f"Recoder(dim={self.dim})"
