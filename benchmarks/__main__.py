@@ -42,7 +42,10 @@ class Plan:
 
 PLANS: dict[str, Plan] = {
     "nearest": Plan(
-        r"(?P<what>\d+ +[\d.]+) +[\d.]+ +[\d.]+, (?P<ratio>[\d.]+)", "of the time of FAISS (words, epsilon)"
+        r"(?P<what>\d+ +[\d.]+) +[\d.]+ +[\d.]+, (?P<ratio>[\d.]+)",
+        "of the time of FAISS (words, epsilon)",
+        "1",
+        ("--threads", "1"),
     ),
     "samplers": Plan(r"(?P<what>.{42}) [\d.]+ +(?P<ratio>[\d.e+-]+) +(?P<other>.+)", "of the time of"),
     "audits": Plan(r"\| (?P<what>\w+) \|.*\| (?P<ratio>[\d.]+) \|", "times one release at a time"),

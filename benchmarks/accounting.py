@@ -1,6 +1,6 @@
 """What accounting of 16,384 and 20,000 equal runs takes beside one run, and of three kinds beside one run of each.
 
-Equal runs are composed by their count, so the time hardly grows with it. Exits 1 where they take more than 300 times as
+Equal runs are composed by their count, so the time hardly grows with it. Exits 1 where they take more than 60 times as
 long as one, or where a bound takes more than a second.
 
     python benchmarks/accounting.py

@@ -1,6 +1,7 @@
 """`dptext demo`: ADePT fitted on public sample texts, others privatized; what was guaranteed, kept and leaked."""
 
 import json
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -61,6 +62,8 @@ class Findings:
 
 def demo(as_json: JsonOption = False) -> None:
     """Run the demo and print it."""
+    # Two threads of small networks wait for each other beside a busy process; torch reads this when it is loaded.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     found = run()
     if as_json:
         print(json.dumps(_data(found), indent=2))

@@ -1,7 +1,7 @@
 """Ids that were used, to refuse one that is used twice.
 
-Of an id of at most 16 bytes the bytes themselves are kept, of a longer one a keyed hash of 16 bytes: whatever two ids
-are, theirs agree by a chance of 2**-128. No id holds a NUL.
+Of an id of at most 16 bytes the bytes themselves are kept, of a longer one a hash of 16 bytes: two ids agree by a
+chance of 2**-128. No id holds a NUL.
 """
 
 import hashlib
