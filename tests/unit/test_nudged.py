@@ -58,6 +58,17 @@ def test_no_unit_moves_a_choice_by_more_than_its_reach(seed: int, reach: float) 
     assert log_range(choice, others + added, others + other, public) <= 4 * reach
 
 
+@pytest.mark.parametrize("units", [10**3, 10**6, 10**12])
+@pytest.mark.parametrize("reach", [1e-6, 0.03, 3.0])
+def test_no_crowd_makes_floats_round_by_more_than_is_paid_for(units: int, reach: float) -> None:
+    rng = np.random.default_rng(units)
+    choice, public = Nudged(reach, clip=1.5, temperature=0.01), log_p(rng, 1)
+    for _ in range(5):
+        others = rng.integers(-units * STEPS, units * STEPS, (1, OPTIONS))
+        added = extreme(choice, rng, public)
+        assert log_range(choice, others + added, others, public) <= 2 * reach
+
+
 def test_a_unit_that_says_more_is_found_out() -> None:
     rng = np.random.default_rng(1)
     choice, public = Nudged(0.5, clip=1.5), log_p(rng, 1)

@@ -22,6 +22,8 @@ from dptext.types import Floats, Integers
 
 #: Whole steps in the reach of a unit.
 STEPS: Final = 1 << 20
+_FARTHEST: Final = 128.0  # from 0: where floats still add up exactly enough
+_MOST_STEPS: Final = 1 << 53
 _FLOATS: Final = 2.0**-37  # what adding up log weights in floats can move them, between two options and two inputs
 
 
@@ -53,9 +55,16 @@ class Nudged:
         return np.trunc(np.clip(apart / self.clip, -1.0, 1.0) * STEPS).astype(np.int64)
 
     def log_weights(self, total: Integers, public: Floats) -> Floats:
-        """Of options `(rows, options)`, from sums of steps and public log-probabilities of that shape."""
+        """Of options `(rows, options)`, from sums of steps and public log-probabilities of that shape.
+
+        Both parts are cut at 128, so that no number of units makes floats round by more than is paid for. A cut sum
+        still moves by no more than a unit adds.
+        """
         shrunk = self.reach - (ROUNDING_LOSS + _FLOATS) / 2
-        return checked(public) / self.temperature + total * (shrunk / STEPS)
+        most = min(int(_FARTHEST / self.reach * STEPS), _MOST_STEPS)
+        base = checked(public) / self.temperature
+        base = np.maximum(base - base.max(axis=1, keepdims=True), -_FARTHEST)
+        return np.asarray(base + np.clip(total, -most, most) * (shrunk / STEPS))
 
     def distribution(self, total: Integers, public: Floats) -> Floats:
         """Probabilities `(rows, options)`."""
