@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -14,6 +15,7 @@ from scipy.special import logsumexp
 from scipy.stats import chisquare
 
 from dptext.errors import ConfigError
+from dptext.sampling import nudged
 from dptext.sampling.discrete import LIMB_BITS
 from dptext.sampling.nudged import STEPS, Nudged, reach_of
 from dptext.sampling.source import seeded
@@ -58,15 +60,20 @@ def test_no_unit_moves_a_choice_by_more_than_its_reach(seed: int, reach: float) 
     assert log_range(choice, others + added, others + other, public) <= 4 * reach
 
 
-@pytest.mark.parametrize("units", [10**3, 10**6, 10**12])
-@pytest.mark.parametrize("reach", [1e-6, 0.03, 3.0])
-def test_no_crowd_makes_floats_round_by_more_than_is_paid_for(units: int, reach: float) -> None:
-    rng = np.random.default_rng(units)
-    choice, public = Nudged(reach, clip=1.5, temperature=0.01), log_p(rng, 1)
-    for _ in range(5):
-        others = rng.integers(-units * STEPS, units * STEPS, (1, OPTIONS))
-        added = extreme(choice, rng, public)
-        assert log_range(choice, others + added, others, public) <= 2 * reach
+@pytest.mark.parametrize("cut", [True, False])
+def test_no_crowd_makes_floats_round_by_more_than_is_paid_for(cut: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many units of one mind, whose sum is large; without the cut most of these pairs break the bound."""
+    if not cut:
+        monkeypatch.setattr(nudged, "_FARTHEST", 1e30)
+        monkeypatch.setattr(nudged, "_MOST_STEPS", (1 << 63) - 1)
+    rng, broken = np.random.default_rng(5), 0
+    public = np.log(rng.dirichlet(np.ones(OPTIONS), 1))
+    for units, reach in itertools.product((10**6, 10**9, 10**12), (0.03, 3.0)):
+        choice = Nudged(reach, clip=1.5)
+        for _ in range(5):
+            others = units * STEPS // 3 + rng.integers(-5 * STEPS, 5 * STEPS, (1, OPTIONS))
+            broken += log_range(choice, others + extreme(choice, rng, public), others, public) > 2 * reach
+    assert broken == 0 if cut else broken > 15
 
 
 def test_a_unit_that_says_more_is_found_out() -> None:
