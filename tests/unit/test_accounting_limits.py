@@ -389,6 +389,8 @@ def test_the_quick_bound_is_never_below(delta: float) -> None:
         [ExponentialEvent(0.5, 100, 20), TwoSetEvent(1.0, 5, 100, count=2)],
         [ZcdpEvent(0.1), PureEvent(0.2)],
         [TopKEvent(0.1, 1, 2, 20_000)],
+        [SampledGaussianEvent(1.0, 0.05, 300), TopKEvent(4.0, 1, 2)],
+        [SampledGaussianEvent(0.8, 0.99, 100), TopKEvent(0.01, 1, 7, 5), GaussianEvent(3.0)],
     ]
     for events in cases:
         assert accounting.epsilon(events, delta) <= accounting.quick_epsilon(events, delta)

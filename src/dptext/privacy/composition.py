@@ -343,8 +343,9 @@ def earlier_epsilon(events: Iterable[Event], delta: float, relation: Relation) -
     """What earlier versions stated for a training and what stands beside it; infinite where there is none."""
     rest, left = _without_delta(require_events(events), delta)
     mixed = _mixed(rest, _MAX_EXACT_RUNS) if left > 0 else ()
-    trained = any(isinstance(event, SampledGaussianEvent) for event in mixed)
-    return mixed_epsilon(mixed, left, relation, earlier=True) if trained else math.inf
+    if not _is_trained(mixed):
+        return math.inf
+    return min([mixed_epsilon(mixed, left, relation, earlier=True), *_bounds(rest, left, relation)])
 
 
 def _epsilon(events: Iterable[Event], delta: float, relation: Relation, *, numerical: bool) -> float:
@@ -357,6 +358,12 @@ def _epsilon(events: Iterable[Event], delta: float, relation: Relation, *, numer
         return math.inf
     if delta == 1 or not rest:
         return 0.0
-    found = min(_bounds(rest, left, relation), default=math.inf)
     mixed = _mixed(rest, _MAX_EXACT_RUNS) if numerical and left else ()
-    return min(found, mixed_epsilon(mixed, left, relation)) if mixed else found
+    tightest = mixed_epsilon(mixed, left, relation) if mixed else math.inf
+    if _is_trained(mixed) and math.isfinite(tightest):
+        return tightest  # the other bounds of a training take seconds, and are larger
+    return min([tightest, *_bounds(rest, left, relation)])
+
+
+def _is_trained(events: Iterable[Event]) -> bool:
+    return any(isinstance(event, SampledGaussianEvent) for event in events)
