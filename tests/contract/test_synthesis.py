@@ -154,7 +154,7 @@ def test_replace_one_charged_as_add_or_remove_is_caught(monkeypatch: pytest.Monk
         check_synthesis(spec.fit(public=POOL), checks=["noise"])
 
 
-WRITERS = [spec for spec in SPECS if isinstance(spec, Prediction)]
+WRITERS = [spec for spec in SPECS if isinstance(spec, Prediction) and spec.per_text]
 
 
 def private_lines(known: np.ndarray) -> np.ndarray:
@@ -163,7 +163,7 @@ def private_lines(known: np.ndarray) -> np.ndarray:
     return known
 
 
-@pytest.mark.parametrize("spec", WRITERS, ids=lambda spec: spec.unit)
+@pytest.mark.parametrize("spec", WRITERS, ids=lambda spec: f"{spec.unit}-{spec.rounds}")
 @pytest.mark.parametrize(
     ("where", "defect", "message"),
     [
@@ -194,6 +194,15 @@ def test_a_defect_in_private_prediction_is_caught(
     monkeypatch.setattr(owner, name, defect(getattr(owner, name)))
     with pytest.raises(ContractError, match=message):
         check_synthesis(fitted[repr(spec)], checks=["neighbours"])
+
+
+def test_a_round_of_votes_that_is_not_charged_is_caught(
+    fitted: dict[str, Fitted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (spec,) = (each for each in SPECS if isinstance(each, Prediction) and not each.per_text)
+    monkeypatch.setattr(Prediction, "shares", property(lambda spec: (spec.count_share, 1.0)))
+    with pytest.raises(ContractError, match="rhos of all sums add up"):
+        check_synthesis(fitted[repr(spec)], checks=["noise"])
 
 
 def test_a_delta_that_follows_the_corpus_is_caught() -> None:

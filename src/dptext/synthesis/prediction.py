@@ -8,7 +8,7 @@ cost the unit its rho. From these texts the same model writes more, which costs 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, Literal, Self
 
 import numpy as np
@@ -18,24 +18,25 @@ from dptext.errors import ConfigError
 from dptext.frozen import Frozen
 from dptext.language.model import LanguageModel
 from dptext.language.reading import SMOLLM2, load_language_model
-from dptext.language.writing import by_temperature, options_of, write
-from dptext.sampling.discrete import uniform_below
+from dptext.language.writing import options_of
+from dptext.mechanism import ADDED
 from dptext.sampling.nudged import Nudged, reach_of
 from dptext.sampling.source import Randomness
 from dptext.synthesis import groups_of_units
-from dptext.synthesis.pool import shuffled
+from dptext.synthesis.evolution import MOST_ROUNDS, Kept, evolved
+from dptext.synthesis.pool import pool_texts, shuffled
 from dptext.synthesis.report import Topics
-from dptext.synthesis.space import Corpus
+from dptext.synthesis.space import Corpus, PublicSpace, fit_space
 from dptext.synthesis.spec import SynthesisSpec, Synthetic
 from dptext.synthesis.sums import PrivateSum
 from dptext.synthesis.votes import apportioned
+from dptext.synthesis.writer import Writer
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.types import Floats, Integers
 
 _ROWS_AT_ONCE: Final = 96  # about so many texts are read at once, of some 2 MB each
-_SHOWN: Final = 4  # written texts in a prompt for more of them
-_DRAFTS: Final = 3  # times that more are written, where texts are the same or not readable
+_DIRECTIONS: Final = 64  # in which votes are nearest
 MODEL_IS_PUBLIC: Final = "the language model is public and was trained on none of the private texts"
 
 
@@ -57,12 +58,16 @@ class Prediction(SynthesisSpec):
     Attributes:
         model: a language model, as `dptext.language.reading.load_language_model` takes it.
         tokens: of a text that is written from private ones.
-        per_text: private texts that a group is expected to have; their mean moves the choice.
+        per_text: private texts that a group is expected to have; their mean moves the choice. 0, where there
+            are rounds: no group writes, and texts begin from public examples.
         temperature: of all choices.
         options: tokens among which one is chosen.
         names: what the labels mean, one text for each, in their order, or what the texts are; empty takes the labels.
         examples: public texts in a prompt.
         count_share: share of rho for the numbers of units.
+        rounds: of votes on what was written, between which the model varies what has votes (private evolution, Xie et
+            al. 2024); at most 3.
+        vote_share: share of the rest of rho for all rounds.
     """
 
     assumptions: ClassVar[tuple[str, ...]] = (*SynthesisSpec.assumptions, MODEL_IS_PUBLIC)
@@ -77,31 +82,37 @@ class Prediction(SynthesisSpec):
     names: tuple[str, ...] = ()
     examples: int = 6
     count_share: float = 0.1
+    rounds: int = field(default=0, metadata=ADDED)
+    vote_share: float = field(default=0.5, metadata=ADDED)
     kind: Literal["prediction"] = field(default="prediction", init=False)
 
     def __post_init__(self) -> None:
+        _validate.within(0, MOST_ROUNDS, rounds=self.rounds)
+        _validate.within(0.01, 0.5, count_share=self.count_share)
+        _validate.within(0.05, 0.95, vote_share=self.vote_share)
         SynthesisSpec.__post_init__(self)
         object.__setattr__(self, "names", self.names or self.labels or ("text",))
         if len(self.names) != max(1, len(self.labels)):
             raise ConfigError(
                 f"Expected {max(1, len(self.labels))} names, found {len(self.names)}: one for each label."
             )
-        _validate.count(tokens=self.tokens, per_text=self.per_text, size=self.size)
+        _validate.count(tokens=self.tokens, size=self.size, **({} if self.rounds else {"per_text": self.per_text}))
         _validate.within(2, 4096, options=self.options)
-        _validate.not_negative(examples=self.examples)
-        _validate.within(0.01, 0.5, count_share=self.count_share)
+        _validate.not_negative(examples=self.examples, per_text=self.per_text)
         if self.topics:
             raise ConfigError(f"Expected topics={self.topics} to be 0: this way has none.")
-        self.choice()
+        if self.per_text:
+            self.choice()
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """That of the numbers of units."""
-        return (self.count_share,)
+        """That of the numbers of units, then those of the rounds."""
+        votes = (1 - self.count_share) * (self.vote_share if self.per_text else 1.0)
+        return (self.count_share, *[votes / max(1, self.rounds)] * self.rounds)
 
     def choice(self) -> Nudged:
         """How a token is chosen."""
-        rho = self.rho * (1 - self.count_share)
+        rho = self.rho * (1 - sum(self.shares))
         reach = reach_of(rho, self.tokens, replaced=self.relation == "replace_one")
         return Nudged(reach, reach * self.per_text * self.temperature, self.temperature)
 
@@ -114,56 +125,85 @@ class Prediction(SynthesisSpec):
         order = np.random.default_rng(seed or 0)
         groups = [[own[i] for i in order.permutation(len(own))] for _, own in sorted(by_label.items(), key=str)]
         turns = [own[i] for i in range(self.examples) for own in groups if i < len(own)]
-        return FittedPrediction(self, load_language_model(self.model), tuple(turns[: self.examples]))
+        model, examples = load_language_model(self.model), tuple(turns[: self.examples])
+        if not self.rounds:
+            return FittedPrediction(self, model, examples)
+        texts = pool_texts(records)
+        space, _ = fit_space(texts, encoder=self.encoder, words=self.words, dim=_DIRECTIONS, seed=seed or 0)
+        return FittedPrediction(self, model, examples, space)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
-        """By document with labels, and by author without."""
+        """By document with labels, by author without, then both with votes."""
         small = cls(labels=("travel", "money"), about=60, tokens=4, per_text=3, size=6, options=16, examples=2)
-        return small, cls(
+        author = cls(
             about=60, tokens=4, per_text=2, size=6, options=16, examples=0, unit="author", relation="replace_one"
         )
+        voted = replace(small, rounds=2, encoder="glove", epsilon=8.0)
+        return small, author, voted, replace(author, rounds=1, per_text=0, encoder="glove")
 
 
 class FittedPrediction(Frozen):
-    """`Prediction` with its model and public examples."""
+    """`Prediction` with its writer, public examples, and a space where there are votes."""
 
-    __slots__ = ("_end", "_head", "_model", "examples", "spec")
+    __slots__ = ("examples", "space", "spec", "writer")
 
     spec: Prediction
 
-    def __init__(self, spec: Prediction, model: LanguageModel, examples: tuple[Record, ...]) -> None:
+    def __init__(
+        self,
+        spec: Prediction,
+        model: LanguageModel,
+        examples: tuple[Record, ...],
+        space: PublicSpace | None = None,
+    ) -> None:
         self.spec = spec
         self.examples = examples
-        self._model = model
-        self._end = model.tokens("\n")[0]
-        named = dict(zip(spec.labels, spec.names, strict=False))
-        head: list[int] = []
-        for each in examples:
-            name = named.get(each.label or "", each.label or spec.names[0])
-            head += [*model.tokens(f"{name}:"), *self._line_tokens(each.text), self._end]
-        self._head = head
-        longest = max(len(self._prompt(label, *[""] * _SHOWN)) for label in range(len(spec.names)))
-        model.require_room(longest + _SHOWN * 2 * spec.tokens + spec.tokens)
+        self.space = space
+        self.writer = Writer.of(
+            model,
+            spec.names,
+            spec.labels,
+            examples,
+            tokens=spec.tokens,
+            temperature=spec.temperature,
+            options=spec.options,
+        )
 
     def __repr__(self) -> str:
         return f"FittedPrediction({self.spec!r})"
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of the examples and of the model's weights."""
-        return {"public": records_digest(self.examples), "model": self._model.digest}
+        """Digests of the examples, the model's weights, and the space where there is one."""
+        found = {"public": records_digest(self.examples), "model": self.writer.model.digest}
+        return found | ({"space": self.space.digest} if self.space else {})
 
     def synthesize(self, corpus: Corpus, randomness: Randomness) -> Synthetic:
-        """Two passes: the numbers of units, then their groups, which write; more texts by what was written."""
+        """The numbers of units; then their groups, which write; rounds of votes; more texts by what is left."""
         spec = self.spec
-        counts = self._counts(corpus, randomness)
-        scale = spec.noise(spec.count_share).scale
-        groups = np.maximum(1, np.rint(counts / spec.per_text)).astype(np.int64)
-        seeds = self._written(self._units(corpus, randomness), groups, randomness)
-        texts, labels = self._grown(seeds, np.maximum(counts, scale), randomness)
+        counts, scale = self._counts(corpus, randomness), spec.noise(spec.count_share).scale
+        kept = [Kept.alike(texts) for texts in self._seeds(counts, corpus, randomness)]
+        mix = np.maximum(counts, scale)
+        if self.space:
+            kept = evolved(self.writer, self.space, spec, kept, mix, corpus, randomness)
+        texts: list[str] = []
+        labels: list[str | None] = []
+        for label, n in enumerate(apportioned(mix, spec.size).tolist()):
+            found = kept[label].grown(self.writer, label, n, randomness, varied=bool(spec.rounds))
+            texts += found
+            labels += [spec.labels[label] if spec.labels else None] * len(found)
+        order = shuffled(len(texts), randomness)
         report = Topics.of(spec.labels, counts[:, None], scale, (), spec.unit, None)
-        return Synthetic(texts, labels, report, report.sentences())
+        return Synthetic(tuple(texts[i] for i in order), tuple(labels[i] for i in order), report, report.sentences())
+
+    def _seeds(self, counts: Floats, corpus: Corpus, randomness: Randomness) -> list[list[str]]:
+        """What the groups of each label write."""
+        if not self.spec.per_text:
+            return [[] for _ in counts]
+        groups = np.maximum(1, np.rint(counts / self.spec.per_text)).astype(np.int64)
+        written = self._written(self._units(corpus, randomness), groups, randomness)
+        return [self.writer.readable(tokens for c, tokens in written if c == label) for label in range(len(counts))]
 
     def _counts(self, corpus: Corpus, randomness: Randomness) -> Floats:
         """Noisy numbers of units by label, `(labels or 1,)`."""
@@ -227,15 +267,16 @@ class FittedPrediction(Frozen):
         """What some groups write, side by side: all their tokens, though a text may end before."""
         spec, choice = self.spec, self.spec.choice()
         owners = np.array([g for g, texts in enumerate(members) for _ in texts], np.int64)
-        public = [self._prompt(label) for label in labels]
+        public = [self.writer.prompt(label) for label in labels]
         private = [
-            self._prompt(labels[g], text) for g, text in zip(owners, [t for own in members for t in own], strict=True)
+            self.writer.prompt(labels[g], text)
+            for g, text in zip(owners, [t for own in members for t in own], strict=True)
         ]
-        contexts = self._model.contexts([*public, *private], more=spec.tokens)
+        contexts = self.writer.model.contexts([*public, *private], more=spec.tokens)
         n, written = len(members), [list[int]() for _ in members]
         for _ in range(spec.tokens):
             known = contexts.log_probabilities()
-            there = options_of(known[:n], spec.options, self._end)
+            there = options_of(known[:n], spec.options, self.writer.end)
             base = np.take_along_axis(known[:n], there, axis=1)
             total = np.zeros(base.shape, np.int64)
             steps = choice.steps(np.take_along_axis(known[n:], there[owners], axis=1), base[owners])
@@ -244,51 +285,4 @@ class FittedPrediction(Frozen):
             for tokens, token in zip(written, chosen.tolist(), strict=True):
                 tokens.append(token)
             contexts.append(np.concatenate([chosen, chosen[owners]]))
-        return [tokens[: tokens.index(self._end)] if self._end in tokens else tokens for tokens in written]
-
-    def _prompt(self, label: int, *texts: str) -> list[int]:
-        """What the model reads before it writes: public examples, then texts of the label, if any."""
-        name = self.spec.names[label]
-        begin = self._model.tokens(f"{name}:")
-        shown = [token for text in texts for token in (*begin, *self._line_tokens(text), self._end)]
-        return [*self._head, *shown, *begin]
-
-    def _line_tokens(self, text: str) -> list[int]:
-        return self._model.tokens(f" {_line(text)}")[: 2 * self.spec.tokens]
-
-    def _grown(
-        self, seeds: Sequence[tuple[int, list[int]]], counts: Floats, randomness: Randomness
-    ) -> tuple[tuple[str, ...], tuple[str | None, ...]]:
-        """`size` texts in the noisy mix of the labels: of groups, then what the model writes after some of these."""
-        spec = self.spec
-        wanted = apportioned(counts, spec.size)
-        choose = by_temperature(spec.temperature, spec.options, self._end, randomness)
-        texts: list[str] = []
-        labels: list[str | None] = []
-        for label, n in enumerate(wanted.tolist()):
-            own = _distinct(self._model.text(tokens) for c, tokens in seeds if c == label)
-            kept = own[:n]
-            for _ in range(_DRAFTS if own else 0):
-                shown = uniform_below(len(own), _SHOWN * (n - len(kept)), randomness).reshape(-1, _SHOWN)
-                prompts = [self._prompt(label, *(own[i] for i in row)) for row in shown.tolist()]
-                more = write(self._model, prompts, choose, end=self._end, most=spec.tokens)
-                kept = _distinct([*kept, *map(self._model.text, more)])
-            texts += kept
-            labels += [spec.labels[label] if spec.labels else None] * len(kept)
-        order = shuffled(len(texts), randomness)
-        return tuple(texts[i] for i in order), tuple(labels[i] for i in order)
-
-
-def _line(text: str) -> str:
-    """The text in one line."""
-    return " ".join(text.split())
-
-
-def _distinct(texts: Iterable[str]) -> list[str]:
-    """Each text once, of two words at least, where no word stands three times in turn."""
-    lines = (_line(text) for text in texts)
-    return list(dict.fromkeys(line for line in lines if _readable(line.lower().split())))
-
-
-def _readable(words: Sequence[str]) -> bool:
-    return len(words) >= 2 and not any(a == b == c for a, b, c in zip(words, words[1:], words[2:], strict=False))
+        return [tokens[: tokens.index(self.writer.end)] if self.writer.end in tokens else tokens for tokens in written]

@@ -21,7 +21,7 @@ from dptext.synthesis.sums import PrivateSum
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
-_DEVIATIONS: Final = 2.0  # of the noise, below which votes count as none
+LEAST_VOTES: Final = 2.0  # deviations of the noise, below which votes count as none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +60,8 @@ class Votes(SynthesisSpec):
 
     @property
     def population(self) -> int:
-        """How many texts are voted on: a text must have three deviations of the noise in votes to be seen."""
-        noise = self.noise(1 - self.first_share).scale
-        return max(2, int(self.about / (3 * noise))) if noise else self.about
+        """How many texts are voted on in the second round."""
+        return most_voted_on(self, 1 - self.first_share)
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedVotes:
         """Read the pool and cluster it; labels of the pool are not looked at."""
@@ -108,7 +107,7 @@ class FittedVotes(OnPool[Votes]):
     def _population(self, counts: Floats, scale: float, randomness: Randomness) -> Integers:
         """Pool texts that are voted on, `(n,)`: of each topic by its noisy share."""
         summed = counts.sum(axis=0)
-        seen = np.where(summed > _DEVIATIONS * scale * np.sqrt(len(counts)), summed, 0.0)
+        seen = np.where(summed > LEAST_VOTES * scale * np.sqrt(len(counts)), summed, 0.0)
         wanted = apportioned(seen if seen.any() else np.ones(len(summed)), self.spec.population)
         picked = []
         for topic, n in enumerate(wanted.tolist()):
@@ -123,10 +122,10 @@ class FittedVotes(OnPool[Votes]):
         topic alike.
         """
         spec, of_pool, counts = self.spec, self.topics.of_pool, first.counts
-        seen = np.where(counts > _DEVIATIONS * first.deviation, counts, 0.0)
+        seen = np.where(counts > LEAST_VOTES * first.deviation, counts, 0.0)
         seen = seen if seen.any() else np.maximum(counts, 1e-9)  # noise alone
         found = np.zeros((len(counts), len(of_pool)))
-        found[:, rows] = np.where(votes > _DEVIATIONS * spec.noise(1 - spec.first_share).scale, votes, 0.0)
+        found[:, rows] = np.where(votes > LEAST_VOTES * spec.noise(1 - spec.first_share).scale, votes, 0.0)
         for topic, members in enumerate(np.bincount(of_pool, minlength=counts.shape[1]).tolist()):
             own = of_pool == topic
             left = np.maximum(seen[:, topic] - found[:, own].sum(axis=1), 0.0)
@@ -143,6 +142,12 @@ class FittedVotes(OnPool[Votes]):
             cells = (read.labels * len(rows) + best)[:, None]
             summed.add(cells, np.ones(cells.shape), read.authors)
         return summed.release(randomness).reshape(labels, len(rows))
+
+
+def most_voted_on(spec: SynthesisSpec, share: float) -> int:
+    """How many texts are voted on: each must have three deviations of the noise in votes to be seen."""
+    noise = spec.noise(share).scale
+    return max(2, int(spec.about / (3 * noise))) if noise else spec.about
 
 
 def apportioned(weights: Floats, size: int) -> Integers:

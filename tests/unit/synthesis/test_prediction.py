@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,8 +24,10 @@ from dptext.privacy.events import ZcdpEvent
 from dptext.privacy.guarantee import Unit
 from dptext.sampling.source import secure, seeded
 from dptext.synthesis import groups_of_units
+from dptext.synthesis.evolution import Kept, evolved
 from dptext.synthesis.prediction import FittedPrediction, Prediction
-from dptext.synthesis.space import Corpus
+from dptext.synthesis.space import Corpus, fit_space
+from dptext.synthesis.writer import Writer
 from dptext.text.batches import Batch
 from dptext.text.records import Record
 
@@ -46,7 +49,7 @@ def fitted() -> FittedPrediction:
 
 
 def corpus(records: list[Record]) -> Corpus:
-    return lambda: iter([Batch.of(records)])  # type: ignore[return-value]
+    return lambda: (batch for batch in [Batch.of(records)])
 
 
 def outcomes(fitted: FittedPrediction, texts: list[str]) -> dict[tuple[int, int], float]:
@@ -55,9 +58,9 @@ def outcomes(fitted: FittedPrediction, texts: list[str]) -> dict[tuple[int, int]
     found = {}
 
     def step(written: list[int]) -> tuple[np.ndarray, np.ndarray]:
-        prompts = [fitted._prompt(0) + written, *(fitted._prompt(0, text) + written for text in texts)]
+        prompts = [fitted.writer.prompt(0) + written, *(fitted.writer.prompt(0, text) + written for text in texts)]
         known = model.contexts(prompts, more=0).log_probabilities()
-        there = np.sort(options_of(known[:1], fitted.spec.options, fitted._end), axis=1)
+        there = np.sort(options_of(known[:1], fitted.spec.options, fitted.writer.end), axis=1)
         base = np.take_along_axis(known[:1], there, axis=1)
         steps = choice.steps(known[1:][:, there[0]], base) if texts else np.zeros((1, base.shape[1]), np.int64)
         return there[0], np.log(choice.distribution(steps.sum(axis=0, keepdims=True), base)[0])
@@ -190,3 +193,51 @@ def test_settings_that_do_not_fit_are_refused(fitted: FittedPrediction) -> None:
                 replace(SPEC, **wrong)
     with pytest.raises(ConfigError, match="tokens in a prompt"):
         replace(SPEC, tokens=60).fit(public=dp.sample_records(20, seed=3))
+
+
+def test_votes_keep_what_private_texts_are_like() -> None:
+    """Of what was written for a label, texts that its units are near to stay, and no other label's."""
+    texts = ["a train to Lima", "the money in the bank", "an hour of sun", "old boots"]
+    space, _ = fit_space([record.text for record in dp.sample_records(60, seed=3)], encoder="glove", words=0, dim=8)
+    spec = replace(
+        SPEC, labels=("travel", "money"), names=(), rounds=1, per_text=0, encoder="glove", epsilon=30.0, about=600
+    )
+    writer = Mock(spec=Writer)
+    writer.more.side_effect = lambda label, own, n, source, **how: texts[:2] if label == 0 else texts[2:]
+    records = [Record(str(i), texts[0], label="travel" if i < 300 else "money") for i in range(400)]
+    found = evolved(writer, space, spec, [Kept.alike([])] * 2, np.array([300.0, 100.0]), corpus(records), seeded(3))
+    assert found[0].texts == (texts[0],)
+    assert len(found[1].texts) == 1
+    assert set(found[1].texts) < set(texts[2:])
+    assert found[0].chances[0] == pytest.approx(300, abs=10)
+    noise = Kept.alike(texts).voted(np.array([1.0, -2.0, 0.0, 1.9]), 2.0)
+    assert noise.texts == tuple(texts), "noise alone decides nothing"
+
+
+@pytest.mark.parametrize("varied", [False, True])
+def test_a_writer_writes_more_of_each_kind(fitted: FittedPrediction, varied: bool) -> None:
+    own = ["a train to Lima and back", "the night bus to Rome again"]
+    found = fitted.writer.more(0, own, 12, secure(), chances=np.array([2.0, 1.0]), varied=varied)
+    assert found[:2] == own
+    assert len(found) == len(set(found)) <= 12
+    assert all(len(text.split()) >= 2 for text in found)
+    assert fitted.writer.more(0, own, 1, secure(), chances=np.ones(2), varied=varied) == own[:1]
+
+
+def test_what_stands_around_a_gap_stays(fitted: FittedPrediction) -> None:
+    text = "abcdefghi"
+    begun = replace(fitted.writer, tokens=10)._begun(0, [text, "x", "y", "z"], 3)
+    whole = fitted.writer.model.text(begun.around(fitted.writer.model.tokens("12345678")))
+    assert whole.strip().startswith("ab")
+    assert whole.endswith("ghi"[-len(begun.last) :])
+    assert len(whole) < len(text) + 4
+
+
+def test_rounds_share_what_is_left() -> None:
+    spec = replace(SPEC, rounds=2, vote_share=0.4)
+    assert spec.shares == (0.1, pytest.approx(0.18), pytest.approx(0.18))
+    assert spec.choice().reach == pytest.approx(SPEC.choice().reach * 0.6**0.5)
+    assert sum(replace(spec, per_text=0).shares) == pytest.approx(1)
+    for wrong in ({"rounds": 4}, {"rounds": 0, "per_text": 0}, {"vote_share": 1.0}):
+        with pytest.raises(ConfigError):
+            replace(spec, **wrong)

@@ -1,0 +1,95 @@
+"""Private evolution (Xie et al. 2024): units vote for what is most like them, and a writer varies what has votes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+
+from dptext.sampling.source import Randomness
+from dptext.synthesis.space import Corpus, PublicSpace, readings
+from dptext.synthesis.spec import SynthesisSpec
+from dptext.synthesis.sums import PrivateSum
+from dptext.synthesis.votes import LEAST_VOTES, apportioned, most_voted_on
+from dptext.synthesis.writer import Writer
+from dptext.types import Floats
+
+MOST_ROUNDS: Final = 3
+_FEWEST: Final = 2  # texts of a label that are voted on
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Kept:
+    """Texts of a label, those with most votes first, and how likely each is shown to the writer."""
+
+    texts: tuple[str, ...]
+    chances: Floats
+
+    @classmethod
+    def alike(cls, texts: Sequence[str]) -> Self:
+        """Texts of which none has votes."""
+        return cls(tuple(texts), np.ones(len(texts)))
+
+    def voted(self, votes: Floats, least: float) -> Kept:
+        """The texts with more votes than `least`; all of them where none has."""
+        order = np.argsort(-votes, kind="stable")
+        order = order[votes[order] > least]
+        return Kept(tuple(self.texts[i] for i in order), votes[order]) if len(order) else self
+
+    def grown(self, writer: Writer, label: int, n: int, randomness: Randomness, *, varied: bool) -> list[str]:
+        """At most `n` texts: these, and what the writer makes of them."""
+        return writer.more(label, self.texts, n, randomness, chances=self.chances, varied=varied)
+
+
+def evolved(
+    writer: Writer,
+    space: PublicSpace,
+    spec: SynthesisSpec,
+    kept: Sequence[Kept],
+    mix: Floats,
+    corpus: Corpus,
+    randomness: Randomness,
+) -> list[Kept]:
+    """What has votes after all rounds, by label; before each, the writer fills up what is voted on.
+
+    The last of `spec.shares` are those of the rounds. As many texts are voted on as can be told from noise; of each
+    label in the noisy `mix`.
+    """
+    found = list(kept)
+    for place, share in enumerate(spec.shares[1:]):
+        sizes = np.maximum(apportioned(mix, most_voted_on(spec, share)), _FEWEST)
+        people = [
+            Kept.alike(each.grown(writer, label, n, randomness, varied=place > 0))
+            for label, (each, n) in enumerate(zip(found, sizes.tolist(), strict=True))
+        ]
+        votes = _votes(people, space, spec, share, corpus, randomness)
+        least = LEAST_VOTES * spec.noise(share).scale
+        found = [each.voted(own, least) for each, own in zip(people, votes, strict=True)]
+    return found
+
+
+def _votes(
+    people: Sequence[Kept],
+    space: PublicSpace,
+    spec: SynthesisSpec,
+    share: float,
+    corpus: Corpus,
+    randomness: Randomness,
+) -> list[Floats]:
+    """Noisy votes for the texts of each label: every unit votes among those of its own."""
+    ends = np.cumsum([len(each.texts) for each in people])
+    starts = np.concatenate([[0], ends[:-1]])
+    points = [space.points(each.texts) if each.texts else np.empty((0, space.dim)) for each in people]
+    summed = PrivateSum(max(1, int(ends[-1])), spec.noise(share), by_author=spec.unit == "author")
+    for read in readings(corpus, space, spec.labels):
+        rows = [i for i, label in enumerate(read.labels.tolist()) if people[label].texts]
+        best = [
+            starts[read.labels[i]] + np.square(points[read.labels[i]] - read.points[i]).sum(axis=1).argmin()
+            for i in rows
+        ]
+        cells = np.array(best, np.int64)[:, None]
+        summed.add(cells, np.ones(cells.shape), [read.authors[i] for i in rows])
+    noisy = summed.release(randomness)
+    return [noisy[start:end] for start, end in zip(starts, ends, strict=True)]
