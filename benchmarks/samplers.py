@@ -1,6 +1,6 @@
 """Samplers against named alternatives, as ratios of medians measured in turn in one run.
 
-Exits 1 when an exact sampler takes more than 1 microsecond a draw in batches of 100,000.
+Exits 1 where one takes more of the alternative's time than its bound, about twice what was measured.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from dptext.sampling import discrete, noise, randomness, selection
 
 N = 100_000
 ROUNDS = 7
-MAX_SECONDS_A_DRAW = 1e-6
 
 
 def alternate(methods: dict[str, Callable[[], object]]) -> dict[str, float]:
@@ -58,7 +57,7 @@ def main() -> int:
             "numpy Generator.integers",
             lambda: rng.integers(0, 1_000_003, N),
             N,
-            True,
+            4.0,
         ),
         (
             "discrete Laplace, scale 10^6",
@@ -67,7 +66,7 @@ def main() -> int:
             "opendp make_laplace",
             lambda: laplace(zeros),
             few,
-            True,
+            0.08,
         ),
         (
             "discrete Gaussian, sigma 10^6",
@@ -76,7 +75,7 @@ def main() -> int:
             "opendp make_gaussian",
             lambda: gaussian(zeros),
             few,
-            True,
+            0.12,
         ),
         (
             "integer weights, 100 options",
@@ -85,7 +84,7 @@ def main() -> int:
             "numpy Generator.choice(p=)",
             lambda: rng.choice(100, N // 100, p=p),
             N // 100,
-            True,
+            8.0,
         ),
         (
             "exponential mechanism, 5,000 options",
@@ -94,7 +93,7 @@ def main() -> int:
             "Gumbel-max in numpy floats",
             lambda: (2.5 * scores + rng.gumbel(size=scores.shape)).argmax(axis=1),
             200,
-            False,
+            4.0,
         ),
         (
             "top-k randomized response, 5,000 options",
@@ -103,7 +102,7 @@ def main() -> int:
             "np.argpartition alone",
             lambda: np.argpartition(scores, 4995, axis=1),
             200,
-            False,
+            8.0,
         ),
         (
             "word noise, 50 dimensions",
@@ -112,19 +111,19 @@ def main() -> int:
             "numpy Generator normal and gamma",
             numpy_metric_noise,
             few,
-            False,
+            8.0,
         ),
     ]
     print(f"{'sampler':<42} {'us a draw':<10} {'ours / alternative':<20} alternative")
     missed = []
-    for name, ours, n_ours, other_name, other, n_other, exact in cases:
+    for name, ours, n_ours, other_name, other, n_other, most in cases:
         times = alternate({"ours": ours, "other": other})
         mine, theirs = times["ours"] / n_ours, times["other"] / n_other
         print(f"{name:<42} {mine * 1e6:<10.3f} {mine / theirs:<20.3g} {other_name}")
-        if exact and mine > MAX_SECONDS_A_DRAW:
-            missed.append(name)
-    for name in missed:
-        print(f"missed: {name} takes more than 1 microsecond a draw", file=sys.stderr)
+        if mine / theirs > most:
+            missed.append(f"{name}: {mine / theirs:.3g} of {other_name}, expected at most {most:g}")
+    for each in missed:
+        print(f"missed: {each}", file=sys.stderr)
     return 1 if missed else 0
 
 
