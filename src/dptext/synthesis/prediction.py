@@ -16,7 +16,7 @@ import numpy as np
 from dptext import _validate
 from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.language.model import LanguageModel
+from dptext.language.model import MODEL_IS_PUBLIC, LanguageModel
 from dptext.language.reading import SMOLLM2, load_language_model
 from dptext.language.writing import options_of
 from dptext.mechanism import ADDED
@@ -37,7 +37,6 @@ from dptext.types import Floats, Integers
 
 _ROWS_AT_ONCE: Final = 96  # about so many texts are read at once, of some 2 MB each
 _DIRECTIONS: Final = 64  # in which votes are nearest
-MODEL_IS_PUBLIC: Final = "the language model is public and was trained on none of the private texts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
