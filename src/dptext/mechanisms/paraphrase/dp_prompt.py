@@ -122,7 +122,11 @@ class DpPrompt(OneUnit):
 
     def remarks(self) -> Remarks:
         """What the epsilon of a text is made of."""
-        each = f"Each of {self.max_tokens} tokens costs {format_epsilon(self.guarantee().epsilon / self.max_tokens)}."
+        share = format_epsilon(self.guarantee().epsilon / self.max_tokens)
+        useful = 12 if self.choice == "hub" else 25
+        each = (
+            f"Each of {self.max_tokens} tokens costs {share}. Texts that say what was said need some {useful} a token."
+        )
         chooser = self.chooser
         if isinstance(chooser, Hub):
             return Remarks(each)
