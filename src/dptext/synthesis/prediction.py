@@ -9,28 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final, Literal, Self
+from typing import Final, Literal, Self
 
 import numpy as np
 
 from dptext import _validate
-from dptext.errors import ConfigError
 from dptext.frozen import Frozen
-from dptext.language.model import MODEL_IS_PUBLIC, LanguageModel
-from dptext.language.reading import SMOLLM2, load_language_model
+from dptext.language.model import LanguageModel
+from dptext.language.reading import load_language_model
 from dptext.language.writing import options_of
 from dptext.mechanism import ADDED
 from dptext.sampling.nudged import Nudged, reach_of
 from dptext.sampling.source import Randomness
 from dptext.synthesis import groups_of_units
 from dptext.synthesis.evolution import MOST_ROUNDS, Kept, evolved
-from dptext.synthesis.pool import pool_texts, shuffled
-from dptext.synthesis.report import Topics
+from dptext.synthesis.pool import pool_texts
 from dptext.synthesis.space import Corpus, PublicSpace, fit_space
-from dptext.synthesis.spec import SynthesisSpec, Synthetic
+from dptext.synthesis.spec import Synthetic
 from dptext.synthesis.sums import PrivateSum
 from dptext.synthesis.votes import apportioned
-from dptext.synthesis.writer import Writer
+from dptext.synthesis.writer import Writer, WritingSpec
 from dptext.text.reading import as_records
 from dptext.text.records import Record, records_digest
 from dptext.types import Floats, Integers
@@ -40,7 +38,7 @@ _DIRECTIONS: Final = 64  # in which votes are nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction(SynthesisSpec):
+class Prediction(WritingSpec):
     """Settings of a synthesis that writes new texts with a language model.
 
     Use:
@@ -55,51 +53,25 @@ class Prediction(SynthesisSpec):
         tokens can be chosen follows what the model says without private text.
 
     Attributes:
-        model: a language model, as `dptext.language.reading.load_language_model` takes it.
-        tokens: of a text that is written from private ones.
         per_text: private texts that a group is expected to have; their mean moves the choice. 0, where there
             are rounds: no group writes, and texts begin from public examples.
-        temperature: of all choices.
-        options: tokens among which one is chosen.
-        names: what the labels mean, one text for each, in their order, or what the texts are; empty takes the labels.
-        examples: public texts in a prompt.
-        count_share: share of rho for the numbers of units.
         rounds: of votes on what was written, between which the model varies what has votes (private evolution, Xie et
             al. 2024); at most 3.
         vote_share: share of the rest of rho for all rounds.
     """
 
-    assumptions: ClassVar[tuple[str, ...]] = (*SynthesisSpec.assumptions, MODEL_IS_PUBLIC)
-
-    size: int = 1_000
-    words: int = 0
-    model: str = SMOLLM2
-    tokens: int = 24
     per_text: int = 32
-    temperature: float = 0.7
-    options: int = 512
-    names: tuple[str, ...] = ()
-    examples: int = 6
-    count_share: float = 0.1
     rounds: int = field(default=0, metadata=ADDED)
     vote_share: float = field(default=0.5, metadata=ADDED)
     kind: Literal["prediction"] = field(default="prediction", init=False)
 
     def __post_init__(self) -> None:
         _validate.within(0, MOST_ROUNDS, rounds=self.rounds)
-        _validate.within(0.01, 0.5, count_share=self.count_share)
         _validate.within(0.05, 0.95, vote_share=self.vote_share)
-        SynthesisSpec.__post_init__(self)
-        object.__setattr__(self, "names", self.names or self.labels or ("text",))
-        if len(self.names) != max(1, len(self.labels)):
-            raise ConfigError(
-                f"Expected {max(1, len(self.labels))} names, found {len(self.names)}: one for each label."
-            )
-        _validate.count(tokens=self.tokens, size=self.size, **({} if self.rounds else {"per_text": self.per_text}))
-        _validate.within(2, 4096, options=self.options)
-        _validate.not_negative(examples=self.examples, per_text=self.per_text)
-        if self.topics:
-            raise ConfigError(f"Expected topics={self.topics} to be 0: this way has none.")
+        WritingSpec.__post_init__(self)
+        _validate.not_negative(per_text=self.per_text)
+        if not self.rounds:
+            _validate.count(per_text=self.per_text)
         if self.per_text:
             self.choice()
 
@@ -116,20 +88,14 @@ class Prediction(SynthesisSpec):
         return Nudged(reach, reach * self.per_text * self.temperature, self.temperature)
 
     def fit(self, *, public: Iterable[Record], seed: int | None = None) -> FittedPrediction:
-        """Choose public examples, of each label that public texts have, in turn."""
+        """Choose public examples; ConfigError where there are votes and too few public texts."""
         records = [record for record in as_records(public) if record.text.strip()]
-        by_label: dict[str | None, list[Record]] = {}
-        for record in records:
-            by_label.setdefault(record.label, []).append(record)
-        order = np.random.default_rng(seed or 0)
-        groups = [[own[i] for i in order.permutation(len(own))] for _, own in sorted(by_label.items(), key=str)]
-        turns = [own[i] for i in range(self.examples) for own in groups if i < len(own)]
-        model, examples = load_language_model(self.model), tuple(turns[: self.examples])
+        writer, examples = load_language_model(self.model), self.examples_of(records, seed or 0)
         if not self.rounds:
-            return FittedPrediction(self, model, examples)
+            return FittedPrediction(self, writer, examples)
         texts = pool_texts(records)
         space, _ = fit_space(texts, encoder=self.encoder, words=self.words, dim=_DIRECTIONS, seed=seed or 0)
-        return FittedPrediction(self, model, examples, space)
+        return FittedPrediction(self, writer, examples, space)
 
     @classmethod
     def tiny(cls) -> tuple[Self, ...]:
@@ -159,15 +125,7 @@ class FittedPrediction(Frozen):
         self.spec = spec
         self.examples = examples
         self.space = space
-        self.writer = Writer.of(
-            model,
-            spec.names,
-            spec.labels,
-            examples,
-            tokens=spec.tokens,
-            temperature=spec.temperature,
-            options=spec.options,
-        )
+        self.writer = Writer.of(model, spec, examples)
 
     def __repr__(self) -> str:
         return f"FittedPrediction({self.spec!r})"
@@ -186,15 +144,11 @@ class FittedPrediction(Frozen):
         mix = np.maximum(counts, scale)
         if self.space:
             kept = evolved(self.writer, self.space, spec, kept, mix, corpus, randomness)
-        texts: list[str] = []
-        labels: list[str | None] = []
-        for label, n in enumerate(apportioned(mix, spec.size).tolist()):
-            found = kept[label].grown(self.writer, label, n, randomness, varied=bool(spec.rounds))
-            texts += found
-            labels += [spec.labels[label] if spec.labels else None] * len(found)
-        order = shuffled(len(texts), randomness)
-        report = Topics.of(spec.labels, counts[:, None], scale, (), spec.unit, None)
-        return Synthetic(tuple(texts[i] for i in order), tuple(labels[i] for i in order), report, report.sentences())
+        texts = [
+            kept[label].grown(self.writer, label, n, randomness, varied=bool(spec.rounds))
+            for label, n in enumerate(apportioned(mix, spec.size).tolist())
+        ]
+        return spec.released(texts, counts, scale, randomness)
 
     def _seeds(self, counts: Floats, corpus: Corpus, randomness: Randomness) -> list[list[str]]:
         """What the groups of each label write."""
@@ -208,32 +162,21 @@ class FittedPrediction(Frozen):
         """Noisy numbers of units by label, `(labels or 1,)`."""
         spec = self.spec
         summed = PrivateSum(max(1, len(spec.labels)), spec.noise(spec.count_share), by_author=spec.unit == "author")
-        for label, _, authors in self._read(corpus):
+        for label, _, authors in self.spec.read_units(corpus):
             summed.add(label[:, None], np.ones((len(label), 1)), authors)
         return summed.release(randomness)
-
-    def _read(self, corpus: Corpus) -> Iterable[tuple[Integers, list[str], list[str | None]]]:
-        """Label, text and author of the private records that say something."""
-        number = {label: i for i, label in enumerate(self.spec.labels)}
-        for batch in corpus():
-            known = [number.get(name or "", -1) if number else 0 for name in batch.labels]
-            rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and text.strip()]
-            if rows:
-                yield (
-                    np.array([known[i] for i in rows], np.int64),
-                    [batch.texts[i] for i in rows],
-                    [batch.authors[i] for i in rows],
-                )
 
     def _units(self, corpus: Corpus, randomness: Randomness) -> list[tuple[int, str]]:
         """Label and text of each unit; of an author, of one text that is drawn from theirs."""
         if self.spec.unit == "document":
             return [
-                (int(c), text) for label, texts, _ in self._read(corpus) for c, text in zip(label, texts, strict=True)
+                (int(c), text)
+                for label, texts, _ in self.spec.read_units(corpus)
+                for c, text in zip(label, texts, strict=True)
             ]
         seen: dict[str, int] = {}
         drawn: dict[str, tuple[int, str]] = {}
-        for label, texts, authors in self._read(corpus):
+        for label, texts, authors in self.spec.read_units(corpus):
             for c, text, author in zip(label.tolist(), texts, authors, strict=True):
                 if author:
                     seen[author] = seen.get(author, 0) + 1

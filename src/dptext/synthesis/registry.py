@@ -7,12 +7,14 @@ from typing import Final
 from dptext.synthesis.prediction import Prediction
 from dptext.synthesis.prototypes import Prototypes
 from dptext.synthesis.spec import SynthesisSpec
+from dptext.synthesis.steering import Steering
 from dptext.synthesis.topic_report import TopicReport
 from dptext.synthesis.votes import Votes
 
 SYNTHESES: Final[dict[str, type[SynthesisSpec]]] = {
     "prototypes": Prototypes,
     "prediction": Prediction,
+    "steering": Steering,
     "votes": Votes,
     "topics": TopicReport,
 }

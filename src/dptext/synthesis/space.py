@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from dptext.embeddings.distilled import DistilledEncoder, common_words, distil_with_words
 from dptext.embeddings.embedder import Embedder
 from dptext.embeddings.encoders import load_encoder
 from dptext.embeddings.tfidf_svd import fit_tfidf_svd
@@ -67,6 +68,7 @@ class PublicSpace:
         found = hashlib.sha256("\n".join(reader.name for reader in self.readers).encode())
         found.update(self.directions.tobytes() + self.middle.tobytes())
         found.update(self.anchors.tobytes() + np.float64(self.least).tobytes())
+        found.update("".join(each.digest for each in self.readers if isinstance(each, DistilledEncoder)).encode())
         return found.hexdigest()
 
     def features(self, texts: Sequence[str]) -> Floats:
@@ -106,7 +108,10 @@ def fit_space(texts: Sequence[str], *, encoder: str, words: int, dim: int, seed:
     """
     if len(texts) < LEAST_TEXTS:
         raise ConfigError(f"Expected a pool of at least {LEAST_TEXTS} public texts, found {len(texts)}: give more.")
-    reading: Embedder = load_encoder(encoder)
+    order, half = np.random.default_rng(seed).permutation(len(texts)), len(texts) // 2
+    if encoder == "distilled":  # it learns from a half of the pool, which tells nothing of how far others are from it
+        pupil = distil_with_words(load_encoder(), [texts[i] for i in order[:half]], common=common_words())
+    reading: Embedder = pupil if encoder == "distilled" else load_encoder(encoder)
     also = (fit_tfidf_svd(texts, dim=words, seed=seed),) if words else ()
     readers = (reading, *also)
     features = features_of(readers, texts)
@@ -119,8 +124,8 @@ def fit_space(texts: Sequence[str], *, encoder: str, words: int, dim: int, seed:
     directions = np.rint(directions / radius / _STEP) * _STEP
     if not np.abs(directions).sum(axis=0).max() < _LARGEST:
         raise ConfigError("Expected public texts that differ: give a pool with other texts.")
-    order = np.random.default_rng(seed).permutation(len(features))
-    anchors, others = np.split(features[order, : reading.dim], [min(_ANCHORS, len(order) // 2)])
+    near, n_anchors = features[order, : reading.dim], min(_ANCHORS, half)
+    anchors, others = near[:n_anchors], near[half if encoder == "distilled" else n_anchors :]
     least = float(np.quantile(nearest(others, anchors), UNLIKE))
     middle = np.rint(mean @ directions / _STEP) * _STEP
     found = PublicSpace(readers, directions, middle, anchors, least, len(others))

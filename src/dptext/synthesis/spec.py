@@ -80,7 +80,8 @@ class SynthesisSpec:
             the guarantee holds whatever it is.
         size: texts of the synthetic corpus; 0 is nine tenths of the pool; of prototypes fewer, where the pool has too
             few texts of a label for the noisy mix of labels.
-        encoder: what reads texts: "sentence" (all-MiniLM-L6-v2), or "glove".
+        encoder: what reads texts: "sentence" (all-MiniLM-L6-v2); "distilled", a linear model of words that learns from
+            it on the pool and reads some hundred times as fast; or "glove", which needs no encoder.
         words: coordinates of a latent semantic analysis of the pool's words that are read beside the encoder; 0 for
             none. At most 512.
         topics: clusters of the pool whose noisy shares are reported; 0 for none.
@@ -99,7 +100,7 @@ class SynthesisSpec:
     relation: NoisyRelation = "add_or_remove_one"
     about: int = 5_000
     size: int = 0
-    encoder: Literal["sentence", "glove"] = "sentence"
+    encoder: Literal["sentence", "distilled", "glove"] = "sentence"
     words: int = 300
     topics: int = 0
 
@@ -108,7 +109,7 @@ class SynthesisSpec:
         _validate.within(0, 0.1, delta=self.delta)
         _validate.one_of(("document", "author"), unit=self.unit)
         _validate.one_of(("add_or_remove_one", "replace_one"), relation=self.relation)
-        _validate.one_of(("sentence", "glove"), encoder=self.encoder)
+        _validate.one_of(("sentence", "distilled", "glove"), encoder=self.encoder)
         _validate.count(about=self.about)
         _validate.not_negative(size=self.size, words=self.words, topics=self.topics)
         object.__setattr__(self, "labels", _validate.labels(self.labels) if self.labels else ())

@@ -2,23 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
 
 import numpy as np
 
-from dptext.language.model import LanguageModel
-from dptext.language.writing import by_temperature, write
+from dptext import _validate
+from dptext.errors import ConfigError
+from dptext.language.model import MODEL_IS_PUBLIC, LanguageModel
+from dptext.language.reading import SMOLLM2
+from dptext.language.writing import Shifted, by_temperature, write
 from dptext.sampling.discrete import uniform_below
 from dptext.sampling.source import Randomness
 from dptext.sampling.weights import draw_by_weight
+from dptext.synthesis.pool import shuffled
+from dptext.synthesis.report import Topics
+from dptext.synthesis.space import Corpus
+from dptext.synthesis.spec import SynthesisSpec, Synthetic
 from dptext.text.records import Record
-from dptext.types import Floats
+from dptext.types import Floats, Integers
 
 _SHOWN: Final = 4  # texts in a prompt for more like them
 _DRAFTS: Final = 3  # times that more are written, where texts are the same or not readable
 _WAYS: Final = 4  # more alike, rewrite, continue, fill in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritingSpec(SynthesisSpec):
+    """Settings of the ways that write with a language model.
+
+    Attributes:
+        model: a language model, as `dptext.language.reading.load_language_model` takes it.
+        tokens: of a text at most.
+        temperature: of all choices.
+        options: tokens among which one is chosen.
+        names: what the labels mean, one text for each, in their order, or what the texts are; empty takes the labels.
+        examples: public texts in a prompt.
+        count_share: share of rho for the numbers of units.
+    """
+
+    assumptions: ClassVar[tuple[str, ...]] = (*SynthesisSpec.assumptions, MODEL_IS_PUBLIC)
+
+    size: int = 1_000
+    words: int = 0
+    model: str = SMOLLM2
+    tokens: int = 24
+    temperature: float = 0.7
+    options: int = 512
+    names: tuple[str, ...] = ()
+    examples: int = 6
+    count_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        _validate.within(0.01, 0.5, count_share=self.count_share)
+        SynthesisSpec.__post_init__(self)
+        object.__setattr__(self, "names", self.names or self.labels or ("text",))
+        if len(self.names) != max(1, len(self.labels)):
+            raise ConfigError(
+                f"Expected {max(1, len(self.labels))} names, found {len(self.names)}: one for each label."
+            )
+        _validate.count(tokens=self.tokens, size=self.size)
+        _validate.positive(temperature=self.temperature)
+        _validate.within(2, 4096, options=self.options)
+        _validate.not_negative(examples=self.examples)
+        if self.topics:
+            raise ConfigError(f"Expected topics={self.topics} to be 0: this way has none.")
+
+    def examples_of(self, records: Sequence[Record], seed: int) -> tuple[Record, ...]:
+        """Public examples, of each label that public texts have, in turn."""
+        by_label: dict[str | None, list[Record]] = {}
+        for record in records:
+            by_label.setdefault(record.label, []).append(record)
+        order = np.random.default_rng(seed)
+        groups = [[own[i] for i in order.permutation(len(own))] for _, own in sorted(by_label.items(), key=str)]
+        turns = [own[i] for i in range(self.examples) for own in groups if i < len(own)]
+        return tuple(turns[: self.examples])
+
+    def read_units(self, corpus: Corpus) -> Iterator[tuple[Integers, list[str], list[str | None]]]:
+        """Label, text and author of the private records that say something, in batches."""
+        number = {label: i for i, label in enumerate(self.labels)}
+        with closing(corpus()) as batches:
+            for batch in batches:
+                known = [number.get(name or "", -1) if number else 0 for name in batch.labels]
+                rows = [i for i, text in enumerate(batch.texts) if known[i] >= 0 and text.strip()]
+                if rows:
+                    yield (
+                        np.array([known[i] for i in rows], np.int64),
+                        [batch.texts[i] for i in rows],
+                        [batch.authors[i] for i in rows],
+                    )
+
+    def released(
+        self, texts: Sequence[Sequence[str]], counts: Floats, scale: float, source: Randomness, *more: str
+    ) -> Synthetic:
+        """Texts by label in an order that says nothing, with noisy numbers of units `(labels or 1,)`."""
+        flat = [(text, self.labels[c] if self.labels else None) for c, own in enumerate(texts) for text in own]
+        flat = [flat[i] for i in shuffled(len(flat), source)]
+        report = Topics.of(self.labels, counts[:, None], scale, (), self.unit, None)
+        sentences = (*report.sentences(), *more)
+        return Synthetic(tuple(text for text, _ in flat), tuple(label for _, label in flat), report, sentences)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -42,24 +126,15 @@ class Writer:
     options: int
 
     @classmethod
-    def of(
-        cls,
-        model: LanguageModel,
-        names: tuple[str, ...],
-        labels: Sequence[str],
-        examples: Iterable[Record],
-        *,
-        tokens: int,
-        temperature: float,
-        options: int,
-    ) -> Writer:
+    def of(cls, model: LanguageModel, spec: WritingSpec, examples: Iterable[Record]) -> Writer:
         """A writer; ConfigError where the model does not read what it would be shown."""
-        found = cls(model, names, (), model.tokens("\n")[0], tokens, temperature, options)
-        named = dict(zip(labels, names, strict=False))
+        names, tokens = spec.names, spec.tokens
+        found = cls(model, names, (), model.tokens("\n")[0], tokens, spec.temperature, spec.options)
+        named = dict(zip(spec.labels, names, strict=False))
         head: list[int] = []
         for each in examples:
             head += found._line(named.get(each.label or "", each.label or names[0]), each.text)
-        found = cls(model, names, tuple(head), found.end, tokens, temperature, options)
+        found = replace(found, head=tuple(head))
         longest = max(len(found.prompt(label, *[""] * _SHOWN)) for label in range(len(names)))
         model.require_room(longest + (2 * _SHOWN + 1) * tokens)
         return found
@@ -71,9 +146,10 @@ class Writer:
         return [*self.head, *shown, *self.model.tokens(f"{name}:")]
 
     def _line(self, name: str, text: str) -> list[int]:
-        return [*self.model.tokens(f"{name}:"), *self._read(text), self.end]
+        return [*self.model.tokens(f"{name}:"), *self.read(text), self.end]
 
-    def _read(self, text: str) -> list[int]:
+    def read(self, text: str) -> list[int]:
+        """The tokens of a text in one line, at most twice as many as are written."""
         return self.model.tokens(f" {_line(text)}")[: 2 * self.tokens]
 
     def readable(self, written: Iterable[Sequence[int]]) -> list[str]:
@@ -106,10 +182,19 @@ class Writer:
             kept = list(dict.fromkeys([*kept, *self.readable(whole)]))
         return kept
 
+    def shifted(self, label: int, n: int, shift: Floats, randomness: Randomness) -> tuple[list[list[int]], Floats]:
+        """What the model writes `n` times from public examples, its log-probabilities moved by `shift` `(size,)`.
+
+        Then how often a text is expected to have each token, `(size,)`.
+        """
+        choose = Shifted(self.temperature, self.options, self.end, randomness, shift)
+        found = write(self.model, [self.prompt(label)] * n, choose, end=self.end, most=self.tokens)
+        return found, choose.expected / max(1, n)
+
     def _begun(self, label: int, texts: Sequence[str], way: int) -> _Begun:
         if way == 0:
             return _Begun(self.prompt(label, *texts))
-        tokens = self._read(texts[0])
+        tokens = self.read(texts[0])
         if way == 1:
             return _Begun(self.prompt(label, texts[0]))
         kept = len(tokens) // way  # a half, or a third at both ends

@@ -46,8 +46,8 @@ def added(fitted: Fitted, records: list[dp.Record]) -> np.ndarray:
     return seen[0]
 
 
-#: `prediction` writes texts and has no pool.
-POOLED = [cls.tiny()[0] for kind, cls in SYNTHESES.items() if kind != "prediction"]
+#: `prediction` and `steering` write texts and have no pool.
+POOLED = [cls.tiny()[0] for kind, cls in SYNTHESES.items() if kind not in ("prediction", "steering")]
 
 
 @pytest.mark.parametrize("spec", POOLED, ids=lambda spec: spec.kind)

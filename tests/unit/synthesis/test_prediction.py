@@ -165,7 +165,7 @@ def test_the_end_can_always_be_chosen_and_nothing_beyond_the_options() -> None:
     assert (there == 7).any(axis=1).all()
     best = [set(np.argsort(-row)[:4]) - {7} for row in known]
     assert all(own <= set(found) for own, found in zip(best, there, strict=True))
-    chosen = np.array([by_temperature(0.5, 5, 7, seeded(i))(known) for i in range(20)])
+    chosen = np.array([by_temperature(0.5, 5, 7, seeded(i))(known, []) for i in range(20)])
     assert all(set(column) <= set(found) for column, found in zip(chosen.T, there, strict=True))
 
 
@@ -174,7 +174,7 @@ def test_writing_stops_at_the_end_and_at_the_most() -> None:
     end, letter = model.tokens("\n")[0], model.tokens("a")[0]
     turns = iter(range(100))
     written = write(
-        model, [[3], [4]], lambda known: np.array([letter, end if next(turns) >= 1 else letter]), end=end, most=3
+        model, [[3], [4]], lambda known, texts: np.array([letter, end if next(turns) >= 1 else letter]), end=end, most=3
     )
     assert written == [[letter] * 3, [letter]]
 
