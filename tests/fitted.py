@@ -2,16 +2,27 @@
 
 import functools
 import time
+from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+import tiny_language
 from dptext.mechanism import Mechanism
+from dptext.mechanisms.paraphrase.dp_prompt import DpPrompt, DpPromptMechanism
 from dptext.mechanisms.redaction.pii import PiiRedaction, PiiRedactionMechanism
 from dptext.mechanisms.registry import SPECS
 from dptext.text.samples import sample_records
 
 NEURAL = ("adept", "adept_dpsgd", "published_adept", "deep_candidate", "candidates", "truncation", "embedded", "erae")
+
+
+@functools.cache
+def language_model() -> Any:
+    """The tiny language model, with a digest as others have."""
+    pytest.importorskip("numba")
+    return replace(tiny_language.model(), digest="0" * 64)
 
 
 @functools.cache
@@ -21,6 +32,8 @@ def fitted(kind: str, i: int = 0) -> Mechanism[str]:
         pytest.importorskip("torch").set_num_threads(1)
     if kind == "pii_redaction":  # without the package of its tagger
         return PiiRedactionMechanism(PiiRedaction(), SimpleNamespace(analyze=lambda **_: []), "none")
+    if kind == "dp_prompt":  # without the package of its language model
+        return DpPromptMechanism(DpPrompt.tiny()[i], language_model())
     began = time.process_time()
     mechanism = SPECS[kind].tiny()[i].fit(public=sample_records(100), seed=0)
     assert time.process_time() - began < 10  # loading torch and opacus takes some seconds of it

@@ -16,6 +16,7 @@ from .mechanisms.candidates.candidates import Candidates as Candidates
 from .mechanisms.candidates.label_only import LabelOnly as LabelOnly
 from .mechanisms.embedded import Embedded as Embedded
 from .mechanisms.erae.erae import ErAe as ErAe
+from .mechanisms.paraphrase.dp_prompt import DpPrompt as DpPrompt
 from .mechanisms.redaction.pii import PiiRedaction as PiiRedaction
 from .mechanisms.redaction.random import CountRedaction as CountRedaction
 from .mechanisms.redaction.random import RandomRedaction as RandomRedaction

@@ -6,6 +6,13 @@ Of each mechanism they are as many as see twice the epsilon: see test_power.py.
 import pytest
 
 from dptext.testing import audit_checks
+from fitted import language_model
+
+
+@pytest.fixture(autouse=True)
+def _tiny_language_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No weights are needed to fit or load what paraphrases."""
+    monkeypatch.setattr("dptext.mechanisms.paraphrase.dp_prompt.load_language_model", lambda _: language_model())
 
 
 @pytest.fixture(params=["few draws", pytest.param("all draws", marks=pytest.mark.slow)])

@@ -204,6 +204,18 @@ VARIED: dict[str, list[Settings]] = {
         ),
         {"epsilon": 12.0, "choice": "two_set", "k": 200, "max_words": 300},
     ],
+    "dp_prompt": [
+        *_each(
+            EPSILONS,
+            {},
+            {"choice": "hub"},
+            {"choice": "hub", "max_tokens": 24, "options": 64, "hub_temperature": 1.0},
+            {"max_tokens": 64, "vocabulary": 32_000, "score_range": 20.0, "model": "folder"},
+        ),
+        {"epsilon": 400.0, "choice": "hub"},
+        {"epsilon": 1.0, "prompt": "without a place"},
+        {"epsilon": 0.001, "choice": "hub"},
+    ],
     "random_replacement": [*_each({"rate": [0.0, 0.3, 1.0]}, {}), {}, {"rate": 1.5}],
     "syntf": [
         *_each(EPSILONS, {}, {"n_terms": 1, "n_words": 300}, {"n_terms": 100, "vectors": "my words.txt"}),

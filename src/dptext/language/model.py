@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from dptext.types import Floats, Integers
 
 Tokens = Sequence[int]
+MODEL_IS_PUBLIC: Final = "the language model is public and was trained on none of the private texts"
 
 
 class Contexts(Protocol):
@@ -33,6 +34,11 @@ class LanguageModel(Protocol):
     @property
     def size(self) -> int:
         """Tokens of its vocabulary."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The token that ends a text to it."""
         ...
 
     def require_room(self, tokens: int) -> None:

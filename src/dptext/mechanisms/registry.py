@@ -34,6 +34,7 @@ OURS = {
     "candidates": "candidates.candidates:Candidates",
     "truncation": "sentences.truncation:Truncation",
     "erae": "erae.erae:ErAe",
+    "dp_prompt": "paraphrase.dp_prompt:DpPrompt",
     "random_replacement": "words.random_replacement:RandomReplacement",
     "syntf": "words.syntf:SynTf",
     "random_redaction": "redaction.random:RandomRedaction",

@@ -11,7 +11,7 @@ import numpy as np
 
 from dptext import _validate
 from dptext.errors import ConfigError
-from dptext.language.model import LanguageModel
+from dptext.language.model import MODEL_IS_PUBLIC, LanguageModel
 from dptext.language.reading import SMOLLM2
 from dptext.language.writing import Shifted, by_temperature, write
 from dptext.sampling.discrete import uniform_below
@@ -24,7 +24,6 @@ from dptext.synthesis.spec import SynthesisSpec, Synthetic
 from dptext.text.records import Record
 from dptext.types import Floats, Integers
 
-MODEL_IS_PUBLIC: Final = "the language model is public and was trained on none of the private texts"
 _SHOWN: Final = 4  # texts in a prompt for more like them
 _DRAFTS: Final = 3  # times that more are written, where texts are the same or not readable
 _WAYS: Final = 4  # more alike, rewrite, continue, fill in

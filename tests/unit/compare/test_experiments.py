@@ -19,6 +19,7 @@ FILES = sorted(FOLDER.glob("*.toml"))
 #: Kinds that `all.toml` does not name, and why.
 LEFT_OUT = {
     "label_only": "it stands in every table without being asked for",
+    "dp_prompt": "it needs a model that no extra installs: experiments/dp_prompt.toml has it",
     "pii_redaction": "it needs a package that is not among the extras of [all]",
 }
 SOURCES = {

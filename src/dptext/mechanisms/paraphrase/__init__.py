@@ -1,0 +1,1 @@
+"""Texts rewritten by a language model that reads them, token by token."""
