@@ -106,16 +106,16 @@ def test_a_shift_moves_chances_by_what_it_says_and_a_token_that_is_there_is_not_
 
 def test_writing_follows_the_private_words(fitted: FittedSteering) -> None:
     """A letter that all private texts of a label have, and public ones seldom, comes to stand in what is written."""
-    rare = int(fitted.tokens[np.argmin(fitted.rates[0])])
-    letter = fitted.writer.model.text([rare])
+    letter = "9"
+    more = FittedSteering(replace(SPEC, size=160), tiny_language.model(), fitted.examples, 0)
     records = [Record(str(i), f"{letter} a", label="travel") for i in range(400)]
-    found = fitted.synthesize(corpus(records), secure())
+    found = more.synthesize(corpus(records), secure())
     mine = [text for text, label in zip(found.texts, found.labels, strict=True) if label == "travel"]
-    before = [fitted.writer.model.text(text) for text in fitted.writer.shifted(
-        0, 60, np.zeros(fitted.writer.model.size), secure())[0]]  # fmt: skip
-    assert np.mean([letter in text for text in mine]) > 0.15 + np.mean([letter in text for text in before])
+    plain, _ = fitted.writer.shifted(0, 160, np.zeros(fitted.writer.model.size), secure())
+    before = [letter in fitted.writer.model.text(text) for text in plain]
+    assert np.mean([letter in text for text in mine]) > 0.15 + np.mean(before)
     assert set(found.labels) <= {"travel", "money"}
-    assert len(found.texts) == len(set(found.texts)) <= SPEC.size
+    assert len(found.texts) == len(set(found.texts)) <= 160
     assert any(letter in sentence for sentence in found.sentences if "More often" in sentence)
 
 
