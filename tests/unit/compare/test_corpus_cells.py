@@ -84,6 +84,24 @@ def test_a_synthesis_is_judged_as_a_corpus(kind: str, more: dict[str, Any], meas
     assert found.guarantee.epsilon <= 2
 
 
+def test_by_author_the_unit_is_an_author_and_the_noise_is_that_of_an_author() -> None:
+    """At the same epsilon the numbers by author are farther from the truth, as an author's texts are one vector."""
+    found = {
+        unit: outcome(grid(synthesis("topics", topics=4, labels=[], unit=unit)), "topics epsilon=2")
+        for unit in ("author", "document")
+    }
+    told = {unit: each.guarantee for unit, each in found.items()}
+    assert {unit: each and each.unit for unit, each in told.items()} == {
+        "author": Unit.AUTHOR,
+        "document": Unit.DOCUMENT,
+    }
+    apart = {
+        unit: next(n.value for n in each.numbers if n.metric == "corpus.reported_topics_tv")
+        for unit, each in found.items()
+    }
+    assert apart["author"] > apart["document"]
+
+
 def test_what_cannot_be_run_or_measured_is_said() -> None:
     data = grid(synthesis("prototypes", dim=8), seeded=True)
     found = outcome(data, "prototypes epsilon=2").guarantee
