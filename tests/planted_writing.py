@@ -67,7 +67,10 @@ class Paraphraser:
             return [value] * runs  # a single word has nothing to rewrite
         if self.fault == "one noise for all tokens":
             return [self._side_by_side(value, rng.gumbel(size=OPTIONS)) for _ in range(runs)]
-        return [self._written(value, rng) for _ in range(runs)]
+        if self.fault in ("length", "end of text", "first token"):
+            return [self._written(value, rng) for _ in range(runs)]
+        texts, chances = all_writings(self, value)
+        return [texts[i] for i in np.searchsorted(np.cumsum(chances)[:-1], rng.random(runs), "right").tolist()]
 
     def _written(self, value: str, rng: np.random.Generator) -> str:
         model, written = language_model(), list[int]()
@@ -79,13 +82,12 @@ class Paraphraser:
             if self.fault == "first token" and i == 0:
                 written.append(int(public_options()[np.argmax(known[public_options()])]))
                 continue
-            options, chances = self._chances(value, tuple(written))
+            options, chances = self.chances(value, tuple(written))
             written.append(int(options[np.searchsorted(np.cumsum(chances)[:-1], rng.random(), "right")]))
-        if model.end in written:
-            written = written[: written.index(model.end)]
-        return model.text(written)
+        return up_to_the_end(written)
 
-    def _chances(self, value: str, written: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    def chances(self, value: str, written: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens that can follow, and their probabilities."""
         known = read(value, written)
         options = np.argsort(-known)[:OPTIONS] if self.fault == "support" else public_options()
         weights = np.exp(self._weights(known[options]))
@@ -103,3 +105,21 @@ class Paraphraser:
             public_options()[np.argmax(self._weights(read(word, ())[public_options()]) + noise)] for word in words
         ]
         return language_model().text(chosen)
+
+
+def up_to_the_end(written: Sequence[int]) -> str:
+    model = language_model()
+    return model.text(written[: written.index(model.end)] if model.end in written else written)
+
+
+@functools.cache
+def all_writings(subject: Paraphraser, value: str) -> tuple[list[str], np.ndarray]:
+    """What can be written for a text, TOKENS tokens each, with the probabilities."""
+    known: dict[tuple[int, ...], float] = {(): 1.0}
+    for _ in range(TOKENS):
+        longer: dict[tuple[int, ...], float] = {}
+        for written, chance in known.items():
+            options, chances = subject.chances(value, written)
+            longer |= {(*written, int(o)): chance * c for o, c in zip(options, chances, strict=True)}
+        known = longer
+    return [up_to_the_end(written) for written in known], np.array(list(known.values()))

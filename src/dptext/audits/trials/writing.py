@@ -33,8 +33,9 @@ _ACTUAL_LENGTH: Final = "epsilon by actual length"
 _FIXED_SEED: Final = "fixed seed"
 _SEEN: Final = 60
 _CALLS: Final = 400
-_CALLS_TO_CHOOSE: Final = 8
+_CALLS_TO_CHOOSE: Final = 2
 _LEVELS: Final = 12
+_INPUTS: Final = 48
 
 
 def _spelled(text: str, _: Pair) -> str:
@@ -92,7 +93,10 @@ def _faults(words: Sequence[str], longest: int) -> dict[str, tuple[_Look, list[t
         "end of text": (_ending, ends),
         "first token": (_start, [*plain, ("", a)]),
         _ACTUAL_LENGTH: (_whole, [*sizes, *ends]),
-        _FIXED_SEED: (_whole, [(a, word + more) for word in (*words[1:], canary) for more in ("", *words[:3])]),
+        _FIXED_SEED: (
+            _whole,
+            [(a, word + more) for more in ("", *words[:3]) for word in (*words[1:], canary)][:_INPUTS],
+        ),
         "unclipped": (_in_order, [("a" * longest, "z" * longest), ("!" * longest, "0" * longest), (long, canary)]),
     }
 
@@ -146,7 +150,7 @@ def audit_writing(
         faults: names of trials, of `WRITING_FAULTS`.
         words: at least two that the mechanism knows; the last is against the first, as stop-words are often copied.
         longest: words, or characters, of the longest input.
-        trials: runs on each input of each pair. For "fixed seed" 400 calls of one run each are made.
+        trials: runs on each input of each pair. For "fixed seed" at most 400, each a call of its own.
         confidence: that all bounds of all reports hold together.
         randomness: handed to the subject; the default is `randomness.secure()`. "fixed seed" always takes new bits.
 
@@ -177,7 +181,7 @@ def audit_writing(
                 reports.append(_stated_too_low(trial, subject, stated, 1 - error))
             else:
                 seen = _Looked(subject, known[name][0], pair, anew=name == _FIXED_SEED)
-                runs = _CALLS if seen.anew else trials
+                runs = min(_CALLS, trials) if seen.anew else trials
                 reports.append(
                     distinguish(seen, pairs=[pair], claim=claim, trials=runs, confidence=1 - error, randomness=bits)
                 )
