@@ -50,3 +50,5 @@ from .trials.enumeration import exact_epsilon as exact_epsilon
 from .trials.pairs import Pair as Pair
 from .trials.pairs import worst_latents as worst_latents
 from .trials.pairs import worst_pairs as worst_pairs
+from .trials.writing import WRITING_FAULTS as WRITING_FAULTS
+from .trials.writing import audit_writing as audit_writing

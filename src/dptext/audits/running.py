@@ -34,7 +34,7 @@ def sample(
     parts: list[Outputs] = []
     done = 0
     for size in _sizes(value, runs):
-        part = _run(subject, value, size, randomness.at(position + done))
+        part = run(subject, value, size, randomness.at(position + done))
         if len(part) != size:
             raise PrivacyError(f"Expected one output a run from the subject, found {len(part)} for {size} runs.")
         parts.append(part)
@@ -56,7 +56,8 @@ def _sizes(value: Value, runs: int) -> Iterator[int]:
         yield min(limit, runs - start)
 
 
-def _run(subject: Subject, value: Value, size: int, randomness: Randomness) -> Outputs:
+def run(subject: Subject, value: Value, size: int, randomness: Randomness) -> Outputs:
+    """Outputs of one call for so many runs; errors as `sample`."""
     if isinstance(subject, Sampler):
         return _outputs(subject.sample(value, size, randomness))
     if isinstance(value, str | Record):

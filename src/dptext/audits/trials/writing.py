@@ -1,0 +1,249 @@
+"""What goes wrong with language models: a trial with a name for each fault, of a box that takes text and gives text.
+
+Each fault has inputs on which it shows, and a look at the outputs in which nothing else is seen. A look is
+post-processing, so what it shows counts against any claim.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from dptext import _validate
+from dptext.audits.report import Report
+from dptext.audits.running import run, sample
+from dptext.audits.subjects import Outputs, Sampler, Subject, Value, claim_of, unclaimed
+from dptext.audits.trials.distinguishing import distinguish
+from dptext.audits.trials.pairs import UNKNOWN, Pair, Trial, checked_pair
+from dptext.audits.trials.thresholds import FEWEST_TRIALS
+from dptext.errors import ConfigError, IncomparableError
+from dptext.estimates import bonferroni, clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
+from dptext.privacy.guarantee import Guarantee
+from dptext.sampling.source import Randomness, secure
+from dptext.types import Floats
+
+#: The epsilon that an output comes with, where it is not that of the claim.
+Stated = Callable[[str], float]
+_Look = Callable[[str, Pair], str | list[float]]
+
+_ACTUAL_LENGTH: Final = "epsilon by actual length"
+_FIXED_SEED: Final = "fixed seed"
+_SEEN: Final = 60
+_CALLS: Final = 400
+_CALLS_TO_CHOOSE: Final = 2
+_LEVELS: Final = 12
+_INPUTS: Final = 48
+
+
+def _spelled(text: str, _: Pair) -> str:
+    """The words and the characters that occur, as words."""
+    return " ".join([*sorted(set(text.split())), *sorted(set(text[:_SEEN]))])
+
+
+def _in_order(text: str, _: Pair) -> str:
+    """The first characters, as words."""
+    return " ".join(text[:_SEEN].replace(" ", "_"))
+
+
+def _copied(text: str, pair: Pair) -> str:
+    """Which of the two inputs has words of its own in the output."""
+    one, other = ({word.casefold() for word in str(value).split()} for value in (pair.first, pair.second))
+    found = text.casefold()
+    return " ".join(str(any(word in found for word in own)) for own in (one - other, other - one))
+
+
+def _equals(text: str, _: Pair) -> str:
+    """Which words, or characters of a single word, are the same: each is written as the place of the first like it."""
+    parts = text.split() if len(text.split()) > 1 else list(text)
+    return " ".join(str(parts.index(part)) for part in parts[:_SEEN])
+
+
+def _size(text: str, _: Pair) -> list[float]:
+    return [len(text.split()), len(text)]
+
+
+def _ending(text: str, _: Pair) -> list[float]:
+    return [not text.strip(), text.rstrip()[-1:] in (*".!?",), len(text)]
+
+
+def _start(text: str, _: Pair) -> str:
+    return " ".join([*text.split()[:1], *text.lstrip()[:1]])
+
+
+def _whole(text: str, _: Pair) -> str:
+    return text
+
+
+def _faults(words: Sequence[str], longest: int) -> dict[str, tuple[_Look, list[tuple[str, str]]]]:
+    """The look and the inputs of each fault by its name."""
+    a, b = words[:2]
+    four, long = " ".join([a] * 4), " ".join([a] * longest)
+    canary = UNKNOWN[::-1]
+    plain = [(a, b), (four, " ".join([b] * 4))]
+    sizes = [(a, long), ("", long), (a, four)]
+    ends = [(f"{a} {b}.", f"{a} {b}"), ("", a), ("!", a), (a, b)]
+    return {
+        "support": (_spelled, plain),
+        "verbatim": (_copied, [(UNKNOWN, canary), (f"{a} {UNKNOWN} {b}", f"{a} {canary} {b}"), (a, words[-1])]),
+        "one noise for all tokens": (_equals, [(four, " ".join([b, *[a] * 3])), (four, " ".join([a, b] * 2))]),
+        "length": (_size, sizes),
+        "end of text": (_ending, ends),
+        "first token": (_start, [*plain, ("", a)]),
+        _ACTUAL_LENGTH: (_whole, [*sizes, *ends]),
+        _FIXED_SEED: (
+            _whole,
+            [(a, word + more) for more in ("", *words[:3]) for word in (*words[1:], canary)][:_INPUTS],
+        ),
+        "unclipped": (_in_order, [("a" * longest, "z" * longest), ("!" * longest, "0" * longest), (long, canary)]),
+    }
+
+
+#: The names of the trials.
+WRITING_FAULTS: Final = tuple(_faults(("a", "b"), 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked(Sampler):
+    """A subject as one trial sees it; with `anew` each run is a call of its own, with bits of its own."""
+
+    subject: Subject
+    look: _Look = field(repr=False)
+    pair: Pair
+    anew: bool = False
+
+    def sample(self, value: Value, runs: int, randomness: Randomness, /) -> Sequence[str] | Floats:
+        calls = [secure() for _ in range(runs)] if self.anew else [randomness]
+        outputs = [output for bits in calls for output in run(self.subject, value, runs // len(calls), bits)]
+        looked = [self.look(_text(each), self.pair) for each in outputs]
+        texts = [each for each in looked if isinstance(each, str)]
+        return texts if len(texts) == len(looked) else np.array(looked, np.float64)
+
+
+def _text(output: object) -> str:
+    if not isinstance(output, str):
+        raise ConfigError("Expected a subject that gives texts.")
+    return output
+
+
+def audit_writing(
+    subject: Subject,
+    *,
+    claim: Guarantee | None = None,
+    stated: Stated | None = None,
+    faults: Sequence[str] = WRITING_FAULTS,
+    words: Sequence[str] = ("good", "bad", "paris", "the"),
+    longest: int = 40,
+    trials: int = 2_000,
+    confidence: float = 0.95,
+    randomness: Randomness | None = None,
+) -> dict[str, Report]:
+    """Try a mechanism that writes text for each fault that language models bring; one report by the name of each.
+
+    Args:
+        subject: a mechanism or an adapter, from text to text (see `dptext.audits.subjects`).
+        claim: what it claims; the default is what it states itself.
+        stated: the epsilon that an output is said to have cost. Without it nothing is tried for "epsilon by actual
+            length".
+        faults: names of trials, of `WRITING_FAULTS`.
+        words: at least two that the mechanism knows; the last is against the first, as stop-words are often copied.
+        longest: words, or characters, of the longest input.
+        trials: runs on each input of each pair. For "fixed seed" at most 400, each a call of its own.
+        confidence: that all bounds of all reports hold together.
+        randomness: handed to the subject; the default is `randomness.secure()`. "fixed seed" always takes new bits.
+
+    Returns:
+        Reports by name, without trials none of whose inputs are neighbours under the claim.
+
+    Raises:
+        ConfigError: a setting out of its range, or a subject that does not give texts.
+        MissingExtraError: scikit-learn is absent.
+    """
+    _validate.count(trials=trials, longest=longest)
+    if trials < FEWEST_TRIALS or len(words) < 2 or not set(faults) <= set(WRITING_FAULTS):
+        raise ConfigError(f"Expected {FEWEST_TRIALS} trials, two words, and names of faults in {WRITING_FAULTS}.")
+    claim, bits = claim or claim_of(subject) or unclaimed(), randomness or secure()
+    known = _faults(words, longest)
+    tried = {name: _neighbours(subject, claim, name, known[name][1]) for name in dict.fromkeys(faults)}
+    tried = {name: pairs for name, pairs in tried.items() if pairs and (stated or name != _ACTUAL_LENGTH)}
+    if _FIXED_SEED in tried:
+        tried[_FIXED_SEED] = [min(tried[_FIXED_SEED], key=lambda pair: _in_common(subject, pair))]
+    # One bound for each pair: as `distinguish` divides its error among the pairs that it is given, it is given one.
+    error = (1 - confidence) / max(1, sum(map(len, tried.values())))
+    found: dict[str, Report] = {}
+    for name, pairs in tried.items():
+        reports = []
+        for pair in pairs:
+            if name == _ACTUAL_LENGTH and stated is not None:
+                trial = Trial.of(subject, None, None, [pair], claim, None, None, trials, bits)
+                reports.append(_stated_too_low(trial, subject, stated, 1 - error))
+            else:
+                seen = _Looked(subject, known[name][0], pair, anew=name == _FIXED_SEED)
+                runs = min(_CALLS, trials) if seen.anew else trials
+                reports.append(
+                    distinguish(seen, pairs=[pair], claim=claim, trials=runs, confidence=1 - error, randomness=bits)
+                )
+        worst = max(reports, key=lambda each: (bool(each.defects), each.epsilon_lower_bound))
+        found[name] = replace(worst, attack=name)
+    return found
+
+
+def _neighbours(subject: Subject, claim: Guarantee, name: str, inputs: Sequence[tuple[str, str]]) -> list[Pair]:
+    """The pairs that are neighbours under the claim."""
+    found = []
+    for first, second in inputs:
+        try:
+            found.append(checked_pair(subject, Pair(first, second, name), claim))
+        except IncomparableError:
+            continue
+    return found
+
+
+def _in_common(subject: Subject, pair: Pair) -> int:
+    """How many of a few calls give the same on both inputs: a seed shows where it makes them differ every time."""
+    seen = _Looked(subject, _whole, pair, anew=True)
+    one, other = (Counter(seen.sample(value, _CALLS_TO_CHOOSE, secure())) for value in (pair.first, pair.second))
+    return (one & other).total()
+
+
+def _stated_too_low(trial: Trial, subject: Subject, stated: Stated, confidence: float) -> Report:
+    """Is what outputs are said to have cost enough for them?
+
+    Outputs that state at most e are an event. It may be at most e^e times as likely on one input as on the other. The
+    level e and the direction are chosen on half of the runs; the other half is counted.
+    """
+    [pair] = trial.pairs
+    costs: list[Floats] = []
+    for i, value in enumerate((pair.first, pair.second)):
+        outputs: Outputs = sample(subject, value, trial.trials, trial.randomness, position=i * trial.trials)
+        costs.append(np.array([stated(_text(each)) for each in outputs]))
+    half, alpha = trial.trials // 2, bonferroni(confidence, 2)
+    counted = trial.trials - half
+
+    def excess(level: float, order: int, part: slice, n: int) -> tuple[float, int, int]:
+        tp, fp = (int((cost[part] <= level).sum()) for cost in costs[::order])
+        low, high = clopper_pearson_lower(tp, n, alpha=alpha), clopper_pearson_upper(fp, n, alpha=alpha)
+        return (math.log(low / high) if low > 0 else -math.inf) - level, tp, fp
+
+    levels = np.unique(np.concatenate([cost[:half] for cost in costs]))
+    levels = levels[np.unique(np.linspace(0, len(levels) - 1, _LEVELS).astype(np.int64))]
+    events = [(float(level), order) for level in levels for order in (1, -1)]
+    level, order = max(events, key=lambda event: excess(event[0], event[1], slice(half), half))
+    over, tp, fp = excess(level, order, slice(half, None), counted)
+    found = f"outputs that state an epsilon of at most {level:.4g} show at least {over + level:.4g}"
+    return trial.report(
+        pair,
+        0.0,
+        attack=_ACTUAL_LENGTH,
+        measures=f"share of outputs that state an epsilon of at most {level:.4g}; on the other input; on runs before",
+        numbers=(
+            clopper_pearson(tp, counted, confidence=confidence),
+            clopper_pearson(fp, counted, confidence=confidence),
+            clopper_pearson(excess(level, order, slice(half), half)[2], half, confidence=confidence),
+        ),
+        confidence=confidence,
+        settings={"trials": trial.trials, "counted": counted, "confidence": confidence},
+        defects=(found,) if over > 0 else (),
+    )
