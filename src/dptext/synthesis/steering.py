@@ -140,7 +140,7 @@ class FittedSteering(Frozen):
         spec = self.spec
         counts, numbers, scale, deviation = self._numbers(corpus, randomness)
         units = np.maximum(counts, scale)
-        rates = np.array([believed(*each, deviation) for each in zip(numbers, units, self.rates, strict=True)])
+        rates = self._believed(numbers, units, deviation)
         texts = [
             self._written(label, n, rates[label], randomness)
             for label, n in enumerate(apportioned(units, spec.size).tolist())
@@ -168,21 +168,27 @@ class FittedSteering(Frozen):
         numbers = noisy[: labels * width].reshape(labels, width) / mark
         return noisy[labels * width : spare] / counted, numbers, noise.scale / counted, noise.scale / mark
 
+    def _believed(self, numbers: Floats, units: Floats, deviation: float) -> Floats:
+        return np.array([believed(*each, deviation) for each in zip(numbers, units, self.rates, strict=True)])
+
     def _written(self, label: int, n: int, rates: Floats, randomness: Randomness) -> list[str]:
         """At most n different texts, whose tokens are as frequent as `rates` say."""
-        spec, shift = self.spec, np.zeros(self.writer.model.size)
-        now = self.rates[label]
-        for time in range(spec.matches + 1):
-            step = np.clip(np.log(rates / now), -2.0, 3.0) * (_STEP if time else 1.0)
-            shift[self.tokens] = np.clip(shift[self.tokens] + step, -_LARGEST, _LARGEST)
-            if time < spec.matches:
-                now = self._as_rates(self.writer.shifted(label, spec.drafts, shift, randomness)[1])
-        kept: list[str] = []
+        shift, kept = self._shift(label, rates, randomness), list[str]()
         for _ in range(_DRAFTS):
             if len(kept) < n:
                 more, _ = self.writer.shifted(label, n - len(kept), shift, randomness)
                 kept = list(dict.fromkeys([*kept, *self.writer.readable(more)]))
         return kept
+
+    def _shift(self, label: int, rates: Floats, randomness: Randomness) -> Floats:
+        """What moves the log-probabilities so that tokens are expected as often as `rates` say, `(size,)`."""
+        shift, now = np.zeros(self.writer.model.size), self.rates[label]
+        for time in range(self.spec.matches + 1):
+            step = np.clip(np.log(rates / now), -2.0, 3.0) * (_STEP if time else 1.0)
+            shift[self.tokens] = np.clip(shift[self.tokens] + step, -_LARGEST, _LARGEST)
+            if time < self.spec.matches:
+                now = self._as_rates(self.writer.shifted(label, self.spec.drafts, shift, randomness)[1])
+        return shift
 
     def _sentences(self, rates: Floats) -> list[str]:
         """Words that texts of each label have more often than public ones, by noisy numbers."""
