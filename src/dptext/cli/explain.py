@@ -16,18 +16,15 @@ from dptext.cli.terminal import escaped
 from dptext.errors import ConfigError, DataError
 from dptext.mechanism import HasRemarks, Promise, Remarks, Spec, settings
 from dptext.privacy.events import event_to_dict
-from dptext.privacy.guarantee import Guarantee, Unit
+from dptext.privacy.guarantee import ONE_RECORD, Guarantee, Unit
 from dptext.runs.certificate import certificate_path
 from dptext.runs.models import MODEL_FILE, model_spec
 from dptext.runs.verification import read_certificate, verify
 from dptext.text.files import Target
 from dptext.types import Json
 
-_OLDER: Final = (
-    "\nThis certificate is of an older version. It takes two things for granted without saying so: no document "
-    "stands in more than one record, and an author's name is spelled alike in all records. A text in five records "
-    "costs five times epsilon."
-)
+_OLDER: Final = "\nThis certificate is of an older version. It takes for granted without saying so: {}."
+_FIVE: Final = " A text in five records costs five times epsilon."
 _SUFFIX: Final = certificate_path(Path("OUT")).name.removeprefix("OUT")
 Reader = StrEnum("Reader", ["LEGAL"])
 
@@ -120,7 +117,7 @@ def explain_certificate(
         return
     print(certificate.explain())
     if found.also_assumed:
-        print(_OLDER)
+        print(_OLDER.format("; ".join(found.also_assumed)) + (_FIVE if ONE_RECORD in found.also_assumed else ""))
     if remarks is not None:
         print(remarks.text)
     print(f"\n{verified}")

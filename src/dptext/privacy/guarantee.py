@@ -33,6 +33,9 @@ ONE_RECORD = "no document stands in more than one record of a run (not checked, 
 #: A statement per author assumes this.
 ONE_SPELLING = "the name of an author is spelled alike in all of the author's records"
 
+#: A statement about a sum per author assumes this, too: two who are clipped as one are not two.
+ONE_PERSON = "no two authors go by one name"
+
 
 class Unit(StrEnum):
     """What is protected: two inputs are neighbours when they differ in one such thing."""

@@ -19,7 +19,7 @@ from dptext.mechanism import Promise
 from dptext.privacy import accounting
 from dptext.privacy.composition import earlier_epsilon, is_numerical
 from dptext.privacy.events import ApproximateEvent, Event, MetricEvent
-from dptext.privacy.guarantee import ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee
+from dptext.privacy.guarantee import ONE_PERSON, ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Unit
 from dptext.privacy.names import COMPARED
 from dptext.runs.certificate import SCHEMA, SCHEMA_OF_EVENTS, Certificate, stream_mark
 from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
@@ -83,7 +83,16 @@ def verify(path: str | PathLike[str], *, ledger: Ledger | None = None) -> Verifi
         _count_records(certificate, path.parent, TEXT_FIELD if spec.traits.releases_text else ID_FIELD)
     if ledger is not None:
         _look_up(certificate, ledger)
-    return Verified(certificate, spec, (ONE_RECORD, ONE_SPELLING) if certificate.schema < SCHEMA_OF_EVENTS else ())
+    more = (ONE_RECORD, ONE_SPELLING) if certificate.schema < SCHEMA_OF_EVENTS else ()
+    return Verified(certificate, spec, (ONE_PERSON,) if _before_one_person(certificate) else more)
+
+
+def _before_one_person(certificate: Certificate) -> bool:
+    """Whether it speaks of a corpus per author and leaves out that no two have one name, as was done at first."""
+    return is_synthesis(certificate.settings) and any(
+        each.unit is Unit.AUTHOR and each.basis is not Basis.NONE and ONE_PERSON not in each.assumptions
+        for each in certificate.guarantees
+    )
 
 
 def _look_up(certificate: Certificate, books: Ledger) -> None:
@@ -143,6 +152,11 @@ def _recompute(certificate: Certificate) -> Promise:
         derived = tuple(_as_in_batches(each, certificate.settings) for each in derived)
     if certificate.schema < SCHEMA_OF_EVENTS:
         derived = tuple(map(_as_in_schema_2, derived))
+    if _before_one_person(certificate):  # `Verified.also_assumed` says it
+        derived = tuple(
+            replace(each, assumptions=tuple(text for text in each.assumptions if text != ONE_PERSON))
+            for each in derived
+        )
 
     def placed(guarantee: Guarantee) -> Guarantee:
         return replace(guarantee, assumptions=tuple(sorted(guarantee.assumptions))) if older else guarantee

@@ -15,7 +15,7 @@ from dptext.errors import ConfigError, IncomparableError
 from dptext.mechanism import Traits
 from dptext.privacy import accounting
 from dptext.privacy.events import Event, ZcdpEvent
-from dptext.privacy.guarantee import Basis, Guarantee, Relation, Trust, Unit
+from dptext.privacy.guarantee import ONE_PERSON, Basis, Guarantee, Relation, Trust, Unit
 from dptext.sampling.source import Randomness
 from dptext.synthesis.report import Topics
 from dptext.synthesis.space import MOST_WORDS, Corpus
@@ -167,7 +167,11 @@ class SynthesisSpec:
             relation=Relation(self.relation),
             basis=Basis.CONDITIONAL,
             trust=Trust.CENTRAL,
-            assumptions=(*self.assumptions, *read_alone(self.encoder, "cpu")),
+            assumptions=(
+                *self.assumptions,
+                *read_alone(self.encoder, "cpu"),
+                *([ONE_PERSON] if self.unit == "author" else []),
+            ),
         )
 
     def calibrate(self, epsilon: float, *, unit: Unit | None = None, delta: float = 0.0) -> Self:

@@ -102,6 +102,31 @@ def test_by_author_the_unit_is_an_author_and_the_noise_is_that_of_an_author() ->
     assert apart["author"] > apart["document"]
 
 
+@pytest.mark.slow
+def test_units_of_corpora_stand_apart_and_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One experiment by document and by author, on a corpus with a column of authors."""
+    both = synthesis("prototypes", dim=8) | {"sweep": {"unit": ["document", "author"]}}
+    done = run_experiment(parse_experiment(grid(both)), Folder(tmp_path / "out"), Options(workers=1), command="compare")
+    assert done.failed == 0
+    results = read_results(tmp_path / "out")
+    rows = {row.row: row.unit for row in results.rows if row.whole}
+    assert rows == {"prototypes unit=document": "document", "prototypes unit=author": "author"}
+    for table in metric_tables(results.rows):
+        for name, stated, _ in table.lines:
+            assert name not in rows or f"for the whole corpus, central trust, {rows[name]}, add or remove one" in stated
+
+    def units_of_axes() -> list[set[str]]:
+        return [
+            {rows[p.row] for each in drawn.panels.values() for panel in each for s in panel.series for p in s.points
+             if p.row in rows}
+            for drawn in frontiers(results.rows)
+        ]  # fmt: skip
+
+    assert sorted(map(sorted, units_of_axes())) == [["author"], ["document"]]
+    monkeypatch.setattr(TableRow, "meaning", property(lambda row: ("document", row.relation, None, row.whole)))
+    assert any(len(units) > 1 for units in units_of_axes())  # the planted fault: units are taken for one
+
+
 def test_what_cannot_be_run_or_measured_is_said() -> None:
     data = grid(synthesis("prototypes", dim=8), seeded=True)
     found = outcome(data, "prototypes epsilon=2").guarantee
