@@ -15,7 +15,7 @@ from dptext.text.files import Target
 from synthesis_tables import Rows, mean
 
 BESIDE = ("original", "public-only", "public-only, grown", "random")
-WAYS = ("prototypes", "votes", "prediction", "evolution", "steering")
+WAYS = ("steering", "prototypes", "votes", "prediction")
 EPSILONS = (1.0, 4.0)
 
 
@@ -66,7 +66,7 @@ def figure(rows: Rows, path: Path) -> None:
             panel.set_xticks([0, 1], ["1", "4"], fontsize=8)
             panel.set_xlabel("epsilon of the corpus", fontsize=8)
             panel.tick_params(axis="y", labelsize=8)
-        drawn.axes[0].legend(fontsize=7)
+        drawn.axes[min(1, len(splits) - 1)].legend(fontsize=7, loc="center")
 
 
 def main() -> None:
