@@ -3,7 +3,7 @@
     python experiments/language_gain.py [SPLIT] [--epsilons 1 4] [--texts 30]
 
 *gain*: of test texts of each label (weighed alike), the mean log-probability of a token where log-probabilities are
-shifted, less that where they are not; at temperature 1, after the same public examples. *fluency*: of written texts,
+shifted, less that where they are not; at the temperature of writing, after the same public examples. *fluency*: of written texts,
 the mean log-probability of a token without a shift; beside it that of public-only writing and of real texts.
 """
 
@@ -22,17 +22,24 @@ from dptext.text.batches import Batch
 from language import SEED, SPLITS, records
 
 
-def likelihood(fitted: FittedSteering, label: int, texts: list[list[int]], shift: np.ndarray | None = None) -> float:
+def likelihood(
+    fitted: FittedSteering,
+    label: int,
+    texts: list[list[int]],
+    shift: np.ndarray | None = None,
+    *,
+    temperature: float = 1.0,
+) -> float:
     """The mean log-probability of a token of these texts, and of their end."""
     writer, total, n = fitted.writer, 0.0, 0
     contexts = writer.model.contexts([writer.prompt(label)] * len(texts), more=writer.tokens + 1)
     for t in range(max(map(len, texts)) + 1):
-        moved = contexts.log_probabilities()
+        moved = contexts.log_probabilities() / temperature
         if shift is not None:
             moved = moved + shift
             for row, text in zip(moved, texts, strict=True):
                 row[text[:t]] -= np.maximum(shift[text[:t]], 0.0)
-            moved -= np.logaddexp.reduce(moved, axis=1, keepdims=True)
+        moved -= np.logaddexp.reduce(moved, axis=1, keepdims=True)
         tokens = [text[t] if t < len(text) else writer.end for text in texts]
         there = [i for i, text in enumerate(texts) if t <= len(text)]
         total, n = total + sum(moved[i, tokens[i]] for i in there), n + len(there)
@@ -71,13 +78,13 @@ def main() -> None:
             if len(real) < 5:
                 continue
             shift = fitted._shift(label, rates[label], source)  # noqa: SLF001
-            plain = likelihood(fitted, label, real)
+            warm = {"temperature": fitted.spec.temperature}
+            plain = likelihood(fitted, label, real, **warm)
             steered, _ = fitted.writer.shifted(label, given.texts, shift, source)
             public, _ = fitted.writer.shifted(label, given.texts, np.zeros_like(shift), source)
             found.append((
-                likelihood(fitted, label, real, shift) - plain,
-                *(likelihood(fitted, label, [text for text in texts if text]) for texts in (steered, public)),
-                plain,
+                likelihood(fitted, label, real, shift, **warm) - plain,
+                *(likelihood(fitted, label, [text for text in texts if text]) for texts in (steered, public, real)),
             ))  # fmt: skip
         print(f"| {epsilon:g} | " + " | ".join(f"{each:.3f}" for each in np.mean(found, axis=0)) + " |", flush=True)
 
