@@ -3,8 +3,8 @@
     python experiments/language_gain.py [SPLIT] [--epsilons 1 4] [--texts 30]
 
 *gain*: of test texts of each label (weighed alike), the mean log-probability of a token where log-probabilities are
-shifted, less that where they are not; at the temperature of writing, after the same public examples. *fluency*: of written texts,
-the mean log-probability of a token without a shift; beside it that of public-only writing and of real texts.
+shifted, less that where they are not; at the temperature of writing, after the same public examples. *fluency*: of
+written texts, the mean log-probability of a token without a shift; beside it public-only writing and real texts.
 """
 
 from __future__ import annotations
