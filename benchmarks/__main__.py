@@ -157,6 +157,9 @@ def main() -> int:
         results[name] = run(name)
     shown, good = table(results)
     print(f"\n{shown}\n\nKept in {keep(results, KEPT)}")
+    for name, result in results.items():
+        if result.code or not ratios(name, result.printed):
+            print(f"NOT SHOWN: {name}: {SAID.get(result.code, 'MISSED') if result.code else 'no ratio was printed'}")
     return 0 if good else 1
 
 

@@ -36,7 +36,8 @@ from dptext.mechanism import Learns, Mechanism, Spec
 from dptext.mechanisms.registry import SPECS
 from dptext.neural import adept, deep_candidate, erae  # noqa: F401 (loaded before the first cell)
 
-MIN_RATIO, MIN_WHOLE_RATIO = 2.0, 1.5
+MIN_RATIO = 2.0  # of all fits
+MIN_WHOLE = 1.5  # of whole cells: 2.0 was measured
 ALL = Path(__file__).parent.parent / "experiments" / "all.toml"
 WORDS = 300  # of the vocabulary of ER-AE
 SAMPLE = {"label": "label", "sample": 600, "max_tokens": 24}
@@ -131,8 +132,8 @@ def main() -> int:
     fits_ratio = row("all fits", [(a.fit, b.fit) for _, a, b in pairs])
     whole_ratio = row("all cells", [(a.whole, b.whole) for _, a, b in pairs])
     other = [f"{cell.corpus}: {cell.row}" for cell, a, b in pairs if a.made != b.made]
-    print(f"Mechanisms with other digests: {', '.join(other) or 'none'}.")
-    return 0 if fits_ratio >= MIN_RATIO and whole_ratio >= MIN_WHOLE_RATIO and not other else 1
+    print(f"The same digests in {len(pairs) - len(other)} of {len(pairs)} cells. Others: {', '.join(other) or 'none'}.")
+    return 0 if fits_ratio >= MIN_RATIO and whole_ratio >= MIN_WHOLE and not other else 1
 
 
 def row(what: str, seconds: list[tuple[float, float]]) -> float:

@@ -52,6 +52,36 @@ def test_a_corpus_with_its_certificate_and_report(folder: Path) -> None:
     assert dptext("explain", "out.csv", cwd=folder).returncode == 4
 
 
+@pytest.mark.slow
+def test_a_record_that_adds_nothing_moves_no_byte(folder: Path) -> None:
+    """Under one seed the noise is the same, so whatever else told of such a record would show, printed or written."""
+    lines = (folder / "private.jsonl").read_text("utf-8").splitlines(keepends=True)
+    nothing = [
+        '{"text": "zqsecret", "label": "zqlabel", "who": "x"}\n', '{"text": "", "label": "health", "who": "x"}\n',
+        '{"text": " \\t", "label": "health", "who": "x"}\n', '{"text": "zqsecret", "label": 3, "who": "x"}\n',
+        '{"text": "zqsecret", "label": null, "who": "x"}\n', '{"text": "zqsecret", "who": "x"}\n',
+        '{"text": NaN, "label": "health", "who": "x"}\n', '{"text": "zq\\ud800", "label": "health", "who": "x"}\n',
+        '{"text": "zqsecret", "label": "health", "who": " "}\n',
+        '{"text": "zqsecret", "label": "health", "who": 1e999}\n',
+        '{"text": "zqsecret", "label": ["health"], "who": "x"}\n', "zqbroken\n",
+    ]  # fmt: skip
+    found = []
+    for name, rows in (("without", lines), ("with", [*lines[:100], *nothing, *lines[100:]])):
+        (folder / name).mkdir()
+        (folder / name / "private.jsonl").write_text("".join(rows), "utf-8")
+        done = dptext(
+            "synthesize", "private.jsonl", "out.csv", "--public", "../pool.jsonl", *SMALL, "--set", LABELS,
+            "--label-field", "label", "--set", "unit=author", "--author-field", "who", "--seed", 1,
+            "--on-error", "skip", cwd=folder / name,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        (folder / name / "private.jsonl").unlink()
+        written = {path.name: path.read_bytes() for path in (folder / name).iterdir()}
+        found.append((done.stdout, done.stderr, written))
+    assert len(found[0][2]) == 4
+    assert found[0] == found[1]
+
+
 def test_a_report_as_json_by_author(folder: Path) -> None:
     done = dptext(
         "synthesize", "private.jsonl", "report.json", "--public", "pool.jsonl", "--mechanism", "topics", *SMALL,

@@ -196,6 +196,27 @@ def test_pyarrow_reads_plain_json_lines(tmp_path: Path, monkeypatch: pytest.Monk
     assert json_columns.json_columns(block, ["text", "id"]) is None
 
 
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")])
+def test_pyarrow_is_given_no_depth_that_ends_the_process(
+    opened: str, closed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes down by recursion: 10,000 levels ended in SIGSEGV. Brackets of many lines do not add up."""
+    given: list[object] = []
+    monkeypatch.setattr(
+        json_columns, "_parsed", lambda *parts: given.append(parts) or (_ for _ in ()).throw(ValueError)
+    )
+    deep = b'{"text":"a","more":' + (opened * 100_000 + "1" + closed * 100_000).encode() + b"}"
+    assert json_columns.json_columns(ROW % 10 + b"\n" + deep, ["text"]) is None
+    assert not given
+    assert json_columns.json_columns(b'{"text":"[["}\n' * 5_000, ["text"]) is None
+    assert given
+    monkeypatch.undo()
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(ROW % 10 + b"\n" + deep + b"\n")
+    with pytest.raises(DataError, match="record 2: the line is not valid JSON"):
+        list(read_records(path, Fields()))
+
+
 @pytest.mark.parametrize(("column", "plain"), [(["a", ""], True), (["a", None], False), (["a", "b\x00"], False)])
 def test_text_of_pyarrow_is_plain_without_null_and_nul(column: list[str | None], plain: bool) -> None:
     found = values_of(pa.array(column, pa.string()))

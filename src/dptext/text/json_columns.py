@@ -10,11 +10,15 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Final
 
+import numpy as np
+
 from dptext.text.lines import Table
 from dptext.text.parquet_rows import values_of
 
 #: Smaller blocks are not worth loading pyarrow.
 _WORTH: Final = 2**17
+#: Half of the brackets that a line for pyarrow may have: it recurses, and 10,000 levels ended the whole process.
+_APART: Final = 1_000
 #: Types of other fields: the rest may hold NaN, integers of too many digits, or depth that our own reader refuses.
 _HARMLESS: Final = ("string", "bool", "int64", "null", "timestamp[s]", "timestamp[ns]")
 
@@ -22,7 +26,7 @@ _HARMLESS: Final = ("string", "bool", "int64", "null", "timestamp[s]", "timestam
 def json_columns(block: bytes, names: Sequence[str]) -> Table | None:
     """The columns of these names in whole lines, all of text; None without pyarrow, or where our reader has to look."""
     n_lines = _objects(block) if len(block) >= _WORTH else 0
-    if not n_lines:
+    if not n_lines or not _shallow(block):
         return None
     with contextlib.suppress(ImportError):
         import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
@@ -53,6 +57,14 @@ def _objects(block: bytes) -> int:
     inner = block.count(b"\n", 0, end)
     braced = block.startswith(b"{") and block.endswith(b"}", 0, end) and block.count(b"}\n{") == inner
     return inner + 1 if braced else 0
+
+
+def _shallow(block: bytes) -> bool:
+    """Whether no line has so many brackets, those in texts among them, that it could be too deep for pyarrow."""
+    read = np.frombuffer(block, np.uint8)
+    some = np.flatnonzero(read | 32 == 123)[::_APART]  # [ and {; two of these stand in a line with 2 _APART of them
+    line = np.searchsorted(np.flatnonzero(read == 10), some)
+    return not (line[1:] == line[:-1]).any()
 
 
 def _parsed(pa: ModuleType, json: ModuleType, block: bytes, names: Sequence[str]) -> Any:
