@@ -9,8 +9,8 @@ document, delta 1e-5. Rows beside the synthesis:
 - *original*: the private texts. *random*: random labels on the pool.
 - *public-only*: what the same model writes from the names of labels and the same public examples, without private text.
   *public-only, grown*: the same, where texts that were written stand in the prompts for more.
-- *prototypes*, *votes*: the pool labelled by noisy means or votes. *steering*, *prediction*: written by the model, the
-  last with two rounds of votes as *evolution*. All at the same epsilon and relation.
+- *prototypes*, *votes*: the pool labelled by noisy means or votes. *steering*, *prediction*: written by the model;
+  *evolution* begins with public-only texts and has two rounds of votes. All at the same epsilon and relation.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def measured(name: str, epsilons: list[float], seeds: list[int], size: int, ways
         "votes": (Votes(**about), bare),
         "steering": (Steering(**written), shown),
         "prediction": (Prediction(**written), shown),
-        "evolution": (Prediction(**written, rounds=2), shown),
+        "evolution": (Prediction(**written, rounds=2, per_text=0), shown),
     }
 
     def corpus() -> Any:
