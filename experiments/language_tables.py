@@ -15,7 +15,7 @@ from dptext.text.files import Target
 from synthesis_tables import Rows, mean
 
 BESIDE = ("original", "public-only", "public-only, grown", "random")
-WAYS = ("steering", "prototypes", "votes", "prediction")
+WAYS = ("steering", "prototypes", "votes", "prediction", "evolution")
 EPSILONS = (1.0, 4.0)
 
 
