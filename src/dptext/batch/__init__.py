@@ -1,0 +1,1 @@
+"""Runs over many files, by many workers: each record is released once, and the run is charged once."""

@@ -1,0 +1,1 @@
+"""The gateway: privatizing over HTTP, and a web page, on the ledger."""
