@@ -11,7 +11,7 @@ import hmac
 import os
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -36,7 +36,7 @@ from dptext.text.files import (
     share,
     writing,
 )
-from dptext.text.formats import Format, file_format, is_compressed
+from dptext.text.formats import Format, is_compressed, output_format
 from dptext.text.reading import read_batches
 from dptext.text.records import Fields
 from dptext.text.releases import blocks
@@ -129,10 +129,32 @@ def _run(
     source: Path, target: Path, mechanism: Mechanism[str], plan: Plan, randomness: Randomness, payment: Payment | None
 ) -> _Run:
     """The run, its settings checked."""
+    kind = output_format(target, plan.output_format)
+    terms = agreed(mechanism, plan, randomness, payment, kind)
+    return _Run(source, target, kind, terms.columns, mechanism, plan, randomness, terms.promised, terms.due)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """What a run writes, promises and has to pay, all known before it reads anything."""
+
+    columns: Columns
+    promised: tuple[Guarantee, ...]
+    due: Due | None
+
+
+def agreed(
+    mechanism: Mechanism[str],
+    plan: Plan,
+    randomness: Randomness,
+    payment: Payment | None,
+    kind: Format,
+    also: Sequence[str] = (),
+) -> Agreed:
+    """What a run with these settings is about; `also` is what leaves besides the plan's. Errors as `privatize_file`."""
     if plan.fields.subject is not None and payment is None:
         raise ConfigError("Expected a ledger with the field of the subjects: their names are used for charging only.")
     require_guarantee(mechanism.spec, plan.without_guarantee)
-    kind = file_format(target, plan.output_format)
     require_csv(kind, safe_csv=plan.safe_csv)
     fields = Fields() if kind in TEXTS_ONLY else plan.fields
     columns = replace(layout(mechanism.spec, plan.fields.keep, fields), safe_csv=plan.safe_csv)
@@ -142,7 +164,7 @@ def _run(
         randomness=randomness,
         delta=plan.delta,
         max_per_author=plan.max_per_author,
-        reveals=plan.reveals,
+        reveals=(*plan.reveals, *also),
     )
     due = None
     if payment is not None:
@@ -151,14 +173,14 @@ def _run(
             randomness=randomness,
             max_per_author=plan.max_per_author,
             by_subject=plan.fields.subject is not None,
-            reveals=plan.reveals,
+            reveals=(*plan.reveals, *also),
         )
         if due.account.limit.unit is Unit.AUTHOR and plan.fields.subject not in (None, plan.fields.author):
             raise ConfigError(
                 f"Expected the subjects of account {due.account.name!r}, which is per author, to be the authors: name "
                 "the same field for both, or leave the field of the subjects out."
             )
-    return _Run(source, target, kind, columns, mechanism, plan, randomness, promised, due)
+    return Agreed(columns, promised, due)
 
 
 @dataclass(frozen=True, slots=True)

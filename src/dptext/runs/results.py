@@ -25,7 +25,7 @@ from dptext.text.batches import Batch
 from dptext.text.columns import VECTOR_FIELD, Columns
 from dptext.text.encoding import encode_batch
 from dptext.text.files import Target, sha256_of
-from dptext.text.formats import Format, file_format
+from dptext.text.formats import Format, output_format
 from dptext.text.reading import read_records
 from dptext.text.records import ID_FIELD, TEXT_FIELD, Fields, Record, Release
 from dptext.text.releases import write_all
@@ -159,7 +159,7 @@ class Privatized(Iterable[Release[str]]):
         target, beside = (
             Target(each, force, self._inputs, private=False) for each in (Path(path), certificate_path(Path(path)))
         )
-        kind = file_format(target.path, format)
+        kind = output_format(target.path, format)
         for each in (target, beside):
             each.check()  # before a draw costs privacy
         if self._kept is None:

@@ -31,7 +31,7 @@ from dptext.text.batches import Batch
 from dptext.text.columns import Columns
 from dptext.text.encoding import encode_batch
 from dptext.text.files import Target, sha256_of
-from dptext.text.formats import Format, file_format
+from dptext.text.formats import Format, output_format
 from dptext.text.parquet_rows import load_pyarrow
 from dptext.text.reading import as_records, read_batches, read_records
 from dptext.text.records import TEXT_FIELD, Fields, Release
@@ -280,7 +280,7 @@ def file_columns(target: Path, format: Format | None, spec: Mapping[str, Json]) 
         if target.suffix != ".json":
             raise ConfigError(f"Expected OUT.json, found {str(target)!r}: {wanted.kind} writes a report alone.")
         return Format.JSON, columns
-    kind = file_format(target, format)
+    kind = output_format(target, format)
     columns.names(kind)
     if kind is Format.PARQUET:
         load_pyarrow()

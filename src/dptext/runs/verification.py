@@ -6,7 +6,7 @@ Certificates are not signed: whoever can edit both files can forge both.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -22,6 +22,7 @@ from dptext.privacy.events import ApproximateEvent, Event, MetricEvent
 from dptext.privacy.guarantee import ONE_PERSON, ONE_RECORD, ONE_SPELLING, RECORD_COUNT, Basis, Guarantee, Unit
 from dptext.privacy.names import COMPARED
 from dptext.runs.certificate import SCHEMA, SCHEMA_OF_EVENTS, Certificate, stream_mark
+from dptext.runs.dataset import MANIFEST, Manifest, Part
 from dptext.runs.specs import is_synthesis, spec_from_settings, synthesis_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.sampling.source import secure, seeded
@@ -69,7 +70,8 @@ def verify(path: str | PathLike[str], *, ledger: Ledger | None = None) -> Verifi
 
     The file has the bytes and the number of records that were certified; the events and the guarantees follow from the
     settings; where a ledger is given, the charge in it paid for this release. Of a release from memory
-    (`dptext.privatize`) the books know the mark of the stream and not its bytes.
+    (`dptext.privatize`) the books know the mark of the stream and not its bytes. Of a data set the certificate is
+    `FOLDER/manifest.json.guarantee.json`; each part is held against the manifest, and no other file may lie there.
 
     Raises:
         ConfigError: there is no certificate at the path.
@@ -79,8 +81,17 @@ def verify(path: str | PathLike[str], *, ledger: Ledger | None = None) -> Verifi
     certificate = read_certificate(path)
     certificate.check_file(path.parent)
     spec = _recompute(certificate)
+    if certificate.output == MANIFEST:
+        manifest = Manifest.read(path.parent / MANIFEST)
+        manifest.check(path.parent)
+        released: Sequence[Part] = manifest.parts
+        if manifest.records != certificate.records:
+            raise DataError(f"{path} speaks of {certificate.records} records, its parts hold {manifest.records}.")
+    else:
+        released = [Part(Path(certificate.output).name, certificate.records, certificate.sha256)]
     if spec.traits.releases_text or spec.traits.releases_vectors:  # else a report
-        _count_records(certificate, path.parent, TEXT_FIELD if spec.traits.releases_text else ID_FIELD)
+        for part in released:
+            _count_records(part, path.parent, certificate.fields, TEXT_FIELD if spec.traits.releases_text else ID_FIELD)
     if ledger is not None:
         _look_up(certificate, ledger)
     more = (ONE_RECORD, ONE_SPELLING) if certificate.schema < SCHEMA_OF_EVENTS else ()
@@ -115,19 +126,19 @@ def _look_up(certificate: Certificate, books: Ledger) -> None:
         )
 
 
-def _count_records(certificate: Certificate, folder: Path, column: str) -> None:
-    """Refuse a certificate that speaks of another number of records than the file has, where its format is known."""
-    path = folder / Path(certificate.output).name
+def _count_records(part: Part, folder: Path, names: Mapping[str, str], column: str) -> None:
+    """Refuse a file that has another number of records than is certified, where its format is known."""
+    path = folder / part.name
     found = 0
     try:
-        for _ in read_records(path, Fields(text=certificate.fields.get(column, column))):
+        for _ in read_records(path, Fields(text=names.get(column, column))):
             found += 1
     except ConfigError:
         return  # the extension does not tell the format
     except BrokenFileError:
         pass  # no records at all, which is right where all were skipped; the bytes were compared before
-    if found != certificate.records:
-        raise DataError(f"{path} has {plural(found, 'record')}, its certificate speaks of {certificate.records}.")
+    if found != part.records:
+        raise DataError(f"{path} has {plural(found, 'record')}, its certificate speaks of {part.records}.")
 
 
 def _recompute(certificate: Certificate) -> Promise:

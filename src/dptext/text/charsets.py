@@ -6,11 +6,12 @@ import gzip
 import io
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from dptext.errors import ConfigError
-from dptext.text.formats import is_compressed
+from dptext.errors import ConfigError, needing
+from dptext.text.formats import is_compressed, is_zstd
 from dptext.text.inputs import open_input
 
 _BOMS: Final = {
@@ -20,6 +21,8 @@ _BOMS: Final = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _SAMPLE: Final = 2**16  # bytes
+_PACKED: Final = 2**10  # bytes of zstd at once, of which a bomb makes some 30 MB
+_WINDOW: Final = 2**27  # bytes, as the `zstd` program allows
 _WIDE: Final = ("utf_16_le", "utf_16_be")  # full of NULs
 #: Of several that read a sample alike, or equally well, the first is named. ISO 8859-1 is cp1252 in all that is text.
 _NARROW: Final = (
@@ -53,8 +56,50 @@ class Transcoded(io.BufferedIOBase):
         return self._decoder.decode(b"", final=True).encode()
 
 
-def unzip(path: Path, raw: io.BufferedReader) -> io.BufferedReader | gzip.GzipFile:
+class Unzstd(io.BufferedIOBase):
+    """A stream of zstd frames, unpacked. EOFError where the last one is cut short, which `zstandard` lets pass."""
+
+    packing = "zstd"
+
+    def __init__(self, raw: io.BufferedReader) -> None:
+        with needing("zstd", "batch"):
+            import zstandard  # noqa: PLC0415 (an extra)
+        self.raw = raw
+        self._frame = partial(zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj)
+        self._open = self._frame()
+        self._begun, self._rest, self._error = False, b"", zstandard.ZstdError
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The first bytes, for a look at what the file holds."""
+        found = b""
+        while (size is None or size < 0 or len(found) < size) and (block := self.read1()):
+            found += block
+        return found if size is None or size < 0 else found[:size]
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Bytes at hand, none at the end."""
+        while True:
+            packed = self._rest or self.raw.read1(_PACKED)
+            self._rest = b""
+            if not packed:
+                if self._begun:
+                    raise EOFError
+                return b""
+            try:
+                found = self._open.decompress(packed)
+            except self._error:
+                raise EOFError from None
+            self._begun = not self._open.eof
+            if self._open.eof:
+                self._rest, self._open = self._open.unused_data, self._frame()
+            if found:
+                return found
+
+
+def unzip(path: Path, raw: io.BufferedReader) -> io.BufferedReader | gzip.GzipFile | Unzstd:
     """What a file holds. Not within a BufferedReader, which would lose what comes just before a fault."""
+    if is_zstd(path):
+        return Unzstd(raw)
     return gzip.GzipFile(fileobj=raw) if is_compressed(path) else raw
 
 

@@ -20,7 +20,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d",
 
 
 class Format(StrEnum):
-    """How records lie in a file. Each but Parquet and XLSX may also be gzipped (``.gz``)."""
+    """How records lie in a file. Each but Parquet and XLSX may also be gzipped (``.gz``), or read from ``.zst``."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -52,8 +52,13 @@ _EXTENSIONS: Final = {
 
 
 def is_compressed(path: str | os.PathLike[str]) -> bool:
-    """Whether the name of the file ends in ``.gz``."""
-    return Path(path).suffix.lower() == ".gz"
+    """Whether the name of the file ends in ``.gz``, or in ``.zst``, which is read only."""
+    return Path(path).suffix.lower() == ".gz" or is_zstd(path)
+
+
+def is_zstd(path: str | os.PathLike[str]) -> bool:
+    """Whether the name of the file ends in ``.zst``."""
+    return Path(path).suffix.lower() == ".zst"
 
 
 def detect_format(path: str | os.PathLike[str]) -> Format:
@@ -76,6 +81,13 @@ def file_format(path: Path, named: Format | None) -> Format:
     if named in PACKED and is_compressed(path):
         raise ConfigError(f"Expected {str(path)!r} not to be gzipped. {named} is compressed inside; drop .gz.")
     return named
+
+
+def output_format(path: Path, named: Format | None) -> Format:
+    """The format of a file that is to be written: as `file_format`, but none in ``.zst``, which is read only."""
+    if is_zstd(path):
+        raise ConfigError(f"Expected {str(path)!r} not to end in .zst, which is read only: write .gz or .parquet.")
+    return file_format(path, named)
 
 
 def is_scalar(value: object) -> TypeGuard[Scalar]:

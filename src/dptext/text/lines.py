@@ -101,7 +101,7 @@ def _read(stream: io.BufferedIOBase) -> bytes | Broken:
     try:
         return stream.read1(_BLOCK)
     except (EOFError, gzip.BadGzipFile, zlib.error):
-        return Broken("the gzip data is truncated or damaged")
+        return Broken(f"the {getattr(stream, 'packing', 'gzip')} data is truncated or damaged")
     except OSError as error:
         return Broken(f"the file cannot be read on ({error.strerror})")
     except UnicodeError:

@@ -30,12 +30,12 @@ from dptext.text.column_checks import batch_of
 from dptext.text.formats import DELIMITED, PACKED, Format, file_format
 from dptext.text.html import without_tags
 from dptext.text.ids import Ids, key_of
-from dptext.text.inputs import file_error
+from dptext.text.inputs import file_error, open_input
 from dptext.text.lines import Bad, Broken, Chunk, Row, rows_of
 from dptext.text.parquet_rows import load_pyarrow
 from dptext.text.records import TEXT_FIELD, Fields, Record
 from dptext.text.row_checks import Checks, needed
-from dptext.text.rows import file_chunks
+from dptext.text.rows import Opener, file_chunks
 from dptext.text.tables import EXPECTED, Texts, table_rows
 from dptext.text.xlsx_rows import load_openpyxl
 
@@ -94,7 +94,7 @@ def read_records(
             rows as mappings, or ready records. Ready records pass through with their own ids, after the same checks of
             their text.
         fields: Names of the fields. Plain text has none, so that only the default will do there.
-        format: Format of the file, where its extension does not tell. Compression always goes by ``.gz``.
+        format: Format of the file, where its extension does not tell. Compression always goes by ``.gz``, ``.zst``.
         on_error: Whether a record that cannot be read ends the reading or is skipped.
         on_skip: Called with number and reason of a skipped record. The numbers count from 1 over all records (rows
             of CSV after the header, lines of the others). They depend on private data: do not publish them.
@@ -166,11 +166,13 @@ def read_batches(
     encoding: str | None = None,
     strip_html: bool = False,
     advice: str = "Repair it or take it out.",
+    opener: Opener | None = None,
 ) -> Generator[Batch, None, None]:
     """Stream the records of a file as columns, in batches of at least one: `read_records` without an object a record.
 
     Where a batch ends follows from how the file was read. What comes before a fault is yielded before the fault is
-    raised, or told to `on_skip`. Closing the generator closes the file, as its end does.
+    raised, or told to `on_skip`. Closing the generator closes the file, as its end does. An `opener` opens what the
+    system has no path to; the name is then a name alone, of which the extension tells the format.
     """
     count(max_characters=max_characters)
     path = _path(source)
@@ -184,11 +186,12 @@ def read_batches(
         load_pyarrow()
     if kind is Format.XLSX:
         load_openpyxl()
-    _require_file(path)
+    if opener is None:
+        _require_file(path)
     reading = _Reading(str(path), Checks(fields, max_characters, empty_nulls), on_error, on_skip, advice)
-    if encoding is None and kind not in PACKED and path.is_file():  # a pipe is read once
+    if encoding is None and kind not in PACKED and opener is None and path.is_file():  # a pipe is read once
         reading.unnamed = path
-    found = _file_batches(path, kind, reading, delimiter, encoding)
+    found = _file_batches(path, kind, reading, delimiter, encoding, opener or open_input)
     return _without_tags(found) if strip_html else found
 
 
@@ -216,10 +219,11 @@ def _records(batches: Generator[Batch, None, None]) -> Generator[Record, None, N
 
 
 def _file_batches(
-    path: Path, kind: Format, reading: "_Reading", delimiter: str | None, encoding: str | None
+    path: Path, kind: Format, reading: "_Reading", delimiter: str | None, encoding: str | None, opener: Opener
 ) -> Generator[Batch, None, None]:
     names = needed(reading.check.fields)
-    found = file_chunks(path, kind, names, max_line=reading.check.max_line, delimiter=delimiter, encoding=encoding)
+    most = reading.check.max_line
+    found = file_chunks(path, kind, names, max_line=most, delimiter=delimiter, encoding=encoding, opener=opener)
     with contextlib.closing(found) as chunks:
         empty: Chunk = [Broken("the file holds no records")]
         yield from reading.batches(itertools.chain([next(chunks, empty)], chunks))

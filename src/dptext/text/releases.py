@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 from dptext.text.batches import Kept, Releases
 from dptext.text.columns import Columns
 from dptext.text.files import Target, writing
-from dptext.text.formats import Format, Scalar, file_format, is_compressed
+from dptext.text.formats import Format, Scalar, is_compressed, output_format
 from dptext.text.groups import groups
 from dptext.text.parquet_rows import load_pyarrow
 from dptext.text.records import Release
@@ -79,7 +79,7 @@ def write_releases(
         MissingExtraError: If Parquet is to be written and pyarrow is not installed.
     """
     target = Target(Path(path), force=force, private=False)
-    kind = file_format(target.path, format)
+    kind = output_format(target.path, format)
     if kind is Format.PARQUET:
         load_pyarrow()
     # Opened before the first release is drawn: a folder that cannot be written to must not cost privacy.

@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -16,6 +16,7 @@ from dptext.text.parquet_rows import parquet_chunks
 from dptext.text.records import TEXT_FIELD
 from dptext.text.xlsx_rows import xlsx_chunks
 
+Opener = Callable[[Path], io.BufferedReader]
 MAX_JSON: Final = 2**28
 """Bytes of the longest JSON array, which is read whole."""
 
@@ -28,13 +29,14 @@ def file_chunks(
     max_line: int,
     delimiter: str | None = None,
     encoding: str | None = None,
+    opener: Opener = open_input,
 ) -> Generator[Chunk, None, None]:
     """The rows of a file, or their faults, in chunks of at least one; nothing follows a `Broken`.
 
     The fields that are needed are `names`, the text first; none for all. A line, or row of CSV, above `max_line` bytes
     is not read whole. Columns are parted by a comma in CSV, a tab in TSV, unless a delimiter is named.
     """
-    with open_input(path) as raw:
+    with opener(path) as raw:
         if kind is Format.PARQUET:
             yield from parquet_chunks(raw, names)
             return

@@ -1,0 +1,187 @@
+"""The files that an input is made of, and their records.
+
+    read(shards_of("private/*.parquet")[0], Plan(), {})
+
+A folder, a glob, a single file, a data set that `datasets` saved, or a URL that fsspec knows (`s3://bucket/private`).
+"""
+
+from __future__ import annotations
+
+import glob
+import io
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from dptext.errors import ConfigError, DPTextError, needing
+from dptext.runs.certificate import certificate_path
+from dptext.runs.dataset import MANIFEST
+from dptext.runs.plan import Plan
+from dptext.text.batches import Batch
+from dptext.text.formats import Format, detect_format
+from dptext.text.inputs import file_error, parse_json, read_whole
+from dptext.text.parquet_rows import load_pyarrow
+from dptext.text.reading import read_batches, read_records
+
+_CERTIFICATE: Final = certificate_path(Path("x")).name[1:]
+_SAVED_DATASET: Final = "state.json"  # what `Dataset.save_to_disk` writes beside its Arrow files
+_CHUNK: Final = 1024
+_ADVICE: Final = "Repair it, or skip such records: --on-error skip."
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One file of the input: its name within the input, and its path or URL.
+
+    Attributes:
+        arrow: whether it is a stream of Arrow, as `datasets` saves them.
+    """
+
+    name: str
+    where: str
+    arrow: bool = False
+
+
+def is_remote(where: str) -> bool:
+    """Whether it is a URL, and not a path of this computer."""
+    return "://" in where
+
+
+def file_system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """The file system of a URL, of fsspec, and the path in it; MissingExtraError where its package is absent."""
+    with needing("A URL", "batch"):
+        import fsspec  # noqa: PLC0415 (an extra)
+    try:
+        return fsspec.core.url_to_fs(url, **options)  # type: ignore[no-any-return]  # untyped
+    except ImportError as error:
+        scheme = url.partition("://")[0]
+        raise ConfigError(f"Expected the package that fsspec needs for {scheme}://: {error}") from None
+    except ValueError as error:
+        raise ConfigError(f"Expected a URL that fsspec knows, found {url!r}: {error}") from None
+
+
+def shards_of(source: str | Path, *, format: Format | None = None, options: Mapping[str, Any]) -> tuple[Shard, ...]:
+    """The files of an input, by name.
+
+    Of a folder all files with a known extension, those in its folders too; names that begin with `.` or `_` are left
+    out, and so are certificates and manifests. ConfigError: there is none, or one has an unknown extension.
+    """
+    where = str(source)
+    found = _remote(where, options) if is_remote(where) else _local(Path(where))
+    wanted = [shard for shard in found if not _aside(PurePosixPath(shard.name))]
+    if not wanted:
+        raise ConfigError(f"Expected files of records at {where!r}, found none.")
+    for shard in wanted:
+        if format is None and not shard.arrow:
+            detect_format(shard.name)
+    return tuple(sorted(wanted, key=lambda shard: shard.name))
+
+
+def _aside(name: PurePosixPath) -> bool:
+    return any(part.startswith((".", "_")) for part in name.parts) or (
+        name.name == MANIFEST or name.name.endswith(_CERTIFICATE)
+    )
+
+
+def _local(path: Path) -> list[Shard]:
+    if path.is_dir():
+        if (path / "dataset_dict.json").is_file():
+            raise ConfigError(f"Expected one split of the data set at {str(path)!r}: name its folder, as train.")
+        if (path / _SAVED_DATASET).is_file():
+            return _saved(path)
+        files = [each for each in path.rglob("*") if each.is_file()]
+        return [Shard(each.relative_to(path).as_posix(), str(each)) for each in files]
+    if path.is_file():
+        return [Shard(path.name, str(path))]
+    files = [Path(each) for each in glob.glob(str(path), recursive=True) if Path(each).is_file()]  # noqa: PTH207 (recursive)
+    names = [each.name for each in files]
+    if len(set(names)) < len(names):  # of several folders
+        return [Shard(each.as_posix().lstrip("/"), str(each)) for each in files]
+    return [Shard(each.name, str(each)) for each in files]
+
+
+def _saved(folder: Path) -> list[Shard]:
+    """The Arrow files of a data set, named in their order."""
+    try:
+        listed = [str(each["filename"]) for each in parse_json(read_whole(folder / _SAVED_DATASET))["_data_files"]]
+    except (ValueError, TypeError, KeyError):
+        raise ConfigError(f"Expected {folder / _SAVED_DATASET} as `datasets` writes it.") from None
+    return [Shard(f"{i:06d}.arrow", str(folder / Path(name).name), arrow=True) for i, name in enumerate(listed)]
+
+
+def _remote(url: str, options: Mapping[str, Any]) -> list[Shard]:
+    fs, root = file_system(url, options)
+    try:
+        if glob.has_magic(root):
+            paths = fs.glob(root)
+            root = root[: min(root.find(sign) for sign in "*?[" if sign in root)].rpartition("/")[0]
+        elif fs.isfile(root):
+            paths, root = [root], root.rpartition("/")[0]
+        else:
+            paths = fs.find(root)
+    except OSError as error:
+        raise file_error(url, "read", error) from None
+    prefix = root.rstrip("/") + "/"
+    return [Shard(str(path).removeprefix(prefix), fs.unstrip_protocol(path)) for path in paths]
+
+
+def read(shard: Shard, plan: Plan, options: Mapping[str, Any], skipped: dict[str, int]) -> Generator[Batch, None, None]:
+    """The records of a shard; how many were skipped for which reason is counted in `skipped`."""
+
+    def skip(_: int, reason: str) -> None:
+        skipped[reason] = skipped.get(reason, 0) + 1
+
+    settings: dict[str, Any] = {"on_error": plan.on_error, "on_skip": skip, "advice": _ADVICE}
+    if shard.arrow:
+        yield from _arrow(shard, plan, settings)
+        return
+    if is_remote(shard.where):
+        fs, path = file_system(shard.where, options)
+        settings["opener"] = lambda _: _opened(fs, path, shard.where)
+        source = Path(shard.name)
+    else:
+        source = Path(shard.where)
+    yield from read_batches(source, plan.fields, format=plan.input_format, **settings, **plan.reading)
+
+
+def _opened(fs: Any, path: str, url: str) -> io.BufferedReader:
+    try:
+        return io.BufferedReader(fs.open(path, "rb"))
+    except OSError as error:
+        problem = file_error(url, "read", error)
+    raise problem
+
+
+def _arrow(shard: Shard, plan: Plan, settings: Mapping[str, Any]) -> Iterator[Batch]:
+    pa, _ = load_pyarrow()
+    try:
+        with pa.memory_map(shard.where) as file, pa.ipc.open_stream(file) as stream:
+            table = stream.read_all()  # of the map: it takes no memory of its own
+            options = {name: value for name, value in plan.reading.items() if name in ("empty_nulls", "strip_html")}
+            records: list[Any] = []
+            for record in read_records(_rows(table, plan), plan.fields, **settings, **options):
+                records.append(record)
+                if len(records) == _CHUNK:
+                    yield Batch.of(records)
+                    records = []
+            if records:
+                yield Batch.of(records)
+            return
+    except DPTextError:
+        raise
+    except (OSError, pa.ArrowException):
+        problem = ConfigError(f"Expected {shard.where} to be an Arrow stream, as `datasets` writes it.")
+    raise problem
+
+
+def _rows(table: Any, plan: Plan) -> Iterator[Mapping[str, object]]:
+    """The rows, of the wanted columns, without a copy of the whole."""
+    fields = plan.fields
+    named = (fields.text, fields.id, fields.label, fields.author, fields.subject, *fields.keep)
+    wanted = list(dict.fromkeys(name for name in named if name is not None))
+    for name in wanted:
+        if name not in table.column_names:
+            raise ConfigError(f"Expected the column {name!r} in the data set, found {', '.join(table.column_names)}.")
+    for batch in table.select(wanted).to_batches(max_chunksize=_CHUNK):
+        yield from batch.to_pylist()

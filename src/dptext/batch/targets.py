@@ -1,0 +1,193 @@
+"""Where parts go, by an operation that succeeds once: of several attempts at a part, one becomes visible.
+
+In a folder an attempt is a file of a name of its own, readable by its owner only; it is published by a hard link, which
+never replaces a file. On an object store an attempt is a conditional put. The losers are deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Protocol
+
+from dptext.batch.shards import file_system
+from dptext.errors import ConfigError
+from dptext.text.files import create_private, sha256_of, writing
+from dptext.text.inputs import file_error
+
+_PROBES: Final = 8
+_BLOCK: Final = 1 << 20
+PARTIAL: Final = ".partial"
+Write = Callable[[BinaryIO], None]
+
+
+class Target(Protocol):
+    """A place for files of which each appears once, whole."""
+
+    def publish(self, name: str, write: Write) -> str:
+        """Write a file and make it visible, unless one of this name is: then what was written is thrown away.
+
+        Returns the sha256 of what is visible under this name. ConfigError: the disk or the store refuses.
+        """
+        ...
+
+    def sha256(self, name: str) -> str | None:
+        """The sha256 of a visible file, or None where there is none."""
+        ...
+
+    def names(self) -> list[str]:
+        """The names of the visible files."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        ...
+
+
+def filled(data: bytes) -> Write:
+    """What writes these bytes."""
+
+    def write(file: BinaryIO) -> None:
+        file.write(data)
+
+    return write
+
+
+def probe(target: Target) -> None:
+    """Refuse (ConfigError) a place where a name can be published twice: of many at once, one must succeed."""
+    name = f"probe-{secrets.token_hex(8)}"
+    try:
+        with ThreadPoolExecutor(_PROBES) as pool:
+            seen = set(pool.map(lambda i: target.publish(name, filled(bytes([i]))), range(_PROBES)))
+        seen |= {target.publish(name, filled(bytes([_PROBES]))), target.sha256(name) or ""}
+    finally:
+        target.delete(name)
+    if len(seen) != 1:
+        raise ConfigError(
+            "Expected a place where a file can be created once and never be replaced: this one lets several win "
+            "(hard links, or `If-None-Match: *` of an object store). Nothing was written."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of this computer, or of a network that has hard links."""
+
+    path: Path
+
+    def publish(self, name: str, write: Write) -> str:
+        """See `Target`."""
+        final = self.path / name
+        partial = final.with_name(f".{final.name}.{secrets.token_hex(8)}{PARTIAL}")
+        with writing(final):
+            final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = create_private(partial)
+            try:
+                with file:
+                    write(file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                digest = sha256_of(partial)
+                try:
+                    os.link(partial, final)
+                except FileExistsError:
+                    digest = sha256_of(final)
+            finally:
+                partial.unlink(missing_ok=True)
+        return digest
+
+    def sha256(self, name: str) -> str | None:
+        """See `Target`."""
+        path = self.path / name
+        return sha256_of(path) if path.is_file() else None
+
+    def names(self) -> list[str]:
+        """See `Target`; unfinished attempts are left out."""
+        files = (path for path in sorted(self.path.rglob("*")) if path.is_file() and path.suffix != PARTIAL)
+        return [path.relative_to(self.path).as_posix() for path in files]
+
+    def delete(self, name: str) -> None:
+        """See `Target`."""
+        (self.path / name).unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Delete the attempts of workers that were killed."""
+        for path in self.path.rglob(f".*{PARTIAL}"):
+            path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """A prefix of an object store, by fsspec. Its options may hold secrets, which are not shown."""
+
+    url: str
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def _at(self, name: str = "") -> tuple[Any, str]:
+        fs, root = file_system(self.url, self.options)
+        fs.invalidate_cache()  # others write, too
+        return fs, f"{root.rstrip('/')}/{name}"
+
+    @contextlib.contextmanager
+    def _telling(self, name: str, verb: str = "write") -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            problem = file_error(f"{self.url.rstrip('/')}/{name}", verb, error)
+        else:
+            return
+        raise problem
+
+    def publish(self, name: str, write: Write) -> str:
+        """See `Target`; the file is in memory as it is put, and before in a file without a name."""
+        fs, path = self._at(name)
+        with tempfile.TemporaryFile() as file, self._telling(name):
+            write(file)
+            file.seek(0)
+            data = file.read()
+            try:
+                fs.pipe_file(path, data, mode="create")
+            except OSError:
+                # Another attempt won, or the answer to ours was lost: what is visible is whole, and the only one.
+                visible = self.sha256(name)
+                if visible is None:
+                    raise
+                return visible
+        return hashlib.sha256(data).hexdigest()
+
+    def sha256(self, name: str) -> str | None:
+        """See `Target`."""
+        fs, path = self._at(name)
+        digest = hashlib.sha256()
+        with self._telling(name, "read"):
+            if not fs.exists(path):
+                return None
+            with fs.open(path, "rb") as file:
+                while block := file.read(_BLOCK):
+                    digest.update(block)
+        return digest.hexdigest()
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a small file."""
+        fs, path = self._at(name)
+        with self._telling(name, "read"):
+            return bytes(fs.cat_file(path))
+
+    def names(self) -> list[str]:
+        """See `Target`."""
+        fs, root = self._at()
+        with self._telling("", "read"):
+            return sorted(str(path).removeprefix(root) for path in fs.find(root))
+
+    def delete(self, name: str) -> None:
+        """See `Target`."""
+        fs, path = self._at(name)
+        with self._telling(name), contextlib.suppress(FileNotFoundError):
+            fs.rm_file(path)

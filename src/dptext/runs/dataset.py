@@ -1,0 +1,94 @@
+"""The manifest of a released data set: which files are its parts, in order, and the sha256 of each.
+
+A part counts because the manifest names it. The certificate of the data set speaks of the manifest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from dptext._wording import plural
+from dptext.errors import DataError
+from dptext.runs.certificate import certificate_path
+from dptext.text.files import sha256_of
+from dptext.text.inputs import parse_json, read_whole
+
+MANIFEST: Final = "manifest.json"
+_HEX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of a data set: its name, how many records it holds, and its sha256."""
+
+    name: str
+    records: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The parts of a data set, in the order of the records."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def records(self) -> int:
+        """How many records all parts hold."""
+        return sum(part.records for part in self.parts)
+
+    def to_json(self) -> str:
+        """The manifest as JSON text, a line a part."""
+        lines = ",\n".join(f"  {json.dumps(asdict(part), ensure_ascii=False)}" for part in self.parts)
+        return '{"schema": 1, "parts": [\n' + lines + "\n]}\n"
+
+    @classmethod
+    def read(cls, path: Path) -> Manifest:
+        """The manifest at the path; DataError where none is that dptext wrote."""
+        try:
+            data = parse_json(read_whole(path))
+            parts = tuple(Part(**part) for part in data["parts"])
+            good = (
+                data["schema"] == 1 and all(map(_is_part, parts)) and len({part.name for part in parts}) == len(parts)
+            )
+        except (ValueError, TypeError, KeyError):
+            good = False
+        if not good:
+            raise DataError(f"{path} is no manifest of a data set that dptext wrote.")
+        return cls(parts)
+
+    def check(self, folder: Path) -> None:
+        """Raise DataError unless the folder holds these parts, byte for byte, and no other file."""
+        known = {part.name for part in self.parts} | {MANIFEST, certificate_path(Path(MANIFEST)).name}
+        for name in _names(folder):
+            if name not in known:
+                raise DataError(f"{folder / name} is no part of this data set: whoever reads the folder reads it, too.")
+        for part in self.parts:
+            path = folder / part.name
+            if not path.is_file():
+                raise DataError(f"Expected {path}, a part with {plural(part.records, 'record')}: it is missing.")
+            if sha256_of(path) != part.sha256:
+                raise DataError(f"{path} is not the part that was certified: its sha256 differs.")
+
+
+def _is_part(part: Part) -> bool:
+    """Whether the parts of its name stay inside the folder, and the rest is what it should be."""
+    return (
+        type(part.name) is str
+        and type(part.records) is int
+        and type(part.sha256) is str
+        and part.records >= 0
+        and len(part.sha256) == _HEX
+        and not Path(part.name).is_absolute()
+        and part.name not in ("", MANIFEST)
+        and ".." not in Path(part.name).parts
+        and "\0" not in part.name
+    )
+
+
+def _names(folder: Path) -> Iterator[str]:
+    return (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if not path.is_dir())
