@@ -13,104 +13,37 @@ import hashlib
 import itertools
 import json
 import math
-import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from dptext import _validate
-from dptext.batch.engines import Engine, Here, Processes
-from dptext.batch.ray_engine import Ray
-from dptext.batch.shards import Shard, is_remote, shards_of
+from dptext.batch.engines import Engine, Here
+from dptext.batch.places import Place, place_at
+from dptext.batch.plans import DatasetPlan, Progress, Skip
+from dptext.batch.shards import Shard, shards_of
 from dptext.batch.state import State, StateFolder
-from dptext.batch.targets import Folder, Objects, Target, filled, probe
+from dptext.batch.targets import Target, probe
 from dptext.batch.work import Job, Part
 from dptext.errors import ConfigError, DataError, DPTextError, LedgerError
 from dptext.mechanism import Mechanism, settings
-from dptext.runs.certificate import READING, Certificate, certificate_path
+from dptext.runs.certificate import READING, Certificate
 from dptext.runs.dataset import MANIFEST, Manifest
 from dptext.runs.dataset import Part as Listed
 from dptext.runs.files import Agreed, agreed
 from dptext.runs.plan import Plan, run_digest
 from dptext.sampling.source import Randomness, secure, seeded
-from dptext.text.files import refuse_existing, share, writing
 from dptext.text.formats import READ_ONLY, Format, detect_format, is_compressed, output_format
 
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
+    from dptext.ledger.entries import Charge
     from dptext.privacy.guarantee import Guarantee
     from dptext.runs.payment import Due, Payment
 
-#: Records of a part.
-PART_SIZE: Final = 10_000
 _TASKS_A_WORKER: Final = 4
-_CLAIM: Final = "unfinished.json"  # of an object store: whose run is writing there
-_CERTIFICATE: Final = certificate_path(Path(MANIFEST)).name
 _SUFFIX: Final = {Format.TEXT: ".txt"}
-_TIMES: Final = "when each file was written, which an object store shows: it follows from how long the texts are"
-
-
-#: Told "reading" or "privatizing", how many records are done, and of how many.
-Progress = Callable[[str, int, int | None], None]
-#: Told a file, how many of its records were skipped, and why.
-Skip = Callable[[str, int, str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Workers:
-    """Who does the work.
-
-    Attributes:
-        engine: "local", processes of this computer, or "ray".
-        n: how many workers; 0 takes one for each processor.
-        memory: bytes that a worker needs: fewer start where there is not as much; 0 asks nothing.
-        address: of the Ray cluster, as `ray.init` takes it.
-    """
-
-    engine: str = "local"
-    n: int = 0
-    memory: int = 0
-    address: str | None = None
-
-    def __post_init__(self) -> None:
-        _validate.one_of(("local", "ray"), engine=self.engine)
-        _validate.not_negative(workers=self.n, memory=self.memory)
-
-    def made(self) -> tuple[Engine, int]:
-        """The engine, and how many workers it has."""
-        n = self.n or len(os.sched_getaffinity(0))
-        if self.engine == "ray":
-            return Ray(n, self.memory, self.address), n
-        if self.memory:
-            free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-            if free < self.memory:
-                raise ConfigError(f"Expected {self.memory:,} bytes of memory for a worker, found {free:,} free.")
-            n = min(n, free // self.memory)
-        return (Processes(n) if n > 1 else Here()), n
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetPlan:
-    """Public settings of a run over many files, besides those of `Plan`.
-
-    Attributes:
-        part_size: records of a part of the output, but the last.
-        keep_shards: one part for each file of the input, under its name; the names and the numbers of records leave.
-        workers: who does the work.
-        storage_options: of fsspec, for URLs; not shown, as they may hold secrets.
-        state: folder for what a run needs to go on; default: hidden, beside the target, or here where that is a URL.
-    """
-
-    part_size: int = PART_SIZE
-    keep_shards: bool = False
-    workers: Workers = field(default_factory=Workers)
-    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    state: Path | None = None
-
-    def __post_init__(self) -> None:
-        _validate.count(part_size=self.part_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +106,7 @@ def rehearse_dataset(
 ) -> Rehearsed:
     """Check and read what `privatize_dataset` would, with the same errors; nothing is drawn, charged or kept."""
     run = _prepared(source, target, mechanism, plan, dataset, seed, payment)
-    run.check_target()
+    run.check()
     job, due = run.job(secrets.token_bytes(32), "rehearsal"), run.terms.due
     surveyed = [replace(job.survey(i), ids=b"", authors=b"") for i in range(len(run.shards))]
     if due is not None:
@@ -194,11 +127,12 @@ def _prepared(
     """The run, its settings checked."""
     shards = shards_of(source, format=plan.input_format, options=dataset.storage_options)
     kind, compressed = _written_as(shards, plan)
-    terms = agreed(mechanism, plan, _randomness(seed), payment, kind, (_TIMES,) if is_remote(str(target)) else ())
+    place = place_at(str(target), dataset.storage_options)
+    terms = agreed(mechanism, plan, _randomness(seed), payment, kind, place.reveals)
     engine, n = dataset.workers.made()
     if str(target).startswith("memory://") and not isinstance(engine, Here):
         raise ConfigError("Expected one local worker with memory://, which is in the memory of one process.")
-    return _Run(shards, str(target), mechanism, plan, dataset, seed, payment, kind, compressed, terms, engine, n)
+    return _Run(shards, place, mechanism, plan, dataset, seed, payment, kind, compressed, terms, engine, n)
 
 
 def _randomness(seed: int | None) -> Randomness:
@@ -221,7 +155,7 @@ def _written_as(shards: Sequence[Shard], plan: Plan) -> tuple[Format, bool]:
 @dataclass(frozen=True, slots=True)
 class _Run:
     shards: tuple[Shard, ...]
-    where: str
+    place: Place
     mechanism: Mechanism[str]
     plan: Plan
     dataset: DatasetPlan
@@ -235,20 +169,7 @@ class _Run:
 
     @property
     def _state(self) -> StateFolder:
-        if self.dataset.state is not None:
-            return StateFolder(self.dataset.state)
-        name = PurePosixPath(self.where.rstrip("/")).name
-        folder = Path() if is_remote(self.where) else Path(self.where).parent
-        return StateFolder(folder / f".{name}.run")
-
-    def _target(self, token: str) -> Target:
-        if is_remote(self.where):
-            return Objects(f"{self.where.rstrip('/')}/{token}", self.dataset.storage_options)
-        return Folder(self._state.path / token)
-
-    @property
-    def _whole(self) -> Objects:
-        return Objects(self.where, self.dataset.storage_options)
+        return StateFolder(self.dataset.state or self.place.default_state())
 
     def job(self, key: bytes, token: str) -> Job:
         """What the workers know."""
@@ -256,7 +177,7 @@ class _Run:
             self.shards,
             self.plan,
             self.mechanism,
-            self._target(token),
+            self.place.parts(token, self._state.path),
             self.kind,
             self.terms.columns,
             self.compressed,
@@ -265,31 +186,12 @@ class _Run:
             self.dataset.storage_options,
         )
 
-    def check_target(self) -> None:
+    def check(self) -> None:
         """Refuse (ConfigError) a target that cannot be written, or that is there and is not to be replaced."""
-        if is_remote(self.where):
-            if not self.plan.force and not self.plan.resume and MANIFEST in self._whole.names():
-                raise ConfigError(f"Expected no data set at {self.where} yet: replace it with --force.")
-            return
-        path = Path(self.where)
-        for shard in self.shards:
-            if not is_remote(shard.where) and path.resolve() in (
-                Path(shard.where).resolve(),
-                *Path(shard.where).resolve().parents,
-            ):
-                raise ConfigError(f"Expected {self.where!r} to be no folder of the input. Choose another.")
-        if not path.parent.is_dir():
-            raise ConfigError(f"Expected a folder for {self.where!r}: there is no {str(path.parent)!r}.")
-        free = not path.exists() or (path.is_dir() and not any(path.iterdir()))
-        if free or self.plan.resume:
-            return
-        if not self.plan.force:
-            refuse_existing(path)
-        if not (path / MANIFEST).is_file():
-            raise ConfigError(f"Expected {self.where!r} to be a data set of dptext, which --force replaces: it is not.")
+        self.place.check(self.shards, force=self.plan.force, resume=self.plan.resume)
 
     def go(self, on_progress: Progress, on_skip: Skip) -> Certificate:
-        self.check_target()
+        self.check()
         if self.plan.resume and not self._state.path.is_dir():
             raise ConfigError(
                 f"There is no unfinished run to resume: {self._state.path} is absent. Run without --resume."
@@ -305,8 +207,12 @@ class _Run:
             except DPTextError as error:
                 if isinstance(error, ConfigError) or type(error) is DPTextError:
                     raise  # a full disk can be mended, workers be given more memory, and the run resumed
-                self._clean(state)
+                self._throw_away(state)
                 raise
+
+    def _throw_away(self, state: State) -> None:
+        self.place.forget(state.token, self._state.path)
+        self._state.delete()
 
     # ------------------------------------------------------------------------------------------------ the state
 
@@ -319,7 +225,7 @@ class _Run:
             self.dataset.part_size,
             self.dataset.keep_shards,
             [shard.where for shard in self.shards],
-            self.where,
+            getattr(self.place, "url", ""),
         ]
         return hashlib.sha256(json.dumps(own).encode()).hexdigest()
 
@@ -328,32 +234,21 @@ class _Run:
         with contextlib.suppress(ConfigError):  # what cannot be read cannot be gone on with either
             earlier = self._state.load()
         if earlier is not None:
-            self._forget(earlier)
-        for path in self._state.path.glob("*.*"):
-            path.unlink()
-        state = State(
-            secrets.token_hex(32),
-            secrets.token_hex(8),
-            self._digest(),
-            charge_key="" if self.payment is None else self.payment.key or secrets.token_hex(16),
-            force=self.plan.force,
-        )
-        if is_remote(self.where):
-            self._claim(state.token)
+            if earlier.certificate and self.payment is not None and self.payment.key == earlier.charge_key:
+                raise ConfigError(
+                    f"The run with charge key {earlier.charge_key!r} is whole and paid for: go on with --resume, which "
+                    "publishes it. Another key would charge anew."
+                )
+            self.place.forget(earlier.token, self._state.path)
+        self._state.clear()
+        charge_key = "" if self.payment is None else self.payment.key or secrets.token_hex(16)
+        state = State(secrets.token_hex(32), secrets.token_hex(8), self._digest(), charge_key, force=self.plan.force)
+        self.place.claim(state.token, force=self.plan.force)
         self._state.save(state)
-        probe(self._target(state.token))
+        target = self.place.parts(state.token, self._state.path)
+        target.prepare(())
+        probe(target)
         return state
-
-    def _claim(self, token: str) -> None:
-        """Of two runs that write to one place, on two computers, one may."""
-        whole = self._whole
-        if self.plan.force:
-            with contextlib.suppress(ConfigError, ValueError):
-                self._delete(json.loads(whole.read(_CLAIM))["token"])
-            whole.delete(_CLAIM)
-        data = json.dumps({"token": token}).encode()
-        if whole.publish(_CLAIM, filled(data)) != hashlib.sha256(data).hexdigest():
-            raise ConfigError(f"An unfinished run of another computer lies at {self.where}: --force throws it away.")
 
     def _resumed(self) -> State:
         state = self._state.load()
@@ -367,22 +262,6 @@ class _Run:
             raise ConfigError(f"Expected the charge key of the run to resume, found {self.payment.key!r}.")
         return state
 
-    def _delete(self, token: str) -> None:
-        target = self._target(token)
-        for name in target.names():
-            target.delete(name)
-
-    def _forget(self, state: State) -> None:
-        """Delete the parts of a run that is thrown away."""
-        with contextlib.suppress(FileNotFoundError):
-            self._delete(state.token)
-
-    def _clean(self, state: State) -> None:
-        self._forget(state)
-        if is_remote(self.where):
-            self._whole.delete(_CLAIM)
-        self._state.delete()
-
     # ------------------------------------------------------------------------------------------------- the work
 
     def _work(
@@ -392,22 +271,21 @@ class _Run:
         on_skip: Skip,
     ) -> State:
         job = self.job(bytes.fromhex(state.key), state.token)
-        counts = self._survey(job, on_progress, on_skip)
-        also = self._also(counts)
-        terms = agreed(self.mechanism, self.plan, _randomness(self.seed), self.payment, self.kind, also)
-        charge = None
-        if terms.due is not None:
-            named = self.plan.fields.subject is not None
-            hashes = (self._state.hashes(i) for i in range(len(self.shards)))
-            try:
-                charge = terms.due.charge(state.charge_key, job.subjects(hashes) if named else None)
-            except LedgerError as error:
-                raise LedgerError(f"{error} Go on with --resume: it finds the charge if it was written.") from None
-        parts = self._parts(counts)
+        try:
+            counts = self._survey(job, on_progress, on_skip)
+            also = self._also(counts)
+            parts = self._parts(counts)
+            terms = agreed(self.mechanism, self.plan, _randomness(self.seed), self.payment, self.kind, also)
+            charge = self._charge(job, terms, state)
+        except ConfigError as error:
+            if not self.plan.resume and not (isinstance(error, LedgerError) and error.unsure):
+                self._throw_away(state)  # nothing was charged and nothing drawn
+            raise
+        job.target.prepare(part.name for part in parts)
         digests = self._privatized(job, parts, counts, on_progress)
         manifest = Manifest(
             tuple(
-                Listed(self._named(part.name, state.token), part.stop - part.start, digest)
+                Listed(self.place.named(part.name, state.token), part.stop - part.start, digest)
                 for part, digest in zip(parts, digests, strict=True)
             )
         ).to_json()
@@ -431,12 +309,22 @@ class _Run:
         self._state.save(sealed)
         return sealed
 
-    def _named(self, name: str, token: str) -> str:
-        return f"{token}/{name}" if is_remote(self.where) else name
+    def _charge(self, job: Job, terms: Agreed, state: State) -> Charge | None:
+        """Pay before the first draw; a run that goes on finds its charge again by the key in its state."""
+        if terms.due is None:
+            return None
+        hashes = (self._state.hashes(i) for i in range(len(self.shards)))
+        try:
+            return terms.due.charge(state.charge_key, job.subjects(hashes) if self.plan.fields.subject else None)
+        except LedgerError as error:
+            problem = error
+        raise LedgerError(
+            f"{problem} Go on with --resume: it finds the charge if it was written.", unsure=problem.unsure
+        )
 
     def _also(self, counts: Sequence[int]) -> tuple[str, ...]:
         """What leaves besides the plan's."""
-        found = [_TIMES] if is_remote(self.where) else []
+        found = list(self.place.reveals)
         if self.dataset.keep_shards:
             listed = ", ".join(f"{shard.name} {n}" for shard, n in zip(self.shards, counts, strict=True))
             found.append(f"the names of the files of the input and how many records each has ({listed})")
@@ -503,53 +391,9 @@ class _Run:
         certificate = Certificate.from_json(state.certificate)
         if self.terms.due is not None:  # first, so that no second run can spend the same charge
             self.terms.due.settle(state.charge_key, certificate.sha256)
-        if is_remote(self.where):
-            self._publish_objects(state)
-        else:
-            self._publish_folder(state)
+        self.place.publish(state, self._state.path)
         self._state.delete()
         return certificate
-
-    def _publish_objects(self, state: State) -> None:
-        whole = self._whole
-        if state.force and MANIFEST in whole.names():
-            older = json.loads(whole.read(MANIFEST))
-            if older != json.loads(state.manifest):
-                whole.delete(MANIFEST)
-                whole.delete(_CERTIFICATE)
-                for part in older["parts"]:
-                    whole.delete(str(part["name"]))
-        for name, text in ((_CERTIFICATE, state.certificate), (MANIFEST, state.manifest)):
-            data = text.encode()
-            if whole.publish(name, filled(data)) != hashlib.sha256(data).hexdigest():
-                raise ConfigError(f"Another data set has appeared at {self.where}: nothing of this one counts.")
-        whole.delete(_CLAIM)
-
-    def _publish_folder(self, state: State) -> None:
-        folder, final = self._state.path / state.token, Path(self.where)
-        if not folder.is_dir():  # a kill came after the renaming
-            if not (final / MANIFEST).is_file() or (final / MANIFEST).read_text("utf-8") != state.manifest:
-                raise ConfigError(f"{folder} is gone: nothing is released. Begin anew with --force.")
-            return
-        with writing(final):
-            Folder(folder).sweep()
-            for name, text in ((_CERTIFICATE, state.certificate), (MANIFEST, state.manifest)):
-                (folder / name).unlink(missing_ok=True)
-                Folder(folder).publish(name, filled(text.encode()))
-            Manifest.read(folder / MANIFEST).check(folder)
-            for path in [*folder.rglob("*"), folder]:
-                if path.is_dir():
-                    path.chmod(path.stat().st_mode | 0o055)
-                else:
-                    share(path)
-            now = (folder / MANIFEST).stat().st_mtime
-            for path in folder.rglob("*"):
-                os.utime(path, (now, now))  # when each part was written follows from how long the texts are
-            if final.exists() and any(final.iterdir()):
-                if not state.force:
-                    refuse_existing(final)
-                final.rename(self._state.path / "replaced")
-            folder.rename(final)  # replaces an empty folder only
 
 
 def _stem(name: str) -> str:

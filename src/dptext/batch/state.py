@@ -24,6 +24,7 @@ from dptext.text.files import create_private, writing
 
 _HEX: Final = re.compile("[0-9a-f]{64}")
 _COUNT: Final = 8  # bytes
+_LOCK: Final = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class StateFolder:
         """The folder, made where there is none; ConfigError while another run has it."""
         with writing(self.path):
             self.path.mkdir(mode=0o700, exist_ok=True)
-            file = os.fdopen(os.open(self.path / "lock", os.O_CREAT | os.O_WRONLY, 0o600), "wb")
+            file = os.fdopen(os.open(self.path / _LOCK, os.O_CREAT | os.O_WRONLY, 0o600), "wb")
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -107,16 +108,18 @@ class StateFolder:
         paths = [self.path / f"{number}.{what}" for number in range(n)]
         return most_common([np.memmap(path, HASHED, "r") for path in paths if path.stat().st_size])
 
-    def delete(self) -> None:
-        """Delete all of it. The lock goes last, so that a kill leaves something to be found."""
+    def clear(self) -> None:
+        """Delete all but the lock."""
         for path in self.path.iterdir():
-            if path.name == "lock":
-                continue
             if path.is_dir():
                 shutil.rmtree(path)
-            else:
+            elif path.name != _LOCK:
                 path.unlink()
-        (self.path / "lock").unlink(missing_ok=True)
+
+    def delete(self) -> None:
+        """Delete all of it, the lock last: a kill leaves something to be found."""
+        self.clear()
+        (self.path / _LOCK).unlink(missing_ok=True)
         self.path.rmdir()
 
     def _write(self, path: Path, data: bytes) -> None:

@@ -11,7 +11,7 @@ import hashlib
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +36,10 @@ class Target(Protocol):
 
         Returns the sha256 of what is visible under this name. ConfigError: the disk or the store refuses.
         """
+        ...
+
+    def prepare(self, names: Iterable[str]) -> None:
+        """Make what files of these names need."""
         ...
 
     def sha256(self, name: str) -> str | None:
@@ -87,8 +91,7 @@ class Folder:
         final = self.path / name
         partial = final.with_name(f".{final.name}.{secrets.token_hex(8)}{PARTIAL}")
         with writing(final):
-            final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = create_private(partial)
+            file = create_private(partial)  # not its folder: a worker that outlived its run must not make it anew
             try:
                 with file:
                     write(file)
@@ -102,6 +105,12 @@ class Folder:
             finally:
                 partial.unlink(missing_ok=True)
         return digest
+
+    def prepare(self, names: Iterable[str]) -> None:
+        """See `Target`."""
+        with writing(self.path):
+            for folder in {self.path, *((self.path / name).parent for name in names)}:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def sha256(self, name: str) -> str | None:
         """See `Target`."""
@@ -161,6 +170,9 @@ class Objects:
                     raise
                 return visible
         return hashlib.sha256(data).hexdigest()
+
+    def prepare(self, names: Iterable[str]) -> None:
+        """See `Target`: an object store has no folders."""
 
     def sha256(self, name: str) -> str | None:
         """See `Target`."""

@@ -1,0 +1,216 @@
+"""Where a data set appears: a folder, all at once by one renaming; or a prefix of an object store, by its manifest."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, Protocol
+
+from dptext.batch.shards import Shard, is_remote
+from dptext.batch.state import State
+from dptext.batch.targets import Folder, Objects, Target, filled
+from dptext.errors import ConfigError
+from dptext.runs.certificate import certificate_path
+from dptext.runs.dataset import MANIFEST, Manifest
+from dptext.text.files import refuse_existing, share, writing
+
+_CLAIM: Final = "unfinished.json"  # in an object store: whose run is writing there
+_CERTIFICATE: Final = certificate_path(Path(MANIFEST)).name
+_REPLACED: Final = "replaced"
+_TIMES: Final = "when each file was written, which an object store shows: it follows from how long the texts are"
+
+
+class Place(Protocol):
+    """Where a data set appears."""
+
+    @property
+    def reveals(self) -> tuple[str, ...]:
+        """What leaves by the place itself."""
+        ...
+
+    def default_state(self) -> Path:
+        """Where the state of an unfinished run lies, unless that is said."""
+        ...
+
+    def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
+        """Refuse (ConfigError) a place that cannot be written, or that is taken and is not to be replaced."""
+        ...
+
+    def parts(self, token: str, state: Path) -> Target:
+        """Where the parts of this run go."""
+        ...
+
+    def named(self, part: str, token: str) -> str:
+        """The name of a part in the manifest."""
+        ...
+
+    def claim(self, token: str, *, force: bool) -> None:
+        """Of two runs of two computers, let one write here; `force` throws away what the other has done."""
+        ...
+
+    def forget(self, token: str, state: Path) -> None:
+        """Delete the parts of a run that is thrown away."""
+        ...
+
+    def publish(self, state: State, folder: Path) -> None:
+        """Make the data set visible; a kill between any two steps is mended by doing it again."""
+        ...
+
+
+def place_at(where: str, options: Mapping[str, Any]) -> Place:
+    """The place of a path or URL."""
+    return Store(where.rstrip("/"), options) if is_remote(where) else Disk(Path(where))
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A folder. Its parts lie in a hidden folder of the run until all are there, and have one time of writing."""
+
+    path: Path
+
+    @property
+    def reveals(self) -> tuple[str, ...]:
+        """See `Place`."""
+        return ()
+
+    def default_state(self) -> Path:
+        """See `Place`: beside the folder, so that it can be renamed."""
+        return self.path.with_name(f".{self.path.name}.run")
+
+    def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
+        """See `Place`."""
+        own = self.path.resolve()
+        for shard in shards:
+            read = Path(shard.where).resolve()
+            if not is_remote(shard.where) and own in (read, *read.parents):
+                raise ConfigError(f"Expected {str(self.path)!r} to hold no file of the input. Choose another folder.")
+        if not self.path.parent.is_dir():
+            raise ConfigError(f"Expected a folder for {str(self.path)!r}: there is no {str(self.path.parent)!r}.")
+        if self._is_free() or resume:
+            return
+        if not force:
+            refuse_existing(self.path)
+        if not (self.path / MANIFEST).is_file():
+            raise ConfigError(f"Expected {str(self.path)!r} to be a data set of dptext, which --force replaces.")
+
+    def _is_free(self) -> bool:
+        return not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir()))
+
+    def parts(self, token: str, state: Path) -> Target:
+        """See `Place`."""
+        return Folder(state / token)
+
+    def named(self, part: str, token: str) -> str:
+        """See `Place`."""
+        return part
+
+    def claim(self, token: str, *, force: bool) -> None:
+        """See `Place`: the state beside it is locked."""
+
+    def forget(self, token: str, state: Path) -> None:
+        """See `Place`."""
+        target = Folder(state / token)
+        target.sweep()
+        for name in target.names():
+            target.delete(name)
+
+    def publish(self, state: State, folder: Path) -> None:
+        """See `Place`."""
+        made = folder / state.token
+        if not made.is_dir():  # a kill came after the renaming
+            there = self.path / MANIFEST
+            if not there.is_file() or there.read_text("utf-8") != state.manifest:
+                raise ConfigError(f"{made} is gone: nothing is released. Begin anew with --force.")
+            return
+        with writing(self.path):
+            target = Folder(made)
+            target.sweep()
+            for name, text in ((_CERTIFICATE, state.certificate), (MANIFEST, state.manifest)):
+                target.delete(name)
+                target.publish(name, filled(text.encode()))
+            Manifest.read(made / MANIFEST).check(made)
+            now = (made / MANIFEST).stat().st_mtime
+            for path in sorted(made.rglob("*"), reverse=True):
+                if path.is_dir():
+                    path.chmod(0o755)
+                else:
+                    share(path)
+                os.utime(path, (now, now))  # when a part was written follows from how long its texts are
+            made.chmod(0o755)
+            if not self._is_free():
+                if not state.force:
+                    refuse_existing(self.path)
+                self.path.rename(folder / _REPLACED)
+            made.rename(self.path)  # it replaces an empty folder only
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A prefix of an object store. The parts of a run lie under its token; those that count are in the manifest."""
+
+    url: str
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def reveals(self) -> tuple[str, ...]:
+        """See `Place`."""
+        return (_TIMES,)
+
+    @property
+    def _whole(self) -> Objects:
+        return Objects(self.url, self.options)
+
+    def default_state(self) -> Path:
+        """See `Place`."""
+        return Path(f".{PurePosixPath(self.url).name}.run")
+
+    def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
+        """See `Place`."""
+        for shard in shards:
+            if shard.where.startswith(f"{self.url}/"):
+                raise ConfigError(f"Expected {self.url!r} to hold no file of the input. Choose another prefix.")
+        if not force and not resume and MANIFEST in self._whole.names():
+            raise ConfigError(f"Expected no data set at {self.url} yet: replace it with --force.")
+
+    def parts(self, token: str, state: Path) -> Target:
+        """See `Place`."""
+        return Objects(f"{self.url}/{token}", self.options)
+
+    def named(self, part: str, token: str) -> str:
+        """See `Place`."""
+        return f"{token}/{part}"
+
+    def claim(self, token: str, *, force: bool) -> None:
+        """See `Place`."""
+        whole, data = self._whole, json.dumps({"token": token}).encode()
+        if force and whole.sha256(_CLAIM) is not None:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                self.forget(str(json.loads(whole.read(_CLAIM))["token"]), Path())
+            whole.delete(_CLAIM)
+        if whole.publish(_CLAIM, filled(data)) != hashlib.sha256(data).hexdigest():
+            raise ConfigError(f"An unfinished run of another computer lies at {self.url}: --force throws it away.")
+
+    def forget(self, token: str, state: Path) -> None:
+        """See `Place`."""
+        target = self.parts(token, state)
+        for name in target.names():
+            target.delete(name)
+        self._whole.delete(_CLAIM)
+
+    def publish(self, state: State, folder: Path) -> None:
+        """See `Place`."""
+        whole = self._whole
+        if state.force and whole.sha256(MANIFEST) not in (None, hashlib.sha256(state.manifest.encode()).hexdigest()):
+            older = json.loads(whole.read(MANIFEST))
+            for name in (MANIFEST, _CERTIFICATE, *(str(part["name"]) for part in older["parts"])):
+                whole.delete(name)
+        for name, text in ((_CERTIFICATE, state.certificate), (MANIFEST, state.manifest)):
+            data = text.encode()
+            if whole.publish(name, filled(data)) != hashlib.sha256(data).hexdigest():
+                raise ConfigError(f"Another data set has appeared at {self.url}: nothing of this one counts.")
+        whole.delete(_CLAIM)
