@@ -5,6 +5,9 @@ from . import report as report
 from . import testing as testing
 from . import utility as utility
 from .audits import bounds as bounds
+from .batch.plans import DatasetPlan as DatasetPlan
+from .batch.plans import Workers as Workers
+from .batch.runs import privatize_dataset as privatize_dataset
 from .embeddings.vector_files import load_word_vectors as load_word_vectors
 from .embeddings.vectors import WordVectors as WordVectors
 from .estimates import Estimate as Estimate

@@ -18,6 +18,7 @@ from dptext.mechanism import HasRemarks, Promise, Remarks, Spec, settings
 from dptext.privacy.events import event_to_dict
 from dptext.privacy.guarantee import ONE_RECORD, Guarantee, Unit
 from dptext.runs.certificate import certificate_path
+from dptext.runs.dataset import MANIFEST
 from dptext.runs.models import MODEL_FILE, model_spec
 from dptext.runs.verification import read_certificate, verify
 from dptext.text.files import Target
@@ -34,7 +35,8 @@ def explain(
         Path | None,
         typer.Argument(
             parser=options.any_path,
-            help="OUT.guarantee.json, or OUT beside it: verify OUT, explain its certificate. Or the folder of a model.",
+            help="OUT.guarantee.json, or OUT beside it, a file or a folder: verify OUT, explain its certificate. Or the "
+            "folder of a model.",
         ),
     ] = None,
     mechanism: options.MechanismOption = None,
@@ -52,6 +54,8 @@ def explain(
 ) -> None:
     """Explain a certificate, a model, or a mechanism with settings."""
     named = mechanism or assignments or spec
+    if certificate is not None and (certificate / MANIFEST).is_file():
+        certificate = certificate_path(certificate / MANIFEST)
     is_model = certificate is not None and certificate.is_dir()
     reader = None if wanted_by is None else options.member(Reader, "--for", wanted_by)
     if certificate is not None and (named or (unit and not is_model)):

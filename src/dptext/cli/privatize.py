@@ -17,11 +17,14 @@ import typer
 from dptext._wording import plural
 from dptext.cli import options
 from dptext.cli.chosen import check_label_field, chosen
+from dptext.cli.grouped import spread
 from dptext.cli.paying import AccountOption, ChargeKeyOption, SubjectFieldOption, paid_by, refuse_inputs_of
 from dptext.cli.pipes import STREAM, spooled
+from dptext.cli.privatize_folder import Many, is_dataset, place_of, privatize_folder, refuse_for_a_file
 from dptext.cli.progress import Tell, counted
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError, DPTextError
+from dptext.mechanism import Mechanism
 from dptext.privacy.guarantee import Guarantee, format_epsilon
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file, rehearse, seconds
@@ -34,28 +37,31 @@ from dptext.text.records import TEXT_FIELD, Fields
 from dptext.text.writers import APPENDABLE
 
 if TYPE_CHECKING:  # loaded by those who name a ledger
-    from dptext.runs.payment import Due
+    from dptext.runs.payment import Due, Payment
 
 
 _EMPTY: Final = "Each record that was read has a release: an empty text is privatized like any other."
 _SHORT: Final = " where texts are short, by made-up ones; `dptext check` finds long ones."
 
 
+@spread
 def privatize(
     source: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="IN",
-            parser=options.file_path,
-            help="Records: .jsonl .csv .tsv .txt .json, also .gz; .parquet .xlsx; - for stdin, with --format.",
+            parser=place_of,
+            help="Records: .jsonl .csv .tsv .txt .json, also .gz .zst; .parquet .xlsx; - for stdin, with --format. Or "
+            "many files: a folder, a glob or a URL.",
         ),
     ],
     target: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="OUT",
-            parser=options.output_path,
-            help="The new file; OUT.guarantee.json is its certificate. - for stdout, with --certificate.",
+            parser=place_of,
+            help="The new file; OUT.guarantee.json is its certificate. - for stdout, with --certificate. Of many files "
+            "a new folder or URL.",
         ),
     ],
     mechanism: options.MechanismOption = None,
@@ -119,8 +125,10 @@ def privatize(
         bool, typer.Option("--dry-run", help="Say what would happen: nothing is drawn, charged or written.")
     ] = False,
     as_json: options.JsonOption = False,
+    *,
+    many: Many,
 ) -> None:
-    """Privatize a file and print its certificate."""
+    """Privatize a file, or a folder of files, and print the certificate."""
     choice = chosen(mechanism, assignments, spec, model)
     if force and resume:
         raise ConfigError("Expected one of --force (begin anew) and --resume (go on).")
@@ -149,11 +157,56 @@ def privatize(
         strip_html=strip_html,
     )
     payment = paid_by(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
-    beside = certificate or certificate_path(target)
-    refuse_inputs_of((target, beside), (spec, model, subject_key), payment)
+    dataset = is_dataset(source)
+    if not dataset:
+        refuse_for_a_file(many)
+        options.file_path(source)
+        options.output_path(target)
+        beside = certificate or certificate_path(Path(target))
+        refuse_inputs_of((Path(target), beside), (spec, model, subject_key), payment)
+    elif certificate is not None:
+        raise ConfigError("Expected no --certificate for many files: OUT holds it.")
     fitted_one = choice.fitted(device=device)
     read = fitted_one.spec.traits.reads_labels
     check_label_field(fitted_one.spec, label_field, needed=read, copied=(id_field, *plan.fields.keep))
+    if dataset:
+        privatize_folder(
+            source,
+            target,
+            fitted_one,
+            plan=plan,
+            many=many,
+            seed=seed,
+            payment=payment,
+            dry_run=dry_run,
+            as_json=as_json,
+        )
+        return
+    _privatize_file(
+        Path(source),
+        Path(target),
+        fitted_one,
+        plan=plan,
+        payment=payment,
+        certificate=certificate,
+        seed=seed,
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+
+
+def _privatize_file(
+    source: Path,
+    target: Path,
+    fitted_one: Mechanism[str],
+    *,
+    plan: Plan,
+    payment: Payment | None,
+    certificate: Path | None,
+    seed: int | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     randomness = secure() if seed is None else seeded(seed)
     out = sys.stderr if target == STREAM else sys.stdout
     with spooled(source, target, certificate, plan) as (given, made), _naming(source, given):
@@ -179,15 +232,17 @@ def privatize(
                 on_skip=options.skipped,
             )
     if as_json:
+        beside = certificate or certificate_path(target)
         print(json.dumps({"certificate": str(beside), **json.loads(written.to_json())}, indent=2), file=out)
         return
     print(written.explain(), file=out)
     if payment is not None:
         print(f"\n{payment.left()}", file=out)
+    beside = certificate or certificate_path(target)
     print(f"\nWritten: {'stdout' if target == STREAM else target} and {beside}. {_EMPTY}", file=out)
     if target != STREAM:
         judged = source != STREAM and fitted_one.spec.traits.releases_text
-        judged &= output_format is None  # which that command does not take
+        judged &= plan.output_format is None  # which that command does not take
         print(_next(source, target, plan, judged=judged), file=out)
 
 

@@ -1,0 +1,152 @@
+"""`dptext privatize FOLDER OUT_FOLDER`: many files, many workers."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dptext._wording import plural
+from dptext.batch.plans import PART_SIZE, DatasetPlan, Progress, Workers
+from dptext.batch.runs import privatize_dataset, rehearse_dataset
+from dptext.cli import options
+from dptext.cli.progress import Tell, counted, say
+from dptext.cli.stopping import advising
+from dptext.errors import ConfigError
+from dptext.mechanism import Mechanism
+from dptext.privacy.guarantee import format_epsilon
+from dptext.runs.plan import Plan
+
+if TYPE_CHECKING:  # loaded by those who name a ledger
+    from dptext.runs.payment import Payment
+
+_SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_LINE_EVERY = 10.0  # seconds
+
+
+def size(given: object) -> int:
+    """Bytes, as 500M or 2G."""
+    text = str(given)  # the default is a number
+    unit = _SIZES.get(text[-1:].upper(), 0)
+    digits = text[:-1] if unit else text
+    if not digits.isascii() or not digits.isdigit():
+        raise typer.BadParameter("expected bytes, as 500M or 2G.")
+    return int(digits) * (unit or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """Options of a run over many files."""
+
+    engine: Annotated[str, typer.Option("--engine", help="Of a folder: local processes, or ray.")] = "local"
+    workers: Annotated[int, typer.Option("--workers", help="Of a folder: how many; default: one a processor.")] = 0
+    memory: Annotated[
+        int, typer.Option("--memory", parser=size, metavar="BYTES", help="Of a folder: for each worker, as 2G.")
+    ] = 0
+    address: Annotated[str | None, typer.Option("--address", help="With --engine ray: of the cluster, as auto.")] = None
+    part_size: Annotated[int, typer.Option("--part-size", help="Of a folder: records of a part.")] = PART_SIZE
+    keep_shards: Annotated[
+        bool, typer.Option("--keep-shards", help="Of a folder: a part for each file; names and counts leave.")
+    ] = False
+    json_progress: Annotated[bool, typer.Option("--json-progress", help="Of a folder: progress as lines of JSON.")] = (
+        False
+    )
+
+    def plan(self) -> DatasetPlan:
+        """The settings that they name."""
+        workers = Workers(self.engine, self.workers, self.memory, self.address)
+        return DatasetPlan(self.part_size, self.keep_shards, workers)
+
+
+def is_dataset(source: str) -> bool:
+    """Whether the input is no single file: a folder, a glob or a URL."""
+    return (
+        "://" in source
+        or Path(source).is_dir()
+        or (any(sign in source for sign in "*?[") and not Path(source).exists())
+    )
+
+
+def privatize_folder(
+    source: str,
+    target: str,
+    mechanism: Mechanism[str],
+    *,
+    plan: Plan,
+    many: Many,
+    seed: int | None,
+    payment: Payment | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Privatize many files and print the certificate of all."""
+    dataset = many.plan()
+    if dry_run:
+        found = rehearse_dataset(source, target, mechanism, plan=plan, dataset=dataset, seed=seed, payment=payment)
+        charge = found.due and {"account": found.due.account.name, "epsilon": found.due.epsilon()}
+        if as_json:
+            guarantees = [each.to_dict() for each in found.promised]
+            print(json.dumps({"records": found.records, "guarantees": guarantees, "charge": charge}, indent=2))
+            return
+        print(
+            f"A run would release {plural(found.records, 'record')}. Nothing was drawn, charged or written.\n"
+            f"{found.promised[-1].sentence()}"
+        )
+        if found.due is not None:
+            print(f"Cost: epsilon {format_epsilon(found.due.epsilon())} alone, added to what was spent.")
+        return
+    every = 0.0 if many.json_progress else _LINE_EVERY
+    left = f"What is done lies unpublished beside {target}: --resume goes on, --force begins anew."
+    with advising(lambda: left), counted("privatizing", every=every) as tell:
+        written = privatize_dataset(
+            source,
+            target,
+            mechanism,
+            plan=plan,
+            dataset=dataset,
+            seed=seed,
+            payment=payment,
+            on_progress=_as_lines if many.json_progress else _told(tell),
+            on_skip=lambda name, n, reason: say(f"skipped {plural(n, 'record')} of {name}: {reason}"),
+        )
+    if as_json:
+        print(json.dumps({"folder": target, **json.loads(written.to_json())}, indent=2))
+        return
+    print(written.explain())
+    if payment is not None:
+        print(f"\n{payment.left()}")
+    print(f"\nWritten: {target}, which counts by its manifest.json. Next: dptext explain {target}")
+
+
+def _told(tell: Tell) -> Progress:
+    """Progress as a bar or a line: what is read and what is released, one after the other."""
+
+    def told(what: str, done: int, total: int | None) -> None:
+        tell(done, total, "records read" if what == "reading" else "records")
+
+    return told
+
+
+def _as_lines(what: str, done: int, total: int | None) -> None:
+    print(json.dumps({"at": round(time.time()), "doing": what, "done": done, "of": total}), file=sys.stderr, flush=True)
+
+
+def refuse_for_a_file(many: Many) -> None:
+    """Refuse the options of many files where a single one is read."""
+    if many != Many():
+        raise ConfigError(
+            "Expected a folder, a glob or a URL as IN with --engine, --workers, --memory, --address, --part-size, "
+            "--keep-shards and --json-progress: a single file is privatized by one process."
+        )
+
+
+def place_of(text: str) -> str:
+    """Where records are read or written: a file, a folder, a glob or a URL."""
+    if "://" not in text:
+        options.any_path(text)
+    return text
