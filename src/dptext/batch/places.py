@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol
 
-from dptext.batch.shards import Shard, is_remote
+from dptext.batch.shards import Shard, file_system, is_remote
 from dptext.batch.state import State
 from dptext.batch.targets import Folder, Objects, Target, filled
 from dptext.errors import ConfigError
@@ -171,8 +171,10 @@ class Store:
 
     def check(self, shards: Sequence[Shard], *, force: bool, resume: bool) -> None:
         """See `Place`."""
+        fs, root = file_system(self.url, self.options)
+        own = f"{fs.unstrip_protocol(root).rstrip('/')}/"
         for shard in shards:
-            if shard.where.startswith(f"{self.url}/"):
+            if shard.where.startswith(own):
                 raise ConfigError(f"Expected {self.url!r} to hold no file of the input. Choose another prefix.")
         if not force and not resume and MANIFEST in self._whole.names():
             raise ConfigError(f"Expected no data set at {self.url} yet: replace it with --force.")
