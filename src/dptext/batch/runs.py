@@ -196,7 +196,7 @@ class _Run:
             raise ConfigError(
                 f"There is no unfinished run to resume: {self._state.path} is absent. Run without --resume."
             )
-        if not self.plan.resume and not self.plan.force and (self._state.path / "state.json").exists():
+        if not self.plan.resume and not self.plan.force and self._state.begun:
             raise ConfigError(f"An unfinished run lies at {self._state.path}: --resume goes on, --force begins anew.")
         with self._state.held():
             state = self._resumed() if self.plan.resume else self._begun()

@@ -25,6 +25,7 @@ from dptext.text.files import create_private, writing
 _HEX: Final = re.compile("[0-9a-f]{64}")
 _COUNT: Final = 8  # bytes
 _LOCK: Final = "lock"
+_STATE: Final = "state.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,19 @@ class StateFolder:
                 raise ConfigError(f"Another run is writing here at this moment: {self.path}.") from None
             yield
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run to go on with."""
+        return (self.path / _STATE).exists()
+
     def save(self, state: State) -> None:
         """Write the state; a kill leaves the old one or the new one."""
-        self._write(self.path / "state.json", json.dumps(asdict(state)).encode())
+        self._write(self.path / _STATE, json.dumps(asdict(state)).encode())
 
     def load(self) -> State | None:
         """The state that was saved, or None; ConfigError where it is something else."""
-        path = self.path / "state.json"
-        if not path.exists():
+        path = self.path / _STATE
+        if not self.begun:
             return None
         try:
             state = State(**json.loads(path.read_text("utf-8")))
@@ -109,15 +115,15 @@ class StateFolder:
         return most_common([np.memmap(path, HASHED, "r") for path in paths if path.stat().st_size])
 
     def clear(self) -> None:
-        """Delete all but the lock."""
-        for path in self.path.iterdir():
+        """Delete all but the lock, last the state: what a kill leaves can be gone on with."""
+        for path in sorted(self.path.iterdir(), key=lambda path: path.name == _STATE):
             if path.is_dir():
                 shutil.rmtree(path)
             elif path.name != _LOCK:
                 path.unlink()
 
     def delete(self) -> None:
-        """Delete all of it, the lock last: a kill leaves something to be found."""
+        """Delete all of it."""
         self.clear()
         (self.path / _LOCK).unlink(missing_ok=True)
         self.path.rmdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -102,7 +103,8 @@ def privatize_folder(
         return
     every = 0.0 if many.json_progress else _LINE_EVERY
     left = f"What is done lies unpublished beside {target}: --resume goes on, --force begins anew."
-    with advising(lambda: left), counted("privatizing", every=every) as tell:
+    # Ray tells of dead workers on stdout, which is the certificate's.
+    with redirect_stdout(sys.stderr), advising(lambda: left), counted("privatizing", every=every) as tell:
         written = privatize_dataset(
             source,
             target,

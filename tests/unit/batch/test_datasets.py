@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from many_files import here, ids, mechanism, plan, rows, shards
 
 import dptext as dp
 from dptext.batch import runs, work
@@ -18,6 +17,7 @@ from dptext.runs.dataset import MANIFEST, Manifest
 from dptext.runs.verification import verify
 from dptext.text.formats import Format
 from dptext.text.reading import OnError
+from many_files import here, ids, mechanism, plan, rows, shards
 
 CERTIFICATE = "manifest.json.guarantee.json"
 
@@ -169,9 +169,7 @@ def changing(change: object) -> type[Here]:
 
 
 @pytest.mark.parametrize("what", ["text", "more", "fewer", "order"])
-def test_text_that_changes_under_the_run_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+def test_text_that_changes_under_the_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     source = shards(tmp_path / "in", 60, 60)
     path = source / "s1.jsonl"
     lines = path.read_text().splitlines(keepends=True)

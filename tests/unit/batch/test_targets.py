@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from many_files import here, mechanism, plan, rows, shards
 
 import dptext as dp
 from dptext.batch.places import Store
@@ -15,6 +14,7 @@ from dptext.batch.targets import Folder, Objects, Target, filled, probe
 from dptext.errors import ConfigError
 from dptext.runs.dataset import MANIFEST
 from dptext.text.formats import Format
+from many_files import here, mechanism, plan, rows, shards
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -165,6 +165,4 @@ def test_urls_that_cannot_be_read(tmp_path: Path) -> None:
             dp.privatize_dataset(url, tmp_path / "out", mechanism(), plan=plan(), dataset=here())
     source = shards(tmp_path / "in", 10)
     with pytest.raises(ConfigError, match="one local worker"):
-        dp.privatize_dataset(
-            source, "memory://x", mechanism(), plan=plan(), dataset=here(workers=dp.Workers(n=2))
-        )
+        dp.privatize_dataset(source, "memory://x", mechanism(), plan=plan(), dataset=here(workers=dp.Workers(n=2)))

@@ -1,0 +1,167 @@
+"""kill -9 of workers, drivers and nodes at every step: one visible output a record, none lost, one charge."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dptext as dp
+from dptext.ledger.books import Ledger
+from dptext.runs.verification import verify
+from many_files import ids, mechanism, shards
+
+HERE = Path(__file__).parent
+SECONDS = 120.0
+
+
+class Rig:
+    """An input, a model, books, and runs over them that are killed."""
+
+    def __init__(self, folder: Path, location: str, *, n: int, part_size: int, engine: str = "local") -> None:
+        self.folder, self.n = folder, n
+        shards(folder / "in", n // 2, 0 + n // 3, n - n // 2 - n // 3)
+        dp.save_model(mechanism(), folder / "model")
+        self.kills = folder / "kills"
+        self.kills.mkdir()
+        self.ledger = Ledger.create(location)
+        limit = dp.Guarantee(1e6, 0.0, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE)
+        self.ledger.open_account("account", limit)
+        self.given = {
+            "source": str(folder / "in"),
+            "target": str(folder / "out"),
+            "model": str(folder / "model"),
+            "ledger": location,
+            "engine": engine,
+            "workers": 2,
+            "part_size": part_size,
+        }
+        self.env = {**os.environ, "PYTHONPATH": str(HERE / "killing"), "DPTEXT_TEST_KILLS": str(self.kills)}
+
+    def plan_kills(self, before: int, after: int) -> None:
+        """So many workers die before a part is visible, and so many just after."""
+        for step, n in (("before", before), ("after", after)):
+            for i in range(n):
+                (self.kills / f"{step}-{i}").touch()
+
+    def begin(self, *, resume: bool) -> subprocess.Popen[str]:
+        given = json.dumps({**self.given, "resume": resume})
+        return subprocess.Popen(
+            [sys.executable, str(HERE / "batch_driver.py"), given],
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    @property
+    def begun(self) -> bool:
+        """Whether a run has left a state to go on with."""
+        return (self.folder / ".out.run" / "state.json").exists()
+
+    def finish(self, process: subprocess.Popen[str]) -> str:
+        """Wait for its end, and go on as long as it ends unfinished."""
+        out, error = process.communicate(timeout=SECONDS)
+        while process.returncode != 0:
+            assert "workers died at one task" in error or process.returncode < 0, error
+            process = self.begin(resume=self.begun)
+            out, error = process.communicate(timeout=SECONDS)
+        return out.split()[-1]  # Ray speaks on stdout, too
+
+    def check(self, sha256: str) -> None:
+        """What is promised."""
+        assert ids(self.folder / "out") == [f"r{i}" for i in range(self.n)]
+        path = self.folder / "out" / "manifest.json.guarantee.json"
+        found = verify(path, ledger=self.ledger)
+        assert found.certificate.sha256 == sha256
+        log = list(self.ledger.log("account"))
+        assert len(log) == 1
+        assert log[0].release == sha256
+        left = self.folder / ".out.run"
+        if left.exists():  # a kill at the very last step leaves a lock
+            assert [each.name for each in left.iterdir()] in ([], ["lock"])
+        ours = (each.name for each in self.folder.iterdir() if not each.name.startswith(("books", ".out.run")))
+        assert sorted(ours) == [
+            "in",
+            "kills",
+            "model",
+            "out",
+        ]
+
+
+@pytest.fixture
+def rig(request: pytest.FixtureRequest, tmp_path: Path, new_ledger) -> Iterator[Rig]:
+    many = "many" in request.node.name
+    found = Rig(tmp_path, new_ledger(), n=4_500 if many else 900, part_size=30)
+    yield found
+    found.ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(3, 3), pytest.param(25, 25, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_workers_are_killed_around_the_publishing_of_parts(rig: Rig, before: int, after: int) -> None:
+    rig.plan_kills(before, after)
+    rig.check(rig.finish(rig.begin(resume=False)))
+    died = before + after - len(list(rig.kills.iterdir()))
+    assert died >= 3, "hardly anybody was killed"
+    print(f"{died} workers were killed")
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.slow)])
+def test_drivers_are_killed_at_random_moments(rig: Rig, kills: int) -> None:
+    rng = random.Random(7)
+    process = rig.begin(resume=False)
+    for _ in range(kills):
+        time.sleep(rng.uniform(0.5, 3.5))
+        if process.poll() is not None:
+            break
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        if (rig.folder / "out").exists() and not rig.begun:
+            break  # it was killed after its last step
+        process = rig.begin(resume=rig.begun)
+    if process.poll() is None or process.returncode != 0:
+        rig.finish(process)
+    rig.check(json.loads((rig.folder / "out" / "manifest.json.guarantee.json").read_text())["sha256"])
+
+
+def test_workers_end_with_their_driver(rig: Rig) -> None:
+    process = rig.begin(resume=False)
+    end = time.monotonic() + SECONDS
+    while not (found := _workers()) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert found
+    process.kill()
+    process.communicate()
+    while found & _workers() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not found & _workers()
+
+
+def _workers() -> set[int]:
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if b"dptext.batch.worker" in path.read_bytes():
+                found.add(int(path.parent.name))
+    return found
+
+
+def test_two_drivers_at_once(rig: Rig) -> None:
+    first = rig.begin(resume=False)
+    end = time.monotonic() + SECONDS
+    while not rig.begun and time.monotonic() < end:
+        time.sleep(0.02)
+    second = rig.begin(resume=True)
+    _, error = second.communicate(timeout=SECONDS)
+    assert second.returncode != 0
+    assert "Another run is writing here" in error or "no unfinished run" in error
+    rig.check(rig.finish(first))

@@ -1,0 +1,57 @@
+"""A real Ray cluster of several nodes on this computer, with kills of workers, nodes and drivers."""
+
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_batch_kills import HERE, Rig
+
+ray = pytest.importorskip("ray")
+cluster_utils = pytest.importorskip("ray.cluster_utils")
+
+
+@pytest.fixture
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    """A run on a cluster of three nodes, the first of which has no processor for actors."""
+    monkeypatch.setenv("PYTHONPATH", str(HERE / "killing"))
+    monkeypatch.setenv("DPTEXT_TEST_KILLS", str(tmp_path / "kills"))
+    monkeypatch.setenv("RAY_DISABLE_IMPORT_WARNING", "1")
+    found = Rig(tmp_path, str(tmp_path / "books.db"), n=600, part_size=30, engine="ray")
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    found.nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    found.cluster = cluster
+    found.given["address"] = cluster.address
+    yield found
+    found.ledger.close()
+    cluster.shutdown()
+
+
+def test_workers_are_killed_on_a_cluster(rig: Rig) -> None:
+    rig.plan_kills(2, 2)
+    rig.check(rig.finish(rig.begin(resume=False)))
+    assert len(list(rig.kills.iterdir())) <= 2
+
+
+@pytest.mark.slow
+def test_workers_nodes_and_drivers_are_killed_on_a_cluster(rig: Rig) -> None:
+    rng, kills = random.Random(3), 0
+    rig.plan_kills(10, 10)
+    process = rig.begin(resume=False)
+    for turn in range(10):
+        time.sleep(rng.uniform(3.0, 8.0))
+        if process.poll() is not None:
+            break
+        if turn % 2:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            process = rig.begin(resume=rig.begun)
+        else:
+            node = rig.nodes.pop(0)
+            rig.cluster.remove_node(node, allow_graceful=False)
+            rig.nodes.append(rig.cluster.add_node(num_cpus=1))
+        kills += 1
+    rig.check(rig.finish(process))
+    assert kills >= 2
