@@ -5,6 +5,7 @@ from . import report as report
 from . import testing as testing
 from . import utility as utility
 from .audits import bounds as bounds
+from .batch.corpora import synthesize_dataset as synthesize_dataset
 from .batch.plans import DatasetPlan as DatasetPlan
 from .batch.plans import Workers as Workers
 from .batch.runs import privatize_dataset as privatize_dataset

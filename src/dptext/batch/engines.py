@@ -17,25 +17,24 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, Protocol, cast
 
-from dptext.batch.work import Job
 from dptext.errors import ConfigError, DataError, DPTextError, PrivacyError
 
 #: How often a task is given to another worker where one died at it.
 RETRIES: Final = 3
 _THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-#: The name of a method of `Job`, and what it takes.
+#: The name of a method of the job, and what it takes.
 Task = tuple[str, tuple[Any, ...]]
 
 
 class Engine(Protocol):
     """Does the tasks of a job."""
 
-    def answers(self, job: Job, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """The number of each task with its answer, as they are done. DPTextError: of a task, or its workers died."""
         ...
 
 
-def answered(job: Job, task: Task) -> Any:
+def answered(job: object, task: Task) -> Any:
     """The answer of a task, or its error as a value: a trace could show private text."""
     name, given = task
     try:
@@ -69,7 +68,7 @@ class Retries:
 class Here:
     """This process alone."""
 
-    def answers(self, job: Job, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """See `Engine`."""
         for number, task in enumerate(tasks):
             yield number, raised(answered(job, task))
@@ -87,7 +86,7 @@ class Processes:
     n: int
     env: dict[str, str] = field(default_factory=dict)
 
-    def answers(self, job: Job, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """See `Engine`."""
         retries = Retries(len(tasks))
         with ExitStack() as stack:
@@ -121,7 +120,7 @@ def raised(answer: Any) -> Any:
 class _Process:
     """One worker, as this process sees it."""
 
-    def __init__(self, job: Job, env: dict[str, str]) -> None:
+    def __init__(self, job: object, env: dict[str, str]) -> None:
         self.pipe, theirs = Pipe()
         with theirs:
             self._process = subprocess.Popen(

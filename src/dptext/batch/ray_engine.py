@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dptext.batch.engines import Retries, Task, answered, raised
-from dptext.batch.work import Job
 from dptext.errors import DPTextError, needing
 
 
 class _Actor:
     """Holds the job."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: object) -> None:
         self._job = job
 
     def do(self, task: Task) -> Any:
@@ -43,7 +42,7 @@ class Ray:
     address: str | None = None
     env: dict[str, str] = field(default_factory=dict)
 
-    def answers(self, job: Job, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    def answers(self, job: object, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """See `Engine`."""
         with needing("engine='ray'", "ray"):
             import ray  # noqa: PLC0415 (an extra, slow to load)

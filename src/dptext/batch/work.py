@@ -129,7 +129,7 @@ class Job:
         randomness = secure() if self.seed is None else seeded(self.seed)
         found: list[str] = []
         with contextlib.closing(self._records(parts[0].start, parts[-1].stop, sources)) as stream:
-            rest = _Rest(stream)
+            rest = Rest(stream)
             for part, visible in zip(parts, there, strict=True):
                 own = rest.take(part.stop - part.start)
                 digest = visible
@@ -193,7 +193,7 @@ class Job:
     def _blocks(self, number: int, skipped: dict[str, int]) -> Generator[Batch, None, None]:
         """The records of a shard in blocks of `BLOCK`, the last one shorter."""
         with contextlib.closing(read(self.shards[number], self.plan, self.options, skipped)) as found:
-            rest = _Rest(found)
+            rest = Rest(found)
             while parts := list(rest.take(BLOCK)):
                 yield Batch.joined(parts)
 
@@ -207,7 +207,7 @@ class Job:
         return hashlib.blake2b(data, digest_size=_HASH, key=self.key).digest()
 
 
-class _Rest:
+class Rest:
     """A stream of batches of which so many records can be taken at a time."""
 
     def __init__(self, batches: Iterator[Batch]) -> None:

@@ -35,7 +35,7 @@ def explain(
         Path | None,
         typer.Argument(
             parser=options.any_path,
-            help="OUT.guarantee.json, or OUT beside it, a file or a folder: verify OUT, explain its certificate. Or the "
+            help="OUT.guarantee.json, or OUT beside it (a file, a folder): verify OUT, explain its certificate. Or the "
             "folder of a model.",
         ),
     ] = None,

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,8 +41,8 @@ def size(given: object) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Many:
-    """Options of a run over many files."""
+class Who:
+    """Options of who reads many files."""
 
     engine: Annotated[str, typer.Option("--engine", help="Of a folder: local processes, or ray.")] = "local"
     workers: Annotated[int, typer.Option("--workers", help="Of a folder: how many; default: one a processor.")] = 0
@@ -50,6 +50,16 @@ class Many:
         int, typer.Option("--memory", parser=size, metavar="BYTES", help="Of a folder: for each worker, as 2G.")
     ] = 0
     address: Annotated[str | None, typer.Option("--address", help="With --engine ray: of the cluster, as auto.")] = None
+
+    def made(self) -> Workers:
+        """The workers that they name."""
+        return Workers(self.engine, self.workers, self.memory, self.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Many(Who):
+    """Options of a run over many files."""
+
     part_size: Annotated[int, typer.Option("--part-size", help="Of a folder: records of a part.")] = PART_SIZE
     keep_shards: Annotated[
         bool, typer.Option("--keep-shards", help="Of a folder: a part for each file; names and counts leave.")
@@ -60,8 +70,7 @@ class Many:
 
     def plan(self) -> DatasetPlan:
         """The settings that they name."""
-        workers = Workers(self.engine, self.workers, self.memory, self.address)
-        return DatasetPlan(self.part_size, self.keep_shards, workers)
+        return DatasetPlan(self.part_size, self.keep_shards, self.made())
 
 
 def is_dataset(source: str) -> bool:
@@ -138,13 +147,11 @@ def _as_lines(what: str, done: int, total: int | None) -> None:
     print(json.dumps({"at": round(time.time()), "doing": what, "done": done, "of": total}), file=sys.stderr, flush=True)
 
 
-def refuse_for_a_file(many: Many) -> None:
+def refuse_for_a_file(given: Who) -> None:
     """Refuse the options of many files where a single one is read."""
-    if many != Many():
-        raise ConfigError(
-            "Expected a folder, a glob or a URL as IN with --engine, --workers, --memory, --address, --part-size, "
-            "--keep-shards and --json-progress: a single file is privatized by one process."
-        )
+    if given != type(given)():
+        named = ", ".join(f"--{each.name.replace('_', '-')}" for each in fields(given))
+        raise ConfigError(f"Expected a folder, a glob or a URL with {named}: a single file is read by one process.")
 
 
 def place_of(text: str) -> str:

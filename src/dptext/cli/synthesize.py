@@ -9,14 +9,17 @@ from typing import Annotated
 
 import typer
 
+from dptext.batch.corpora import synthesize_dataset
 from dptext.cli import options
 from dptext.cli.grouped import spread
 from dptext.cli.paying import AccountOption, ChargeKeyOption, SubjectFieldOption, paid_by, refuse_inputs_of
+from dptext.cli.privatize_folder import Who, is_dataset, place_of, refuse_for_a_file
 from dptext.cli.progress import say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
 from dptext.privacy.guarantee import format_epsilon
 from dptext.runs.certificate import certificate_path
+from dptext.runs.plan import Plan
 from dptext.runs.specs import parse_setting, synthesis_from_settings
 from dptext.runs.streaming import guarantees
 from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, due_of, file_columns, paths_of, run
@@ -30,7 +33,10 @@ from dptext.text.records import Fields
 
 @spread
 def synthesize(
-    source: Annotated[Path, options.file_argument(metavar="PRIVATE", help="The private corpus.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="PRIVATE", parser=place_of, help="The private corpus: a file, folder, glob or URL."),
+    ],
     target: Annotated[
         Path,
         typer.Argument(
@@ -53,6 +59,7 @@ def synthesize(
     account: AccountOption = None,
     subject_field: SubjectFieldOption = None,
     subject_key: options.SubjectKeyOption = None,
+    who: Who,
     charge_key: ChargeKeyOption = None,
     seed: Annotated[int | None, typer.Option("--seed", help="For experiments: voids the guarantee.")] = None,
     force: options.ForceOption = False,
@@ -85,7 +92,11 @@ def synthesize(
     if wanted.unit == "author" and author_field is None:
         raise ConfigError('Expected --author-field NAME, as unit="author": whose records are added up.')
     payment = paid_by(ledger, account, charge_key, subject_key=subject_key, by_name=subject_field is not None)
-    inputs = tuple(path for path in (source, public, spec) if path is not None)
+    dataset = is_dataset(source)
+    if not dataset:
+        refuse_for_a_file(who)
+        options.file_path(source)
+    inputs = tuple(path for path in (Path(source), public, spec) if path is not None)
     refuse_inputs_of(paths_of(target), (*inputs, subject_key), payment)
     for path in paths_of(target):
         Target(path, force, inputs, private=False).check()
@@ -103,19 +114,22 @@ def synthesize(
     say(f"Reading the pool of {len(pool):,} public texts.")
     fitted = wanted.fit(public=pool, seed=seed)
     say("Summing up the private corpus. How far that is shows its size, and is not told.")
-    private = Private(
-        source,
+    plan = Plan(
         fields,
-        {
-            "format": None if layout.input_format is None else options.member(Format, "--format", layout.input_format),
-            "delimiter": layout.delimiter,
-            "encoding": layout.encoding,
-            "empty_nulls": layout.empty_nulls,
-            "strip_html": layout.strip_html,
-            "on_error": options.member(OnError, "--on-error", layout.on_error),
-        },
+        input_format=None if layout.input_format is None else options.member(Format, "--format", layout.input_format),
+        on_error=options.member(OnError, "--on-error", layout.on_error),
+        delimiter=layout.delimiter,
+        encoding=layout.encoding,
+        empty_nulls=layout.empty_nulls,
+        strip_html=layout.strip_html,
     )
-    found = run(private, fitted, payment=payment, randomness=randomness)
+    if dataset:
+        found = synthesize_dataset(
+            source, fitted, plan=plan, workers=who.made(), payment=payment, randomness=randomness
+        )
+    else:
+        reading = {"format": plan.input_format, "on_error": plan.on_error, **plan.reading}
+        found = run(Private(Path(source), fields, reading), fitted, payment=payment, randomness=randomness)
     certificate = found.write(target, force=force)
     if as_json:
         told = {"certificate": str(certificate_path(target)), **json.loads(certificate.to_json())}

@@ -5,6 +5,7 @@ Nothing of the private corpus is on a disk at any time: sums are in memory, and 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import secrets
@@ -26,6 +27,7 @@ from dptext.runs.streaming import BATCH_SIZE, guarantees, split
 from dptext.sampling.source import Randomness, secure
 from dptext.synthesis.page import topics_page
 from dptext.synthesis.report import Topics
+from dptext.synthesis.space import Corpus
 from dptext.synthesis.spec import Fitted, SynthesisSpec, Synthetic
 from dptext.text.batches import Batch
 from dptext.text.columns import Columns
@@ -178,26 +180,40 @@ class Private:
 
     def batches(self) -> Generator[Batch, None, None]:
         """The records, in batches of a public size. No error says which record, or how many there are."""
-        fault: DataError | None = None
-        try:
-            if isinstance(self.source, str | PathLike):
-                found = read_batches(self.source, self.fields, **self.reading)  # type: ignore[arg-type]
-            else:
-                records = read_records(self.source, self.fields, **self.reading)  # type: ignore[arg-type]
-                found = (Batch.of([record]) for record in records)
-            yield from split(map(_named, found), BATCH_SIZE)
-        except BrokenFileError:
-            fault = BrokenFileError(_UNREADABLE)
-        except DataError:
-            fault = DataError(_UNREADABLE)
-        if fault is not None:
-            raise fault  # outside of `except`: nothing of the record is chained to it
+        with telling_nothing():
+            yield from split(map(_named, self.found()), BATCH_SIZE)
+
+    def found(self) -> Iterator[Batch]:
+        """The records as they are read."""
+        if isinstance(self.source, str | PathLike):
+            return read_batches(self.source, self.fields, **self.reading)  # type: ignore[arg-type]
+        records = read_records(self.source, self.fields, **self.reading)  # type: ignore[arg-type]
+        return (Batch.of([record]) for record in records)
+
+    @property
+    def corpus(self) -> Corpus:
+        """The records, to be read more than once."""
+        return self.batches
 
     def kept(self) -> Private:
         """The same, readable more than once."""
         if isinstance(self.source, Iterator):
             return replace(self, source=list(self.source))
         return self
+
+
+@contextlib.contextmanager
+def telling_nothing() -> Iterator[None]:
+    """Turn what is said of a record of a private corpus into an error that does not say which, or of how many."""
+    fault: DataError | None = None
+    try:
+        yield
+    except BrokenFileError:
+        fault = BrokenFileError(_UNREADABLE)
+    except DataError:
+        fault = DataError(_UNREADABLE)
+    if fault is not None:
+        raise fault  # outside of `except`: nothing of the record is chained to it
 
 
 def _named(batch: Batch) -> Batch:
@@ -228,7 +244,7 @@ def run(
     if due is not None and payment is not None:
         key = payment.key or secrets.token_hex(16)
         charged, left = _charge(due, key, private), payment.left()
-    found = fitted.synthesize(private.batches, randomness)
+    found = fitted.synthesize(private.corpus, randomness)
     releases = tuple(
         Release(str(i), text, label) for i, (text, label) in enumerate(zip(found.texts, found.labels, strict=True))
     )

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -142,11 +142,23 @@ class Reading:
     authors: list[str | None]
 
 
+@runtime_checkable
+class ReadsItself(Protocol):
+    """A corpus whose records are read elsewhere."""
+
+    def readings(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
+        """As the function of this name."""
+
+
 def readings(corpus: Corpus, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
     """The private records that add something, in batches.
 
-    A record without text, or without one of the labels, is left out.
+    A record without text, or without one of the labels, is left out. A corpus that reads itself, by other processes,
+    has `readings` of its own, in any order.
     """
+    if isinstance(corpus, ReadsItself):
+        yield from corpus.readings(space, labels)
+        return
     number = {label: i for i, label in enumerate(labels)}
     with closing(corpus()) as batches:
         for batch in batches:
