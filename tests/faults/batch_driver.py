@@ -13,7 +13,7 @@ def main(given: dict) -> None:
     """Begin a run, or go on with it."""
     ledger = Ledger.at(given["ledger"])
     workers = dp.Workers(given["engine"], given["workers"], address=given.get("address"))
-    certificate = dp.privatize_dataset(
+    dp.privatize_dataset(
         given["source"],
         given["target"],
         dp.load_model(Path(given["model"])),
@@ -21,7 +21,6 @@ def main(given: dict) -> None:
         dataset=dp.DatasetPlan(part_size=given["part_size"], workers=workers),
         payment=Payment(ledger, "account"),
     )
-    print(certificate.sha256)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,150 @@
+"""What a run over many files costs beside a plain loop, how it scales, and how much memory it takes.
+
+    python benchmarks/batch.py [--texts 20000] [--ranker NAME] [--ray] [--records 1000000 10000000]
+
+`candidates` over files of 10,000 texts: a loop that reads, privatizes and writes each file, `privatize_dataset` with
+one worker, with two, and (`--ray`) with actors of a cluster; in turn, in wall-clock seconds, three rounds. With
+`--records`, tiny records by `label_only` in fresh processes, for their peak memory. Exits 1 where the overhead is above
+5% (Ray: 10%), two workers are less than 1.8 times as fast, or the last number of records takes 1.1 times the memory of
+the first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import dptext as dp
+from dptext.mechanism import Mechanism
+from dptext.sampling.source import secure
+from dptext.text.columns import Columns
+from dptext.text.formats import Format
+from dptext.text.writers import open_writer
+
+SHARD = 10_000
+ROUNDS = 3
+MOST = {"one worker": 1.05, "ray, one actor": 1.10}
+LEAST = 1.8
+MEMORY = """
+import resource, sys
+import dptext as dp
+from pathlib import Path
+source, target, model = map(Path, sys.argv[1:4])
+plan = dp.Plan(dp.Fields(label="label"))
+dataset = dp.DatasetPlan(workers=dp.Workers(n=int(sys.argv[4])))
+dp.privatize_dataset(source, target, dp.load_model(model), plan=plan, dataset=dataset)
+print(sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF,)) // 1024,
+      resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
+"""
+
+
+def plain(source: Path, target: Path, mechanism: Mechanism[str]) -> None:
+    """The loop that a user would write."""
+    target.mkdir()
+    for path in sorted(source.iterdir()):
+        records = list(dp.read_records(path))
+        with (target / path.name).open("wb") as file:
+            writer = open_writer(file, Format.JSONL, columns=Columns())
+            for start in range(0, len(records), 256):
+                writer.write(mechanism.privatize(records[start : start + 256], secure()))
+            writer.close()
+
+
+def overhead(texts: int, given: str, *, ray: bool) -> bool:
+    """Print what each way takes against the plain loop."""
+    missed = False
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "in").mkdir()
+        records = [each.text for each in dp.sample_records(texts)]
+        for start in range(0, texts, SHARD):
+            lines = "".join(json.dumps({"text": text}) + "\n" for text in records[start : start + SHARD])
+            (folder / "in" / f"{start:08d}.jsonl").write_text(lines)
+        pool = list(dp.sample_records(2_000, seed=1))
+        mechanism = dp.fit(dp.Candidates(epsilon=10.0, ranker=given), pool, seed=0)
+        ways = {"plain loop": None, "one worker": dp.Workers(n=1), "two workers": dp.Workers(n=2)}
+        if ray:
+            ways["ray, one actor"] = dp.Workers("ray", 1)
+            ways["ray, two actors"] = dp.Workers("ray", 2)
+        times: dict[str, list[float]] = {way: [] for way in ways}
+        for round_ in range(ROUNDS):
+            for way, workers in ways.items():
+                out = folder / "out"
+                began = time.perf_counter()
+                if workers is None:
+                    plain(folder / "in", out, mechanism)
+                else:
+                    dataset = dp.DatasetPlan(workers=workers)
+                    dp.privatize_dataset(folder / "in", out, mechanism, dataset=dataset)
+                times[way].append(time.perf_counter() - began)
+                print(f"round {round_ + 1}, {way}: {times[way][-1]:.1f} s", flush=True)
+                shutil.rmtree(out)
+    loop = statistics.median(times["plain loop"])
+    for way, found in times.items():
+        ratio = statistics.median(found) / loop
+        print(f"{way:<16} {texts:,} texts {ratio:6.3f} of the time of the plain loop")
+        missed |= ratio > MOST.get(way, 9.0)
+    scaling = statistics.median(times["one worker"]) / statistics.median(times["two workers"])
+    print(f"two workers are {scaling:.2f} times as fast as one")
+    return missed or scaling < LEAST
+
+
+def memory(sizes: list[int], workers: int) -> bool:
+    """Print the peak memory of runs over so many tiny records."""
+    peaks = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        public = [dp.Record(str(i), f"public {i}", ("a", "b")[i % 2]) for i in range(20)]
+        dp.save_model(dp.fit(dp.LabelOnly(epsilon=1.0, labels=("a", "b")), public), folder / "model")
+        for n in sizes:
+            source = folder / "in"
+            source.mkdir()
+            for start in range(0, n, 500_000):
+                with (source / f"{start:09d}.jsonl").open("w") as file:
+                    file.writelines(
+                        f'{{"text": "t{i}", "label": "a"}}\n' for i in range(start, min(start + 500_000, n))
+                    )
+            began = time.perf_counter()
+            command = [
+                sys.executable,
+                "-c",
+                MEMORY,
+                str(source),
+                str(folder / "out"),
+                str(folder / "model"),
+                str(workers),
+            ]
+            said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+            took = time.perf_counter() - began
+            print(f"{n:,} tiny records: {took:.0f} s, peak {said[0]} MiB of the driver, {said[1]} of a worker")
+            peaks.append([int(each) for each in said])
+            shutil.rmtree(source)
+            shutil.rmtree(folder / "out")
+    return any(last > 1.1 * first for first, last in zip(peaks[0], peaks[-1], strict=True))
+
+
+def main() -> int:
+    """Print the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--texts", type=int, default=2 * SHARD)
+    parser.add_argument("--ranker", default="sentence")
+    parser.add_argument("--ray", action="store_true")
+    parser.add_argument("--records", type=int, nargs="*", default=[])
+    given = parser.parse_args()
+    missed = overhead(given.texts, given.ranker, ray=given.ray) if given.texts else False
+    if given.records:
+        missed |= memory(given.records, 2)
+    return int(missed)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main())
