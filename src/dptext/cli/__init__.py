@@ -54,6 +54,15 @@ COMMANDS: Final = {
         "Write what `compare` measured as one HTML page. It needs no network and no JavaScript.",
         "dptext report results --out report.html",
     ),
+    "serve": (
+        "serve:serve",
+        "Serve models over HTTP, with a page: keys say who may, and accounts pay.",
+        "dptext serve --models models --ledger books.db",
+    ),
+    "keys": (
+        "keys",
+        "Who may use a gateway: create, list, revoke, rotate.",
+    ),
     "demo": ("demo:demo", "Try ADePT on built-in texts: what it guarantees and keeps.", "dptext demo"),
     "audit": (
         "audit",
@@ -72,4 +81,5 @@ SECTIONS: Final = {
     "Choose": ("mechanisms", "recommend", "demo"),
     "Measure": ("utility", "audit", "compare", "report"),
     "Account": ("budget",),
+    "Serve": ("serve", "keys"),
 }

@@ -125,6 +125,10 @@ class Privatized(Iterable[Release[str]]):
         self._finish()
         return list(self._kept)
 
+    def json_lines(self) -> bytes:
+        """The releases as JSON Lines: the bytes that `certificate` speaks of. ConfigError as `to_records`."""
+        return _json_lines(self.to_records(), self.spec, self._fields)
+
     def to_pandas(self) -> Any:
         """A pandas data frame under the user's names of the columns, with the index of the frame that was privatized.
 

@@ -1,0 +1,76 @@
+"""`dptext serve`: the gateway on one address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dptext.cli import options
+from dptext.cli.progress import say
+from dptext.errors import ConfigError, needing
+
+
+def key_file_of(ledger: str, given: Path | None) -> Path:
+    """Where the secret of a gateway lies: beside a ledger in a file, unless it is named."""
+    if given is not None:
+        return given
+    if "://" in ledger and not ledger.startswith("sqlite:"):
+        raise ConfigError("Expected --key-file FILE with a ledger on a server: the secret of the gateway lies there.")
+    path = Path(ledger.removeprefix("sqlite:///"))
+    return path.with_name(path.name + ".gateway.key")
+
+
+def serve(
+    models: Annotated[Path, options.folder_option("--models", help="Folder of models, each a folder of `dptext fit`.")],
+    ledger: options.LedgerOption,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="Port to listen on.")] = 8000,
+    key_file: Annotated[
+        Path | None, options.output_option("--key-file", help="Secret of the gateway; default: beside the ledger.")
+    ] = None,
+    spool: Annotated[
+        Path | None, options.folder_option("--spool", help="Folder for files of jobs; default: beside the secret.")
+    ] = None,
+    max_records: Annotated[int, typer.Option("--max-records", help="Of one call; more are a job.")] = 1_000,
+    requests_a_minute: Annotated[int, typer.Option("--requests-a-minute", help="Of one key.")] = 600,
+    kept_hours: Annotated[float, typer.Option("--kept-hours", help="How long answers and results are kept.")] = 72.0,
+    pad_bytes: Annotated[int, typer.Option("--pad-bytes", help="Pad answers to multiples of it; 0: no.")] = 0,
+    step_seconds: Annotated[
+        float, typer.Option("--step-seconds", help="Answers leave at multiples of it after the request; 0: no.")
+    ] = 0.0,
+    threads: Annotated[int, typer.Option("--threads", help="Calls that are computed at once.")] = 2,
+) -> None:
+    """Serve models over HTTP, and the page at /."""
+    with needing("`dptext serve`", "service"):
+        import uvicorn
+
+        from dptext.service.app import create_app
+        from dptext.service.settings import Settings
+    secret = key_file_of(ledger, key_file)
+    settings = Settings(
+        models,
+        ledger,
+        spool or secret.with_name(secret.name.removesuffix(".key") + ".spool"),
+        secret,
+        max_records=max_records,
+        requests_a_minute=requests_a_minute,
+        kept_hours=kept_hours,
+        pad_bytes=pad_bytes,
+        step_seconds=step_seconds,
+        threads=threads,
+    )
+    app = create_app(settings)
+    say(f"Serving {models} at http://{host}:{port}. TLS is a proxy's: put one before it.")
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        access_log=False,  # a path may hold a name
+        server_header=False,
+        log_level="warning",
+        timeout_keep_alive=5,
+        h11_max_incomplete_event_size=16_384,
+        limit_concurrency=256,
+    )

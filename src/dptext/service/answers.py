@@ -1,0 +1,144 @@
+"""A release is answered once: the same idempotency key and payload give the same answer again, sealed until it expires.
+
+The order is: an attempt is written down, the account is charged under the key of the attempt, texts are drawn, the
+answer is stored, the charge is settled, the answer leaves. Whatever dies in between, what was not stored was seen by
+nobody, so that another attempt may draw again under the same charge; what was stored is the only answer there will be.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import sqlalchemy as sa
+from cryptography.exceptions import InvalidTag
+
+from dptext.service.keys import Key
+from dptext.service.problems import Problem
+from dptext.service.settings import Secret
+from dptext.service.store import ANSWERS, Store
+
+_FORM: Final = re.compile(r"[\x21-\x7e]{8,255}")
+
+
+def usable(idempotency_key: str | None) -> str:
+    """The header, which must be there."""
+    if idempotency_key is None or not _FORM.fullmatch(idempotency_key):
+        raise Problem(400, "idempotency-key", "Expected the header Idempotency-Key: 8 to 255 visible ASCII letters.")
+    return idempotency_key
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored answer, and the sha256 that its charge is settled with."""
+
+    name: str
+    answer: bytes = field(repr=False)
+    certificate: str
+
+    @property
+    def charge_key(self) -> str:
+        """Of the charge that paid for it."""
+        return charge_key(self.name)
+
+
+def charge_key(name: str) -> str:
+    """Under which every attempt at an answer charges, so that it is charged once."""
+    return f"gateway {name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The stored answers of a gateway.
+
+    Attributes:
+        seconds: after which an attempt that says nothing counts as dead.
+        kept: seconds until an answer expires.
+    """
+
+    store: Store
+    secret: Secret
+    seconds: float
+    kept: float
+
+    def attempt(self, key: Key, idempotency_key: str | None, payload: bytes) -> Attempt | Stored:
+        """Begin an attempt, or the stored answer, whose charge may still have to be settled.
+
+        Problem: there is no usable idempotency key (400), it was used for another payload (422), or is in flight (409).
+        """
+        idempotency_key = usable(idempotency_key)
+        account = (key.account or "").encode()
+        name = self.secret.mac("answer", account, idempotency_key.encode())
+        mac = self.secret.mac("payload", account, payload)
+        own, now = secrets.token_hex(16), time.time()
+        lease = now + self.seconds
+        values = {"payload": mac, "owner": own, "lease": lease, "answer": None, "expires": now + self.kept}
+        if self.store.insert(ANSWERS, id=name, certificate=None, **values):
+            return Attempt(self, name, own)
+        row = self.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == name))
+        if row is None:
+            raise Problem(409, "in-flight", "Another attempt has just ended: try again.", retry_after=1)
+        if row.payload != mac:
+            raise Problem(422, "idempotency-key-reused", "This Idempotency-Key was used for another payload.")
+        if row.answer is not None:
+            return self.opened(row)
+        take = (ANSWERS.c.id == name) & ANSWERS.c.answer.is_(None) & (ANSWERS.c.lease < now)
+        if self.store.write(ANSWERS.update().where(take).values(owner=own, lease=lease)):
+            return Attempt(self, name, own)
+        left = max(1, round(row.lease - now))
+        raise Problem(409, "in-flight", "Another attempt with this Idempotency-Key is in flight.", retry_after=left)
+
+    def opened(self, row: sa.Row[Any]) -> Stored:
+        """The answer in a row; Problem where it was sealed under another secret."""
+        try:
+            return Stored(row.id, self.secret.opened(row.answer, row.id), row.certificate)
+        except InvalidTag:
+            raise Problem(503, "sealed", "The stored answer was sealed under another secret.") from None
+
+    def sweep(self) -> None:
+        """Forget answers that have expired; the charge of an attempt stays."""
+        self.store.write(ANSWERS.delete().where(ANSWERS.c.expires < time.time()))
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at an answer, as long as nobody took it over.
+
+    Attributes:
+        name: of the answer.
+        own: tells this attempt from others at the same answer.
+    """
+
+    answers: Answers
+    name: str
+    own: str
+
+    @property
+    def charge_key(self) -> str:
+        """Of the charge that pays for it."""
+        return charge_key(self.name)
+
+    def store(self, answer: bytes, certificate: str) -> Stored:
+        """Store the answer, and say what may leave once it is settled: this answer, or the one that was faster."""
+        answers = self.answers
+        mine = (ANSWERS.c.id == self.name) & (ANSWERS.c.owner == self.own) & ANSWERS.c.answer.is_(None)
+        values = {"answer": answers.secret.seal(answer, self.name), "certificate": certificate}
+        if answers.store.write(ANSWERS.update().where(mine).values(**values)):
+            return Stored(self.name, answer, certificate)
+        row = answers.store.one(sa.select(ANSWERS).where(ANSWERS.c.id == self.name))
+        if row is None or row.answer is None:
+            raise Problem(409, "in-flight", "Another attempt took over.", retry_after=1)
+        return answers.opened(row)
+
+    def free(self) -> None:
+        """Let the next attempt begin at once: this one failed, and nothing of it was stored."""
+        mine = (ANSWERS.c.id == self.name) & (ANSWERS.c.owner == self.own) & ANSWERS.c.answer.is_(None)
+        self.answers.store.write(ANSWERS.update().where(mine).values(lease=0.0))
+
+    def give_up(self) -> None:
+        """Forget the attempt, of which nothing was drawn: the idempotency key is free again."""
+        mine = (ANSWERS.c.id == self.name) & (ANSWERS.c.owner == self.own) & ANSWERS.c.answer.is_(None)
+        self.answers.store.write(ANSWERS.delete().where(mine))

@@ -1,0 +1,131 @@
+"""API keys: 256 random bits, shown once, and kept as a keyed hash."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+
+from dptext.errors import ConfigError
+from dptext.service.settings import Secret
+from dptext.service.store import KEYS, Event, Store
+
+SCOPES: Final = ("privatize", "jobs", "synthesize", "accounts", "metrics", "admin")
+_FORM: Final = re.compile(r"dptext_([0-9a-f]{12})_([0-9A-Za-z_-]{43})")
+_NAME: Final = re.compile(r"[\w .@-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Who asks, and what they may.
+
+    Attributes:
+        account: that pays for what they release.
+        models: that they may use; empty for all.
+    """
+
+    prefix: str
+    name: str
+    account: str | None
+    scopes: frozenset[str]
+    models: frozenset[str]
+
+    def may(self, scope: str) -> bool:
+        """Whether the key has a scope; administrators have all but those that release."""
+        return scope in self.scopes or ("admin" in self.scopes and scope in ("accounts", "metrics"))
+
+    @property
+    def who(self) -> str:
+        """The name in the audit log."""
+        return f"{self.name} ({self.prefix})"
+
+
+class Keys:
+    """The keys of a gateway."""
+
+    def __init__(self, store: Store, secret: Secret) -> None:
+        self._store, self._secret = store, secret
+
+    def create(
+        self,
+        name: str,
+        *,
+        account: str | None,
+        scopes: tuple[str, ...],
+        models: tuple[str, ...] = (),
+        days: float | None = None,
+    ) -> str:
+        """A new key, which is shown now and never again. ConfigError: a setting is wrong."""
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"Expected the name of a key, found {name!r}: letters, digits, spaces and . @ - _.")
+        if not scopes or not set(scopes) <= set(SCOPES):
+            raise ConfigError(f"Expected scopes among {', '.join(SCOPES)}, found {', '.join(scopes) or 'none'}.")
+        if account is None and {"privatize", "jobs", "synthesize"} & set(scopes):
+            raise ConfigError("Expected the account of a key that releases: --account NAME.")
+        prefix, random = secrets.token_hex(6), secrets.token_urlsafe(32)
+        now = time.time()
+        self._store.insert(
+            KEYS,
+            prefix=prefix,
+            hash=self._secret.mac("key", random.encode()),
+            name=name,
+            account=account,
+            scopes=" ".join(scopes),
+            models=" ".join(models),
+            created=now,
+            expires=None if days is None else now + days * 86_400,
+            revoked=None,
+        )
+        self._store.note(Event("administrator", "key created", account))
+        return f"dptext_{prefix}_{random}"
+
+    def find(self, given: str) -> Key | None:
+        """The key, if it is one, is not revoked and has not expired. Of an unknown prefix a hash is compared, too."""
+        form = _FORM.fullmatch(given)
+        prefix, random = (form[1], form[2]) if form else ("", "")
+        row = self._store.one(sa.select(KEYS).where(KEYS.c.prefix == prefix))
+        wanted = row.hash if row is not None else "0" * 64
+        same = hmac.compare_digest(wanted, self._secret.mac("key", random.encode()))
+        if (
+            row is None
+            or not same
+            or row.revoked is not None
+            or (row.expires is not None and row.expires < time.time())
+        ):
+            return None
+        return Key(row.prefix, row.name, row.account, frozenset(row.scopes.split()), frozenset(row.models.split()))
+
+    def listed(self) -> list[dict[str, object]]:
+        """All keys but their secrets."""
+        columns = [column for column in KEYS.c if column.name != "hash"]
+        return [dict(row._mapping) for row in self._store.rows(sa.select(*columns).order_by(KEYS.c.created))]  # noqa: SLF001
+
+    def revoke(self, prefix: str) -> None:
+        """End a key now; ConfigError where there is none."""
+        change = KEYS.update().where(KEYS.c.prefix == prefix, KEYS.c.revoked.is_(None)).values(revoked=time.time())
+        if not self._store.write(change):
+            raise ConfigError(f"There is no key {prefix!r} that could be revoked: see dptext keys list.")
+        self._store.note(Event("administrator", "key revoked"))
+
+    def rotate(self, prefix: str, *, days: float) -> str:
+        """A new key that may the same; the old one ends after so many days."""
+        row = self._store.one(sa.select(KEYS).where(KEYS.c.prefix == prefix, KEYS.c.revoked.is_(None)))
+        if row is None:
+            raise ConfigError(f"There is no key {prefix!r} that could be rotated: see dptext keys list.")
+        left = None if row.expires is None else (row.expires - row.created) / 86_400
+        new = self.create(
+            row.name,
+            account=row.account,
+            scopes=tuple(row.scopes.split()),
+            models=tuple(row.models.split()),
+            days=left,
+        )
+        end = time.time() + days * 86_400
+        ends = end if row.expires is None else min(end, row.expires)
+        self._store.write(KEYS.update().where(KEYS.c.prefix == prefix).values(expires=ends))
+        return new

@@ -1,0 +1,104 @@
+"""Errors as problem details (RFC 9457). None of them holds what was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from dptext.errors import BudgetExceededError, ConfigError, DataError, DPTextError, LedgerError, PrivacyError
+from dptext.ledger.spending import format_left
+from dptext.privacy.guarantee import format_epsilon
+from dptext.types import Json
+
+_TITLES: Final = {
+    400: "The request cannot be read",
+    401: "A key is needed",
+    403: "The key does not allow this",
+    404: "There is nothing here",
+    405: "This cannot be done here",
+    409: "It is in flight",
+    411: "Its length is needed",
+    413: "It is too large",
+    415: "This kind of content is not taken",
+    422: "The request cannot be used",
+    429: "Too many requests",
+    503: "Not now",
+}
+
+
+class Problem(Exception):  # noqa: N818  # the word of RFC 9457
+    """A refusal with a type, such as "budget-exhausted", and what a client may need besides."""
+
+    def __init__(
+        self, status: int, kind: str, detail: str, *, retry_after: int = 0, more: Mapping[str, Json] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.detail, self.more = status, kind, detail, more or {}
+        self.headers = {"Retry-After": str(retry_after)} if retry_after else {}
+
+
+def response_of(
+    status: int,
+    kind: str,
+    detail: str,
+    more: Mapping[str, Json] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """A problem as an answer."""
+    body = {"type": f"urn:dptext:{kind}", "title": _TITLES.get(status, "Refused"), "status": status, "detail": detail}
+    return JSONResponse({**body, **(more or {})}, status, dict(headers or {}), "application/problem+json")
+
+
+def problem_of(error: DPTextError) -> Problem:
+    """The refusal of an error of ours, whose messages hold no private text."""
+    match error:
+        case BudgetExceededError():
+            numbers: dict[str, Json] = {
+                "asked": format_epsilon(error.asked),
+                "left": format_left(error.left),
+                "missing": format_epsilon(error.gap),
+            }
+            return Problem(403, "budget-exhausted", str(error), more=numbers)
+        case LedgerError():
+            return Problem(503, "ledger", "The ledger cannot be used now: try again.", retry_after=5)
+        case DataError():
+            return Problem(422, "data", str(error))
+        case ConfigError():
+            return Problem(422, "settings", str(error))
+        case PrivacyError():
+            return Problem(422, "privacy", str(error))
+        case _:
+            return Problem(503, "failed", "It failed. Nothing of it is released.", retry_after=5)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error as a problem."""
+
+    async def problem(_: Request, error: Any) -> JSONResponse:
+        return response_of(error.status, error.kind, error.detail, error.more, error.headers)
+
+    async def ours(_: Request, error: Any) -> JSONResponse:
+        found = problem_of(error)
+        return response_of(found.status, found.kind, found.detail, found.more, found.headers)
+
+    async def http(_: Request, error: Any) -> JSONResponse:
+        return response_of(error.status_code, "http", _TITLES.get(error.status_code, "Refused."), headers=error.headers)
+
+    async def invalid(_: Request, error: Any) -> JSONResponse:
+        # Only where and of which kind: the library's own errors quote the input.
+        found: list[Json] = [{"in": str(each["loc"][0]), "kind": str(each["type"])} for each in error.errors()]
+        return response_of(422, "invalid", "The request has not the form that /openapi.json says.", {"errors": found})
+
+    async def unexpected(_: Request, __: Any) -> JSONResponse:
+        return response_of(503, "failed", "It failed. Nothing of it is released.", headers={"Retry-After": "5"})
+
+    app.add_exception_handler(Problem, problem)
+    app.add_exception_handler(DPTextError, ours)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(Exception, unexpected)

@@ -1,0 +1,107 @@
+"""The public settings of a gateway, and the secret that its stored things are sealed with."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from dptext import _validate
+from dptext.errors import ConfigError
+from dptext.text.files import write_first
+
+_BYTES: Final = 32
+_NONCE: Final = 12
+_MODES: Final = 0o077
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an administrator sets.
+
+    Attributes:
+        models: folder of saved models, one folder each; a folder with `synthesis.toml` and `pool.jsonl` is a synthesis.
+        ledger: file or URL of the books; keys, answers, jobs and events lie in the same database.
+        spool: folder for files of jobs, readable by its owner only.
+        key_file: the secret of this gateway.
+        max_records, max_body: of one call that is answered at once; `max_file` bytes of a job, unpacked `max_unpacked`.
+        requests_a_minute, bytes_a_minute: of one key.
+        seconds: that a call may take; then another attempt with the same idempotency key may begin.
+        kept_hours: how long answers and finished jobs are kept.
+        pad_bytes, step_seconds: answers are padded to a multiple of so many bytes, and leave at a multiple of so many
+            seconds after the request came; 0 does neither.
+        threads: calls that are computed at once.
+    """
+
+    models: Path
+    ledger: str
+    spool: Path
+    key_file: Path
+    max_records: int = 1_000
+    max_body: int = 4_000_000
+    max_file: int = 2_000_000_000
+    requests_a_minute: int = 600
+    bytes_a_minute: int = 2_000_000_000
+    seconds: float = 60.0
+    kept_hours: float = 72.0
+    pad_bytes: int = 0
+    step_seconds: float = 0.0
+    threads: int = 2
+
+    def __post_init__(self) -> None:
+        _validate.count(
+            max_records=self.max_records,
+            max_body=self.max_body,
+            max_file=self.max_file,
+            requests_a_minute=self.requests_a_minute,
+            bytes_a_minute=self.bytes_a_minute,
+            threads=self.threads,
+        )
+        _validate.positive(seconds=self.seconds, kept_hours=self.kept_hours)
+        if not self.models.is_dir():
+            raise ConfigError(f"Expected a folder of models, found none at {self.models}: dptext fit --out makes them.")
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Keys for each purpose, from one secret of 32 bytes in a file."""
+
+    key: bytes = field(repr=False)
+
+    @staticmethod
+    def at(path: Path) -> Secret:
+        """The secret in the file, which is made where there is none; ConfigError where others can read it."""
+        if not path.exists():
+            write_first(path, secrets.token_bytes(_BYTES).hex().encode())
+        try:
+            key = bytes.fromhex(path.read_text("ascii").strip())
+            private = not path.stat().st_mode & _MODES
+        except (OSError, ValueError):
+            key, private = b"", True
+        if len(key) != _BYTES or not private:
+            raise ConfigError(f"Expected {path} to hold 64 hexadecimal digits, readable by its owner only (mode 0600).")
+        return Secret(key)
+
+    def mac(self, purpose: str, *parts: bytes) -> str:
+        """A keyed digest, hexadecimal: nobody without the secret can try texts against it."""
+        found = hmac.new(self._derived(purpose), digestmod=hashlib.sha256)
+        for part in parts:
+            found.update(len(part).to_bytes(8, "big") + part)
+        return found.hexdigest()
+
+    def seal(self, data: bytes, context: str) -> bytes:
+        """Encrypt, bound to where it is stored."""
+        nonce = secrets.token_bytes(_NONCE)
+        return nonce + ChaCha20Poly1305(self._derived("seal")).encrypt(nonce, data, context.encode())
+
+    def opened(self, sealed: bytes, context: str) -> bytes:
+        """What `seal` encrypted; cryptography's InvalidTag where it is something else."""
+        return ChaCha20Poly1305(self._derived("seal")).decrypt(sealed[:_NONCE], sealed[_NONCE:], context.encode())
+
+    def _derived(self, purpose: str) -> bytes:
+        return hmac.digest(self.key, f"dptext gateway, {purpose}".encode(), "sha256")

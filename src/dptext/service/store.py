@@ -1,0 +1,147 @@
+"""What a gateway remembers: keys, answers, jobs and events, in the database of its ledger.
+
+Nothing here is private text in the clear: keys are keyed hashes, answers are sealed, payloads are keyed digests.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from dptext.ledger.database import Database
+from dptext.types import Json
+
+_METADATA: Final = sa.MetaData()
+_Text = sa.Text
+KEYS: Final = sa.Table(
+    "gateway_keys",
+    _METADATA,
+    sa.Column("prefix", _Text, primary_key=True),
+    sa.Column("hash", _Text, nullable=False),
+    sa.Column("name", _Text, nullable=False),
+    sa.Column("account", _Text),
+    sa.Column("scopes", _Text, nullable=False),
+    sa.Column("models", _Text, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("expires", sa.Float),
+    sa.Column("revoked", sa.Float),
+)
+ANSWERS: Final = sa.Table(
+    "gateway_answers",
+    _METADATA,
+    sa.Column("id", _Text, primary_key=True),
+    sa.Column("payload", _Text, nullable=False),
+    sa.Column("owner", _Text, nullable=False),
+    sa.Column("lease", sa.Float, nullable=False),
+    sa.Column("answer", sa.LargeBinary),
+    sa.Column("certificate", _Text),
+    sa.Column("expires", sa.Float, nullable=False),
+)
+JOBS: Final = sa.Table(
+    "gateway_jobs",
+    _METADATA,
+    sa.Column("id", _Text, primary_key=True),
+    sa.Column("answer", _Text, nullable=False, unique=True),
+    sa.Column("prefix", _Text, nullable=False),
+    sa.Column("account", _Text, nullable=False),
+    sa.Column("model", _Text, nullable=False),
+    sa.Column("kind", _Text, nullable=False),
+    sa.Column("settings", _Text, nullable=False),
+    sa.Column("state", _Text, nullable=False),
+    sa.Column("owner", _Text),
+    sa.Column("lease", sa.Float, nullable=False),
+    sa.Column("done", sa.Integer, nullable=False),
+    sa.Column("problem", _Text),
+    sa.Column("certificate", _Text),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("expires", sa.Float, nullable=False),
+)
+EVENTS: Final = sa.Table(
+    "gateway_events",
+    _METADATA,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("who", _Text, nullable=False),
+    sa.Column("account", _Text),
+    sa.Column("model", _Text),
+    sa.Column("event", _Text, nullable=False),
+    sa.Column("charge", sa.Integer),
+    sa.Column("certificate", _Text),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A line of the audit log.
+
+    Attributes:
+        who: name and prefix of the key, or "server".
+        event: what was done, in a word or two.
+        charge: number of the charge in the ledger.
+        certificate: sha256 of the certificate.
+    """
+
+    who: str
+    event: str
+    account: str | None = None
+    model: str | None = None
+    charge: int | None = None
+    certificate: str | None = None
+
+
+class Store:
+    """The tables; each method is one transaction. LedgerError where the database cannot be used."""
+
+    def __init__(self, location: str) -> None:
+        self._database = Database(location)
+        with self._database.writing() as connection:
+            _METADATA.create_all(connection)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._database.close()
+
+    def one(self, query: sa.Select[Any]) -> sa.Row[Any] | None:
+        """The row that a query finds, or None."""
+        with self._database.reading() as connection:
+            return connection.execute(query).first()
+
+    def rows(self, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
+        """All rows that a query finds."""
+        with self._database.reading() as connection:
+            return connection.execute(query).all()
+
+    def write(self, *statements: Any) -> int:
+        """Do these in one transaction; how many rows the last one touched."""
+        with self._database.writing() as connection:
+            found = [connection.execute(each).rowcount for each in statements]
+        return int(found[-1])
+
+    def insert(self, table: sa.Table, **values: Any) -> bool:
+        """Add a row, unless one with its key is there."""
+        key = next(iter(table.primary_key)).name
+        with self._database.writing() as connection:
+            if connection.execute(sa.select(table.c[key]).where(table.c[key] == values[key])).first() is not None:
+                return False
+            try:
+                with connection.begin_nested():
+                    connection.execute(table.insert().values(**values))
+            except sa.exc.IntegrityError:
+                return False  # another process was faster
+        return True
+
+    def note(self, event: Event) -> None:
+        """Write a line of the audit log."""
+        values = {name: getattr(event, name) for name in event.__dataclass_fields__}
+        self.write(EVENTS.insert().values(at=time.time(), **values))
+
+    def events(self, account: str | None, last: int) -> list[dict[str, Json]]:
+        """The last lines of the audit log, of an account or of all, the newest first."""
+        query = sa.select(EVENTS).order_by(EVENTS.c.number.desc()).limit(last)
+        if account is not None:
+            query = query.where(EVENTS.c.account == account)
+        return [dict(row._mapping) for row in self.rows(query)]  # noqa: SLF001  # the public name of a row as a mapping

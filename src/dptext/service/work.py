@@ -1,0 +1,188 @@
+"""What the gateway computes: models, explanations, and releases that an account pays for."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from dptext.errors import ConfigError
+from dptext.ledger.books import Ledger
+from dptext.mechanism import Mechanism, Spec, settings
+from dptext.privacy.guarantee import Unit, format_epsilon
+from dptext.runs.models import MODEL_FILE, load_model, model_spec
+from dptext.runs.payment import Payment
+from dptext.runs.plan import reveals_of
+from dptext.runs.results import privatize
+from dptext.runs.specs import synthesis_from_settings
+from dptext.runs.streaming import limited
+from dptext.runs.toml import read_toml
+from dptext.sampling.source import secure
+from dptext.service.answers import Attempt, Stored
+from dptext.service.keys import Key
+from dptext.service.problems import Problem
+from dptext.service.store import Event, Store
+from dptext.synthesis.spec import SynthesisSpec
+from dptext.text.batches import Batch
+from dptext.text.reading import read_records
+from dptext.text.records import TEXT_FIELD, Fields
+from dptext.types import Json
+
+SYNTHESIS: Final = "synthesis.toml"
+POOL: Final = "pool.jsonl"
+_NAME: Final = re.compile(r"[\w-][\w.-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The saved models in a folder; each is loaded when it is first used, and then kept."""
+
+    folder: Path
+    _loaded: dict[str, Mechanism[str]] = field(default_factory=dict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def names(self) -> list[str]:
+        """Of the folders that hold a model or a synthesis."""
+        found = (path for path in sorted(self.folder.iterdir()) if _NAME.fullmatch(path.name))
+        return [path.name for path in found if (path / MODEL_FILE).is_file() or (path / SYNTHESIS).is_file()]
+
+    def path(self, name: str) -> Path:
+        """The folder of a model; a Problem where there is none of this name."""
+        if not _NAME.fullmatch(name) or name not in self.names():
+            raise Problem(404, "no-model", "There is no such model, or this key may not use it.")
+        return self.folder / name
+
+    def spec(self, name: str) -> Spec | SynthesisSpec:
+        """The settings of a model or synthesis."""
+        path = self.path(name)
+        if (path / SYNTHESIS).is_file():
+            return synthesis_from_settings(read_toml(path / SYNTHESIS))
+        return model_spec(path)
+
+    def loaded(self, name: str) -> Mechanism[str]:
+        """A model that privatizes texts."""
+        with self._lock:
+            if name not in self._loaded:
+                if not (self.path(name) / MODEL_FILE).is_file():
+                    raise Problem(422, "synthesis", "This is a synthesis: it answers a corpus (POST /v1/synthesize).")
+                self._loaded[name] = load_model(self.path(name))
+            return self._loaded[name]
+
+    def told(self, name: str, *, unit: str | None = None, delta: float = 0.0) -> dict[str, Json]:
+        """A model in words and data."""
+        spec = self.spec(name)
+        wanted = spec.units if unit is None else (_unit(unit),)
+        promised = [spec.guarantee(each, delta) for each in wanted]
+        return {
+            "name": name,
+            "kind": spec.kind,
+            "answers": "a corpus" if isinstance(spec, SynthesisSpec) else "each text",
+            "settings": settings(spec),
+            "reads_labels": spec.traits.reads_labels,
+            "labels": list(spec.traits.labels),
+            "guarantees": [each.to_dict() for each in promised],
+            "sentence": promised[-1].sentence(),
+            "words": [each.explain() for each in promised],
+        }
+
+
+def _unit(name: str) -> Unit:
+    try:
+        return Unit(name)
+    except ValueError:
+        raise Problem(422, "unit", f"Expected a unit of {', '.join(Unit)}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A few records to be privatized at once.
+
+    Attributes:
+        rows: with text, and id, label and author where there are any.
+        max_per_author: of an account per author.
+        delta: at which guarantees are stated.
+    """
+
+    rows: Sequence[Mapping[str, str]]
+    max_per_author: int | None = None
+    delta: float = 0.0
+
+    @property
+    def fields(self) -> Fields:
+        """Which of them the records have; all, or none."""
+        named: dict[str, str | None] = {}
+        for name in ("id", "label", "author"):
+            having = sum(name in row for row in self.rows)
+            if having not in (0, len(self.rows)):
+                raise ConfigError(f"Expected {name} in every record or in none.")
+            named[name] = name if having else None
+        return Fields(text=TEXT_FIELD, **named)  # type: ignore[arg-type]  # names
+
+
+def cost(ledger: Ledger, key: Key, mechanism: Mechanism[str], wanted: Wanted) -> dict[str, Json]:
+    """What a release would cost, in numbers and words; nothing is charged. Errors as of the release."""
+    due = Payment(ledger, key.account or "").due(mechanism.spec, **_terms(wanted))
+    ledger.weigh(due.account.name, due.request)
+    return {"epsilon": format_epsilon(due.epsilon()), "left": due.payment.left()}
+
+
+def _terms(wanted: Wanted) -> dict[str, Any]:
+    return {
+        "randomness": secure(),
+        "max_per_author": wanted.max_per_author,
+        "reveals": reveals_of(wanted.fields),
+    }
+
+
+def released(
+    ledger: Ledger, store: Store, key: Key, model: str, mechanism: Mechanism[str], wanted: Wanted, attempt: Attempt
+) -> Stored:
+    """Charge, draw, store and settle; what may leave. An attempt that charged nothing is given up."""
+    fields = wanted.fields
+    try:
+        records = list(read_records(list(wanted.rows), fields))
+        if wanted.max_per_author is not None:
+            records = [record for batch in limited([Batch.of(records)], wanted.max_per_author) for record in batch]
+        if mechanism.spec.traits.reads_labels and fields.label is None:
+            raise ConfigError(f"Expected a label in each record: {mechanism.spec.kind} reads it with the text.")
+        payment = Payment(ledger, key.account or "", attempt.charge_key)
+        due = payment.due(mechanism.spec, **_terms(wanted))
+        charge = due.charge(attempt.charge_key, None)
+    except Exception:
+        attempt.give_up()  # nothing was charged; or, where that is not sure, it will be found under the same key
+        raise
+    try:
+        found = privatize(
+            list(wanted.rows),
+            mechanism,
+            text=fields.text,
+            id=fields.id,
+            label=fields.label if mechanism.spec.traits.releases_labels else None,
+            author=fields.author,
+            delta=wanted.delta,
+            max_per_author=wanted.max_per_author,
+            randomness=secure(),
+        )
+        certificate = replace(found.certificate, charged=due.charged(charge))
+        answer: dict[str, Json] = {
+            "releases": found.json_lines().decode(),
+            "certificate": certificate.to_json(),
+            "sentence": found.guarantees[-1].sentence(),
+            "left": payment.left(),
+        }
+        stored = attempt.store(json.dumps(answer).encode(), certificate.sha256)
+    except Exception:
+        attempt.free()  # it is paid for, and nobody saw anything: the next attempt draws under the same charge
+        raise
+    settled(ledger, key, stored)
+    store.note(Event(key.who, "released", key.account, model, charge.number, stored.certificate))
+    return stored
+
+
+def settled(ledger: Ledger, key: Key, stored: Stored) -> None:
+    """Settle the charge of a stored answer, before it leaves; doing so again changes nothing."""
+    ledger.settle(key.account or "", stored.charge_key, stored.certificate)

@@ -1,0 +1,81 @@
+"""A gateway over a tiny model, and keys for it."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+import dptext as dp
+from dptext.ledger.books import Ledger
+from dptext.service.app import Gateway, create_app
+from dptext.service.settings import Settings
+from many_files import mechanism
+
+SPEC = "kind = 'topics'\nlabels = ['health', 'travel', 'money', 'leisure']\nencoder = 'glove'\nwords = 8\ntopics = 4\nrelation = 'replace_one'\n"
+
+
+class Served:
+    """A running gateway, its books, and a client."""
+
+    def __init__(self, folder: Path, client: TestClient, gate: Gateway, ledger: Ledger) -> None:
+        self.folder, self.client, self.gate, self.ledger = folder, client, gate, ledger
+        scopes = ("privatize", "jobs", "synthesize", "accounts")
+        self.key = gate.keys.create("team", account="reviews", scopes=scopes)
+        self.admin = gate.keys.create("boss", account=None, scopes=("admin",))
+
+    def headers(self, key: str | None = None, idempotency: str | None = "first-call", **more: str) -> dict[str, str]:
+        found = {"Authorization": f"Bearer {key or self.key}", **more}
+        return {**found, "Idempotency-Key": idempotency} if idempotency else found
+
+    def privatize(self, rows: list[dict[str, str]], idempotency: str | None = "first-call", **more: Any) -> Any:
+        key = more.pop("key", None)
+        return self.client.post(
+            "/v1/models/labels/privatize",
+            json={"records": rows, **more},
+            headers=self.headers(key, idempotency),
+        )
+
+    def job(self, data: bytes, idempotency: str = "first-job", path: str = "/v1/jobs", **query: str) -> Any:
+        query = {"model": "labels", "label_field": "label", **query}
+        return self.client.post(path, params=query, content=data, headers=self.headers(None, idempotency))
+
+    def ended(self, name: str) -> dict[str, Any]:
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            found = self.client.get(f"/v1/jobs/{name}", headers=self.headers()).json()
+            if found["state"] not in ("queued", "running", "cancelling"):
+                return found
+            time.sleep(0.05)
+        raise TimeoutError(name)
+
+    def charges(self) -> list[Any]:
+        return list(self.ledger.log("reviews"))
+
+
+def prepare(folder: Path, location: str, epsilon: float = 50.0, **settings: Any) -> tuple[Settings, Ledger]:
+    """Models, books with an account, and settings of a gateway."""
+    models = folder / "models"
+    models.mkdir()
+    dp.save_model(mechanism(), models / "labels")
+    (models / "topics").mkdir()
+    (models / "topics" / "synthesis.toml").write_text(SPEC)
+    pool = "".join(json.dumps({"text": each.text}) + "\n" for each in dp.sample_records(200))
+    (models / "topics" / "pool.jsonl").write_text(pool)
+    ledger = Ledger.create(location)
+    limit = dp.Guarantee(epsilon, 1e-5, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE)
+    ledger.open_account("reviews", limit)
+    return Settings(models, location, folder / "spool", folder / "gateway.key", **settings), ledger
+
+
+@contextmanager
+def served(folder: Path, location: str | None = None, **settings: Any) -> Iterator[Served]:
+    """A gateway within this process."""
+    wanted, ledger = prepare(folder, location or str(folder / "books.db"), **settings)
+    app = create_app(wanted)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield Served(folder, client, app.state.gate, ledger)
+    ledger.close()

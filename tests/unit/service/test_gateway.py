@@ -1,0 +1,371 @@
+"""The routes of the gateway: who may, what is charged, what is answered again, and what is never shown."""
+
+import json
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from dptext.runs.verification import verify
+from dptext.service.answers import Attempt
+from dptext.service.store import ANSWERS, EVENTS, JOBS, KEYS
+from gateways import Served, served
+from many_files import rows
+
+FEW = [{"text": f"secret {i}", "label": "travel"} for i in range(3)]
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("gateway"), epsilon=1_000.0) as found:
+        yield found
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path) as found:
+        yield found
+
+
+def told(answer) -> dict:
+    assert answer.headers["content-type"] == "application/problem+json"
+    found = answer.json()
+    assert found["status"] == answer.status_code
+    assert found["type"].startswith("urn:dptext:")
+    assert found["title"]
+    assert "secret" not in answer.text
+    return found
+
+
+def test_models_are_told_in_words_and_data(gateway: Served) -> None:
+    found = gateway.client.get("/v1/models", headers=gateway.headers()).json()
+    assert [each["name"] for each in found] == ["labels", "topics"]
+    assert [each["answers"] for each in found] == ["each text", "a corpus"]
+    one = gateway.client.get("/v1/models/labels", headers=gateway.headers()).json()
+    assert one["guarantees"][-1]["epsilon"] == 2.0
+    assert "epsilon 2" in one["sentence"]
+    wanted = {"unit": "document", "delta": 0.0}
+    explained = gateway.client.post("/v1/models/labels/explain", json=wanted, headers=gateway.headers())
+    assert explained.json()["guarantees"] == one["guarantees"][-1:]
+    assert told(gateway.client.get("/v1/models/../labels", headers=gateway.headers()))["status"] == 404
+    assert told(gateway.client.get("/v1/models/none", headers=gateway.headers()))["type"] == "urn:dptext:no-model"
+
+
+def test_a_release_is_charged_once_and_answered_again(fresh: Served, tmp_path: Path) -> None:
+    first = fresh.privatize(FEW)
+    assert first.status_code == 200, first.text
+    assert "secret" not in first.text
+    assert len(first.json()["releases"].splitlines()) == 3
+    again = fresh.privatize(FEW)
+    assert again.content == first.content
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert len(fresh.charges()) == 1
+    certificate = json.loads(first.json()["certificate"])
+    assert fresh.charges()[0].release == certificate["sha256"]
+    (tmp_path / certificate["output"]).write_bytes(first.json()["releases"].encode())
+    (tmp_path / f"{certificate['output']}.guarantee.json").write_text(first.json()["certificate"])
+    verify(tmp_path / f"{certificate['output']}.guarantee.json", ledger=fresh.ledger)
+    other = fresh.privatize(FEW, "second-call")
+    assert other.status_code == 200
+    assert len(fresh.charges()) == 2
+
+
+def test_an_idempotency_key_is_needed_and_names_one_payload(fresh: Served) -> None:
+    assert told(fresh.privatize(FEW, None))["type"] == "urn:dptext:idempotency-key"
+    assert told(fresh.privatize(FEW, "short"))["status"] == 400
+    assert fresh.privatize(FEW).status_code == 200
+    assert told(fresh.privatize(FEW[:2]))["type"] == "urn:dptext:idempotency-key-reused"
+    assert len(fresh.charges()) == 1
+
+
+def test_in_flight_and_taken_over(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others hear 409; an attempt whose time is over is taken over; it gets the stored answer when it comes late."""
+    store, seen = Attempt.store, []
+
+    def slow(self, answer, certificate):
+        if not seen:
+            seen.append("first")
+            assert told(fresh.privatize(FEW))["type"] == "urn:dptext:in-flight"
+            fresh.gate.store.write(ANSWERS.update().values(lease=0.0))  # its time is over
+            seen.append(fresh.privatize(FEW))
+        return store(self, answer, certificate)
+
+    monkeypatch.setattr(Attempt, "store", slow)
+    late = fresh.privatize(FEW)
+    assert seen[1].status_code == 200
+    assert late.content == seen[1].content  # its own draw was thrown away
+    assert len(fresh.charges()) == 1
+
+
+def test_an_attempt_that_fails_after_the_charge_can_be_tried_again(
+    fresh: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_, **__):
+        raise RuntimeError("secret 1")
+
+    monkeypatch.setattr("dptext.service.work.privatize", fails)
+    assert told(fresh.privatize(FEW))["status"] == 503
+    assert len(fresh.charges()) == 1
+    monkeypatch.undo()
+    assert fresh.privatize(FEW).status_code == 200
+    assert len(fresh.charges()) == 1
+
+
+def test_an_expired_answer_is_never_drawn_anew_for_its_charge(fresh: Served) -> None:
+    assert fresh.privatize(FEW).status_code == 200
+    fresh.gate.store.write(ANSWERS.update().values(expires=0.0))
+    fresh.gate.answers.sweep()
+    assert told(fresh.privatize(FEW))["type"] == "urn:dptext:privacy"
+    assert len(fresh.charges()) == 1
+
+
+def test_budget_exhausted_says_asked_left_missing(tmp_path: Path) -> None:
+    with served(tmp_path, epsilon=5.0) as gateway:
+        assert gateway.privatize(FEW, "call-number-1").status_code == 200
+        assert gateway.privatize(FEW, "call-number-2").status_code == 200
+        refused = told(gateway.privatize(FEW, "call-number-3"))
+        assert refused["type"] == "urn:dptext:budget-exhausted"
+        assert (refused["asked"], refused["left"], refused["missing"]) == ("2", "1", "1")
+        assert len(gateway.charges()) == 2
+        price = gateway.client.post("/v1/models/labels/cost", json={"records": FEW}, headers=gateway.headers())
+        assert told(price)["type"] == "urn:dptext:budget-exhausted"
+
+
+def test_what_it_would_cost_charges_nothing(fresh: Served) -> None:
+    found = fresh.client.post("/v1/models/labels/cost", json={"records": FEW}, headers=fresh.headers()).json()
+    assert found["epsilon"] == "2"
+    assert "spent 0 of 50" in found["left"]
+    assert fresh.charges() == []
+
+
+def test_nobody_in_who_does_not_belong(gateway: Served) -> None:
+    keys = gateway.gate.keys
+    expired = keys.create("old", account="reviews", scopes=("privatize",), days=-1)
+    revoked = keys.create("gone", account="reviews", scopes=("privatize",))
+    keys.revoke(revoked.split("_")[1])
+    other = gateway.key[:-1] + ("a" if gateway.key[-1] != "a" else "b")
+    for bad in ("", "nonsense", other, expired, revoked, gateway.key.replace("dptext", "DPTEXT")):
+        answer = gateway.client.get("/v1/models", headers={"Authorization": f"Bearer {bad}"})
+        assert told(answer)["status"] == 401
+    assert told(gateway.client.get("/v1/models"))["status"] == 401
+    assert told(gateway.client.get("/v1/models", headers={"Authorization": "Basic x"}))["status"] == 401
+    narrow = keys.create("narrow", account="reviews", scopes=("privatize",), models=("other",))
+    assert gateway.client.get("/v1/models", headers=gateway.headers(narrow)).json() == []
+    assert told(gateway.privatize(FEW, "narrow-call", key=narrow))["type"] == "urn:dptext:no-model"
+    for path in ("/v1/accounts", "/metrics", "/v1/jobs/x", "/v1/events"):
+        assert told(gateway.client.get(path, headers=gateway.headers(narrow)))["type"] == "urn:dptext:scope"
+    assert (
+        told(gateway.client.post("/v1/accounts", json={"name": "x", "epsilon": 1}, headers=gateway.headers()))["status"]
+        == 403
+    )
+    assert told(gateway.privatize(FEW, "admin-call", key=gateway.admin))["type"] == "urn:dptext:scope"
+
+
+def test_keys_are_kept_as_keyed_hashes_and_rotate(gateway: Served) -> None:
+    keys = gateway.gate.keys
+    made = keys.create("turning", account="reviews", scopes=("privatize",))
+    prefix, random = made.split("_", 2)[1:]
+    row = gateway.gate.store.one(sa.select(KEYS).where(KEYS.c.prefix == prefix))
+    assert random not in str(row)
+    import hashlib
+
+    assert hashlib.sha256(random.encode()).hexdigest() != row.hash
+    new = keys.rotate(prefix, days=0)
+    assert keys.find(made) is None
+    assert keys.find(new).scopes == frozenset({"privatize"})
+    assert all("hash" not in each for each in keys.listed())
+    assert stat.S_IMODE((gateway.folder / "gateway.key").stat().st_mode) == 0o600
+
+
+def test_accounts_are_seen_by_whom_they_concern(gateway: Served) -> None:
+    opened = {"name": "other", "epsilon": 3.0, "unit": "author"}
+    found = gateway.client.post("/v1/accounts", json=opened, headers=gateway.headers(gateway.admin))
+    assert found.status_code == 201
+    assert (found.json()["spent"], found.json()["left"]) == ("0", "3")
+    everything = gateway.client.get("/v1/accounts", headers=gateway.headers(gateway.admin)).json()
+    assert {each["name"] for each in everything} == {"reviews", "other"}
+    own = gateway.client.get("/v1/accounts", headers=gateway.headers()).json()
+    assert [each["name"] for each in own] == ["reviews"]
+    assert told(gateway.client.get("/v1/accounts/other", headers=gateway.headers()))["status"] == 404
+    gateway.privatize(FEW, "for-the-log")
+    log = gateway.client.get("/v1/accounts/reviews", headers=gateway.headers()).json()["log"]
+    assert log[0]["kind"] == "label_only"
+    assert log[0]["release"]
+
+
+def test_a_file_is_a_job(fresh: Served, tmp_path: Path) -> None:
+    data = "".join(json.dumps(row) + "\n" for row in rows(300)).encode()
+    first = fresh.job(data)
+    assert first.status_code == 202, first.text
+    name = first.json()["id"]
+    assert first.headers["Location"] == f"/v1/jobs/{name}"
+    done = fresh.ended(name)
+    assert (done["state"], done["problem"]) == ("done", None)
+    result = fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers())
+    assert len(result.content.splitlines()) == 300
+    assert b"secret" not in result.content
+    certificate = fresh.client.get(f"/v1/jobs/{name}/certificate", headers=fresh.headers())
+    (tmp_path / "result.jsonl").write_bytes(result.content)
+    (tmp_path / "result.jsonl.guarantee.json").write_bytes(certificate.content)
+    verify(tmp_path / "result.jsonl.guarantee.json", ledger=fresh.ledger)
+    again = fresh.job(data)
+    assert (again.status_code, again.json()["id"]) == (200, name)
+    assert told(fresh.job(data + data))["type"] == "urn:dptext:idempotency-key-reused"
+    assert told(fresh.job(data, id_field="id"))["type"] == "urn:dptext:idempotency-key-reused"
+    assert len(fresh.charges()) == 1
+    events = fresh.client.get(f"/v1/jobs/{name}/events", headers=fresh.headers())
+    assert json.loads(events.text.removeprefix("data: "))["state"] == "done"
+    folders = list((tmp_path / "spool").iterdir())
+    assert len(folders) == 1  # no upload is left, and the private file is gone
+    assert {path.name for path in folders[0].iterdir()} == {"result.jsonl", "result.jsonl.guarantee.json"}
+    assert stat.S_IMODE(folders[0].stat().st_mode) == 0o700
+    other = fresh.gate.keys.create("else", account="other", scopes=("jobs",))
+    assert told(fresh.client.get(f"/v1/jobs/{name}", headers=fresh.headers(other)))["type"] == "urn:dptext:no-job"
+    fresh.gate.store.write(JOBS.update().values(expires=0.0))
+    fresh.gate.jobs.sweep()
+    assert list((tmp_path / "spool").iterdir()) == []
+    assert fresh.ended(name)["state"] == "expired"
+
+
+def test_a_job_that_fails_says_what_became_of_its_charge(fresh: Served, tmp_path: Path) -> None:
+    good = "".join(json.dumps(row) + "\n" for row in rows(10))
+    name = fresh.job((good + "{secret\n").encode()).json()["id"]
+    failed = fresh.ended(name)
+    assert failed["state"] == "failed"
+    assert "record 11" in failed["problem"]
+    assert "secret" not in failed["problem"]
+    assert "Charge 1 stays charged; nothing became visible." in failed["problem"]
+    assert list((tmp_path / "spool").iterdir()) == []
+    assert told(fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()))["type"] == "urn:dptext:not-done"
+    name = fresh.job(good.encode(), "second-job", label_field="nothing").json()["id"]
+    assert fresh.ended(name)["state"] == "failed"
+
+
+def test_a_job_is_cancelled(fresh: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dptext.service import jobs
+
+    run = jobs.privatize_file
+
+    def slow(*given, on_progress, **more):
+        def told(done):
+            time.sleep(0.3)
+            on_progress(done)
+
+        return run(*given, on_progress=told, **more)
+
+    monkeypatch.setattr(jobs, "privatize_file", slow)
+    data = "".join(json.dumps(row) + "\n" for row in rows(5_000)).encode()
+    name = fresh.job(data).json()["id"]
+    while not fresh.charges():
+        time.sleep(0.02)
+    fresh.client.delete(f"/v1/jobs/{name}", headers=fresh.headers())
+    found = fresh.ended(name)
+    assert found["state"] == "cancelled"
+    assert "Charge 1 stays charged" in found["problem"]
+    assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_a_synthesis_is_a_job_with_topics(fresh: Served) -> None:
+    from dptext import sample_records
+
+    assert told(fresh.job(b"{}", model="topics"))["type"] == "urn:dptext:synthesis"
+    data = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in sample_records(300)).encode()
+    name = fresh.job(data, path="/v1/synthesize", model="topics").json()["id"]
+    done = fresh.ended(name)
+    assert (done["state"], done["problem"]) == ("done", None)
+    assert len(fresh.charges()) == 1
+    topics = fresh.client.get(f"/v1/topics/{name}", headers=fresh.headers()).json()
+    assert topics["labels"]
+    assert told(fresh.client.get(f"/v1/jobs/{name[:-1]}0", headers=fresh.headers()))["status"] == 404
+
+
+def test_sizes_and_rates(tmp_path: Path) -> None:
+    with served(tmp_path, max_records=5, max_body=2_000, max_file=3_000, requests_a_minute=30) as gateway:
+        many = [{"text": "a", "label": "travel"}] * 6
+        assert told(gateway.privatize(many, "too-many-records"))["type"] == "urn:dptext:too-many"
+        assert told(gateway.privatize([{"text": "x" * 3_000}], "too-many-bytes"))["status"] == 413
+
+        def stream():
+            for _ in range(10):
+                yield b"x" * 500
+
+        unsaid = gateway.client.post(
+            "/v1/jobs", params={"model": "labels"}, content=stream(), headers=gateway.headers(None, "without-length")
+        )
+        assert told(unsaid)["status"] == 413
+        packed = gateway.client.post(
+            "/v1/jobs",
+            params={"model": "labels"},
+            content=b"x",
+            headers=gateway.headers(None, "packed-body", **{"Content-Encoding": "gzip"}),
+        )
+        assert told(packed)["status"] == 415
+        statuses = [gateway.client.get("/v1/models", headers=gateway.headers()).status_code for _ in range(40)]
+        assert 429 in statuses
+        assert statuses[0] == 200
+        assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_headers_and_health(gateway: Served) -> None:
+    for path in ("/healthz", "/readyz", "/", "/v1/models"):
+        answer = gateway.client.get(path)
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "set-cookie" not in answer.headers
+        assert "access-control-allow-origin" not in answer.headers
+    assert gateway.client.get("/readyz").json() == {"status": "ok"}
+    metrics = gateway.client.get("/metrics", headers=gateway.headers(gateway.admin))
+    assert 'dptext_requests_total{route="/v1/models' in metrics.text
+    assert "secret" not in metrics.text
+
+
+def test_padding_and_steps(tmp_path: Path) -> None:
+    with served(tmp_path, pad_bytes=4_096, step_seconds=0.5) as gateway:
+        began = time.monotonic()
+        found = gateway.privatize(FEW)
+        took = time.monotonic() - began
+        assert len(found.content) % 4_096 == 0
+        assert found.json()["releases"]
+        assert took >= 0.5
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"secret",
+        b"{}",
+        b'{"records": "secret"}',
+        b'{"records": []}',
+        b'{"records": [{"text": 5}]}',
+        b'{"records": [{"text": "secret", "more": "secret"}]}',
+        b'{"records": [{"text": "secret"}], "delta": 7}',
+        b'{"records": [{"text": "secret", "label": "travel"}, {"text": "secret"}]}',
+        b'{"records": [{"text": "secret"}]}',
+        b'{"records": [{"text": "secret \\ud800", "label": "travel"}]}',
+        b'{"records": [{"text": "secret\\u0000", "label": "travel"}]}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+    ],
+)
+def test_validation_never_shows_the_input(gateway: Served, body: bytes) -> None:
+    answer = gateway.client.post(
+        "/v1/models/labels/privatize",
+        content=body,
+        headers=gateway.headers(None, f"bad-{hash(body)}", **{"Content-Type": "application/json"}),
+    )
+    assert 400 <= answer.status_code < 500, answer.text
+    told(answer)
+
+
+def test_no_private_byte_in_the_database_or_the_audit_log(fresh: Served, tmp_path: Path) -> None:
+    fresh.privatize([{"text": "zebrafish", "label": "travel", "id": "giraffe"}])
+    fresh.job(json.dumps({"text": "zebrafish", "label": "travel"}).encode())
+    for path in tmp_path.glob("books.db*"):
+        assert b"zebrafish" not in path.read_bytes()
+        assert b"giraffe" not in path.read_bytes()  # an id is released, and lies sealed
+    events = [row.event for row in fresh.gate.store.rows(sa.select(EVENTS))]
+    assert "released" in events
+    assert "key created" in events
