@@ -15,7 +15,14 @@ from dptext.service.app import Gateway, create_app
 from dptext.service.settings import Settings
 from many_files import mechanism
 
-SPEC = "kind = 'topics'\nlabels = ['health', 'travel', 'money', 'leisure']\nencoder = 'glove'\nwords = 8\ntopics = 4\nrelation = 'replace_one'\n"
+SPEC = """
+kind = "topics"
+labels = ["health", "travel", "money", "leisure"]
+encoder = "glove"
+words = 8
+topics = 4
+relation = "replace_one"
+"""
 
 
 class Served:

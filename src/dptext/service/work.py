@@ -12,15 +12,19 @@ from typing import Any, Final
 
 from dptext.errors import ConfigError
 from dptext.ledger.books import Ledger
-from dptext.mechanism import Mechanism, Spec, settings
+from dptext.mechanism import Mechanism, Promise, Spec, settings
 from dptext.privacy.guarantee import Unit, format_epsilon
+from dptext.runs.certificate import Certificate
+from dptext.runs.legal import legal_page
 from dptext.runs.models import MODEL_FILE, load_model, model_spec
 from dptext.runs.payment import Payment
 from dptext.runs.plan import reveals_of
 from dptext.runs.results import privatize
 from dptext.runs.specs import synthesis_from_settings
 from dptext.runs.streaming import limited
+from dptext.runs.synthesizing import due_of
 from dptext.runs.toml import read_toml
+from dptext.runs.verification import Verified
 from dptext.sampling.source import secure
 from dptext.service.answers import Attempt, Stored
 from dptext.service.keys import Key
@@ -123,11 +127,15 @@ class Wanted:
         return Fields(text=TEXT_FIELD, **named)  # type: ignore[arg-type]  # names
 
 
-def cost(ledger: Ledger, key: Key, mechanism: Mechanism[str], wanted: Wanted) -> dict[str, Json]:
+def cost(ledger: Ledger, key: Key, spec: Spec | SynthesisSpec, max_per_author: int | None) -> dict[str, Json]:
     """What a release would cost, in numbers and words; nothing is charged. Errors as of the release."""
-    due = Payment(ledger, key.account or "").due(mechanism.spec, **_terms(wanted))
+    payment = Payment(ledger, key.account or "")
+    if isinstance(spec, SynthesisSpec):
+        due = due_of(payment, spec, secure(), Fields(author="author" if spec.unit == "author" else None))
+    else:
+        due = payment.due(spec, randomness=secure(), max_per_author=max_per_author)
     ledger.weigh(due.account.name, due.request)
-    return {"epsilon": format_epsilon(due.epsilon()), "left": due.payment.left()}
+    return {"epsilon": format_epsilon(due.epsilon()), "left": payment.left()}
 
 
 def _terms(wanted: Wanted) -> dict[str, Any]:
@@ -172,6 +180,7 @@ def released(
             "releases": found.json_lines().decode(),
             "certificate": certificate.to_json(),
             "sentence": found.guarantees[-1].sentence(),
+            **in_words(certificate, mechanism.spec),
             "left": payment.left(),
         }
         stored = attempt.store(json.dumps(answer).encode(), certificate.sha256)
@@ -181,6 +190,12 @@ def released(
     settled(ledger, key, stored)
     store.note(Event(key.who, "released", key.account, model, charge.number, stored.certificate))
     return stored
+
+
+def in_words(certificate: Certificate, spec: Promise) -> dict[str, Json]:
+    """A certificate in plain words, and on one page for whoever answers for the release."""
+    said = "Hold it against the file and the books with `dptext explain`."
+    return {"words": certificate.explain(), "legal": legal_page(Verified(certificate, spec), verified=said).text()}
 
 
 def settled(ledger: Ledger, key: Key, stored: Stored) -> None:

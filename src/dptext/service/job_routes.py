@@ -1,0 +1,150 @@
+"""The routes of jobs: a file is the body, and what becomes of it is asked for later."""
+
+import asyncio
+import hashlib
+import json
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import fields
+from typing import Annotated, Any, Final
+
+from fastapi import FastAPI, Header, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
+
+from dptext.runs.verification import read_certificate
+from dptext.service.answers import usable
+from dptext.service.gateway import Gateway, asking
+from dptext.service.jobs import FORMATS, Wish
+from dptext.service.keys import Key
+from dptext.service.problems import Problem
+from dptext.service.work import in_words
+from dptext.synthesis.spec import SynthesisSpec
+from dptext.text.files import create_private
+from dptext.text.formats import Format
+
+_LONGEST: Final = 200
+_KINDS: Final = {
+    Format.JSONL: "application/jsonl",
+    Format.CSV: "text/csv",
+    Format.PARQUET: "application/vnd.apache.parquet",
+}
+_Name = Annotated[str | None, Query(min_length=1, max_length=_LONGEST)]
+
+
+async def _queued(gate: Gateway, request: Request, key: Key, idempotency_key: str | None, wish: Wish) -> Response:
+    name = usable(idempotency_key)
+    gate.allowed(key, wish.model)
+    if isinstance(gate.models.spec(wish.model), SynthesisSpec) != (wish.kind == "synthesize"):
+        raise Problem(422, "synthesis", "A synthesis is asked for by POST /v1/synthesize, all else by /v1/jobs.")
+    if wish.format not in FORMATS:
+        raise Problem(415, "format", f"Expected a file in {', '.join(FORMATS)}.")
+    folder = gate.jobs.spool()
+    try:
+        digest = hashlib.sha256()
+        with create_private(folder / "input") as file:
+            async for block in request.stream():
+                digest.update(block)
+                file.write(block)
+        job, new = await run_in_threadpool(gate.jobs.queue, key, name, wish, folder, digest.hexdigest())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return JSONResponse(gate.jobs.told(job, key), 202 if new else 200, {"Location": f"/v1/jobs/{job}"})
+
+
+def _wish_of(kind: str, given: Mapping[str, Any]) -> Wish:
+    """What is asked for, by the parameters of a route."""
+    named: dict[str, Any] = {each.name: given[each.name] for each in fields(Wish) if each.name in given}
+    try:
+        return Wish(**{**named, "kind": kind, "format": Format(given["format"])})
+    except ValueError:
+        raise Problem(415, "format", f"Expected format among {', '.join(FORMATS)}.") from None
+
+
+def add_asking(app: FastAPI, gate: Gateway) -> None:
+    """Take files."""
+
+    @app.post("/v1/jobs", status_code=202)
+    async def job(
+        request: Request,
+        model: str,
+        key: Annotated[Key, asking(gate, "jobs")],
+        format: str = "jsonl",
+        text_field: Annotated[str, Query(min_length=1, max_length=_LONGEST)] = "text",
+        id_field: _Name = None,
+        label_field: _Name = None,
+        author_field: _Name = None,
+        max_per_author: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+        delta: Annotated[float, Query(ge=0, lt=1)] = 0.0,
+        idempotency_key: Annotated[str | None, Header()] = None,
+    ) -> Response:
+        """Privatize a file, which is the body. It is done later: ask for the job."""
+        return await _queued(gate, request, key, idempotency_key, _wish_of("privatize", locals()))
+
+    @app.post("/v1/synthesize", status_code=202)
+    async def synthesize(
+        request: Request,
+        model: str,
+        key: Annotated[Key, asking(gate, "synthesize")],
+        format: str = "jsonl",
+        text_field: Annotated[str, Query(min_length=1, max_length=_LONGEST)] = "text",
+        label_field: _Name = None,
+        author_field: _Name = None,
+        idempotency_key: Annotated[str | None, Header()] = None,
+    ) -> Response:
+        """Write a synthetic corpus for a private one, which is the body."""
+        return await _queued(gate, request, key, idempotency_key, _wish_of("synthesize", locals()))
+
+
+def add_jobs(app: FastAPI, gate: Gateway) -> None:
+    """Tell of jobs."""
+
+    @app.get("/v1/jobs/{name}")
+    def one(name: str, key: Annotated[Key, asking(gate, "jobs")]) -> dict[str, Any]:
+        """Where a job stands."""
+        return gate.jobs.told(name, key)
+
+    @app.get("/v1/jobs/{name}/events")
+    async def events(name: str, key: Annotated[Key, asking(gate, "jobs")]) -> StreamingResponse:
+        """The same as server-sent events, until it ends."""
+        await run_in_threadpool(gate.jobs.told, name, key)
+
+        async def told() -> AsyncIterator[str]:
+            while True:
+                found = await run_in_threadpool(gate.jobs.told, name, key)
+                yield f"data: {json.dumps(found)}\n\n"
+                if found["state"] not in ("queued", "running", "cancelling"):
+                    return
+                await asyncio.sleep(1)
+
+        return StreamingResponse(told(), media_type="text/event-stream")
+
+    @app.get("/v1/jobs/{name}/result")
+    def result(name: str, key: Annotated[Key, asking(gate, "jobs")]) -> FileResponse:
+        """The released file."""
+        path = gate.jobs.file(name, key)
+        kinds = {suffix: _KINDS[kind] for kind, suffix in FORMATS.items()}
+        return FileResponse(path, media_type=kinds.get(path.suffix, "application/json"), filename=path.name)
+
+    @app.get("/v1/jobs/{name}/certificate")
+    def certificate(name: str, key: Annotated[Key, asking(gate, "jobs")]) -> FileResponse:
+        """Its certificate."""
+        path = gate.jobs.file(name, key, "certificate")
+        return FileResponse(path, media_type="application/json", filename=path.name)
+
+    @app.get("/v1/jobs/{name}/words")
+    def words(name: str, key: Annotated[Key, asking(gate, "jobs")]) -> dict[str, Any]:
+        """Its certificate in plain words, and for whoever answers for the release."""
+        found = read_certificate(gate.jobs.file(name, key, "certificate"))
+        return in_words(found, gate.models.spec(str(gate.jobs.told(name, key)["model"])))
+
+    @app.get("/v1/topics/{name}")
+    def topics(name: str, key: Annotated[Key, asking(gate, "synthesize")]) -> FileResponse:
+        """The noisy topics of a synthesis."""
+        return FileResponse(gate.jobs.file(name, key, "topics"), media_type="application/json")
+
+    @app.delete("/v1/jobs/{name}", status_code=202)
+    def cancel(name: str, key: Annotated[Key, asking(gate, "jobs")]) -> dict[str, Any]:
+        """Stop a job."""
+        gate.jobs.cancel(name, key)
+        return gate.jobs.told(name, key)
