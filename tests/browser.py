@@ -79,13 +79,17 @@ class Browser:
 
     def open(self, page: Path, *, width: int, scheme: str = "light") -> None:
         """Load a page without JavaScript, as on a screen of this width and in light or dark."""
-        self.call("Emulation.setScriptExecutionDisabled", value=True)
+        self.visit(page.resolve().as_uri(), width=width, scheme=scheme, scripts=False)
+
+    def visit(self, url: str, *, width: int = 1000, scheme: str = "light", scripts: bool = True) -> None:
+        """Load what is at a URL."""
+        self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
         )
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.loaded = False
-        self.call("Page.navigate", url=page.resolve().as_uri())
+        self.call("Page.navigate", url=url)
         end = time.monotonic() + SECONDS
         while not self.loaded:
             self._read(end)
@@ -95,6 +99,14 @@ class Browser:
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
+
+    def until(self, expression: str, seconds: float = 30.0) -> object:
+        """What an expression is in the page, as soon as that is true."""
+        end = time.monotonic() + seconds
+        while not (found := self.value(expression)):
+            assert time.monotonic() < end, (expression, self.value("document.body.innerText"))
+            time.sleep(0.05)
+        return found
 
     def screenshot(self, target: Path, *, top: float = 0, height: float | None = None) -> None:
         """A picture of the page, or of a part of it."""
