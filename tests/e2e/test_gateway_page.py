@@ -18,6 +18,7 @@ from many_files import rows
 
 uvicorn = pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.slow
+PICTURES = Path(__file__).parents[2] / "build" / "page"
 
 
 class Page:
@@ -120,24 +121,25 @@ def test_a_visit(page: Page, tmp_path: Path) -> None:
     page.downloaded("result.jsonl")
     page.downloaded("result.jsonl.guarantee.json")
     assert verify(tmp_path / "downloads" / "result.jsonl.guarantee.json", ledger=page.ledger).certificate.records == 400
-    if picture := (Path(__file__).parents[2] / "build" / "page"):
-        picture.mkdir(parents=True, exist_ok=True)
-        shown.screenshot(picture / "light.png")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    shown.screenshot(PICTURES / "light.png")
 
     # The topics of a corpus.
     shown.value("document.getElementById('model').value = 'topics', 0")
     shown.value("document.getElementById('model').dispatchEvent(new Event('change')), 0")
     corpus = "".join(json.dumps({"text": e.text, "label": e.label}) + "\n" for e in dp.sample_records(300))
     shown.value(script.replace(json.dumps(lines), json.dumps(corpus)))
+    page.type("label-field", "label")
     page.press("#file-form button")
     shown.until("!document.getElementById('topics').hidden", 60)
     assert shown.value("document.querySelectorAll('.bar').length") == 4
-    shown.screenshot(picture / "topics.png")
+    shown.screenshot(PICTURES / "topics.png")
 
     # What is left pays for two more.
     shown.value("document.getElementById('model').value = 'labels', 0")
     shown.value("document.getElementById('model').dispatchEvent(new Event('change')), 0")
     for _ in range(5):
+        shown.until("!document.querySelector('#texts-form button').disabled")
         page.type("texts", "again")
         shown.value("document.getElementById('status').textContent = '', 0")
         page.press("#texts-form button")
@@ -149,6 +151,7 @@ def test_a_visit(page: Page, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (400, "dark"), (1200, "dark")])
 def test_it_fits_and_can_be_read(page: Page, width: int, scheme: str) -> None:
     shown = page.shown
+    PICTURES.mkdir(parents=True, exist_ok=True)
     shown.visit(page.url, width=width, scheme=scheme)
     page.sign_in(page.key)
     page.status("Signed in")
@@ -166,7 +169,7 @@ def test_it_fits_and_can_be_read(page: Page, width: int, scheme: str) -> None:
         const [a, b] = [light(look.color), light(look.backgroundColor)].sort((x, y) => y - x);
         return (a + .05) / (b + .05); })()"""
     assert shown.value(colours) >= 7
-    shown.screenshot(Path(__file__).parents[2] / "build" / "page" / f"{width}-{scheme}.png")
+    shown.screenshot(PICTURES / f"{width}-{scheme}.png")
 
 
 def test_by_keyboard_alone(page: Page) -> None:

@@ -8,7 +8,9 @@ settled fails, and says so.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 import secrets
 import shutil
 import threading
@@ -20,7 +22,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from dptext.errors import DPTextError, LedgerError, PrivacyError
+from dptext.errors import ConfigError, DPTextError, LedgerError, PrivacyError
 from dptext.ledger.books import Ledger
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
@@ -44,6 +46,7 @@ from dptext.types import Json
 FORMATS: Final = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
 _LEASE: Final = 30.0  # seconds without a word after which another process may go on
 _TELL: Final = 1.0
+_LOCK: Final = "lock"
 _OPEN: Final = ("queued", "running", "cancelling")
 
 
@@ -110,7 +113,7 @@ class Jobs:
         """
         account = (key.account or "").encode()
         name = self._secret.mac("job", account, idempotency_key.encode())[:32]
-        payload = self._secret.mac("payload", wish.to_json().encode(), digest.encode())
+        payload = self._secret.mac("payload", name.encode(), wish.to_json().encode(), digest.encode())
         folder, now = self._folder(name, payload), time.time()
         if not folder.exists():
             uploaded.rename(folder)
@@ -206,10 +209,20 @@ class Jobs:
     # ----------------------------------------------------------------------------------------------- running
 
     def start(self) -> None:
-        """Begin to run jobs, first those that a kill left."""
-        self._settings.spool.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._settings.spool.chmod(0o700)
+        """Begin to run jobs, first those that a kill left. ConfigError: another gateway has this spool."""
+        spool = self._settings.spool
+        spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        spool.chmod(0o700)
+        self._lock = os.open(spool / _LOCK, os.O_CREAT | os.O_WRONLY, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise ConfigError(f"Another gateway uses the spool {spool}: give each one of its own.") from None
         self.sweep()
+        for row in self._store.rows(sa.select(JOBS).where(JOBS.c.state.in_(_OPEN))):
+            if self._folder(row.id, row.answer).is_dir():  # whoever held it is dead
+                self._store.write(JOBS.update().where(JOBS.c.id == row.id).values(lease=0.0))
         self._thread.start()
 
     def close(self) -> None:
@@ -217,6 +230,7 @@ class Jobs:
         self._stop.set()
         self._wake.set()
         self._thread.join(timeout=10)
+        os.close(self._lock)
 
     def sweep(self) -> None:
         """Delete the files of jobs that have ended badly or expired, and uploads that never became a job."""
@@ -228,6 +242,8 @@ class Jobs:
             for row in self._store.rows(sa.select(JOBS).where(JOBS.c.state.in_((*_OPEN, "done"))))
         }
         for folder in self._settings.spool.iterdir():
+            if folder.name == _LOCK:
+                continue
             old = folder.stat().st_mtime < now - self._settings.seconds
             if folder.name not in keeping and (old or not folder.name.startswith("upload-")):
                 shutil.rmtree(folder, ignore_errors=True)

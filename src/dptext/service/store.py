@@ -45,7 +45,7 @@ JOBS: Final = sa.Table(
     "gateway_jobs",
     _METADATA,
     sa.Column("id", _Text, primary_key=True),
-    sa.Column("answer", _Text, nullable=False, unique=True),
+    sa.Column("answer", _Text, nullable=False),
     sa.Column("prefix", _Text, nullable=False),
     sa.Column("account", _Text, nullable=False),
     sa.Column("model", _Text, nullable=False),

@@ -218,15 +218,19 @@ def test_a_file_is_a_job(fresh: Served, tmp_path: Path) -> None:
     assert len(fresh.charges()) == 1
     events = fresh.client.get(f"/v1/jobs/{name}/events", headers=fresh.headers())
     assert json.loads(events.text.removeprefix("data: "))["state"] == "done"
-    folders = list((tmp_path / "spool").iterdir())
+    folders = list((tmp_path / "spool").glob("*-*"))
     assert len(folders) == 1  # no upload is left, and the private file is gone
     assert {path.name for path in folders[0].iterdir()} == {"result.jsonl", "result.jsonl.guarantee.json"}
     assert stat.S_IMODE(folders[0].stat().st_mode) == 0o700
+    second = fresh.job(data, "the-same-file-again").json()["id"]
+    assert second != name
+    assert fresh.ended(second)["state"] == "done"
+    assert len(fresh.charges()) == 2
     other = fresh.gate.keys.create("else", account="other", scopes=("jobs",))
     assert told(fresh.client.get(f"/v1/jobs/{name}", headers=fresh.headers(other)))["type"] == "urn:dptext:no-job"
     fresh.gate.store.write(JOBS.update().values(expires=0.0))
     fresh.gate.jobs.sweep()
-    assert list((tmp_path / "spool").iterdir()) == []
+    assert list((tmp_path / "spool").glob("*-*")) == []
     assert fresh.ended(name)["state"] == "expired"
 
 
@@ -238,7 +242,7 @@ def test_a_job_that_fails_says_what_became_of_its_charge(fresh: Served, tmp_path
     assert "record 11" in failed["problem"]
     assert "secret" not in failed["problem"]
     assert "Charge 1 stays charged; nothing became visible." in failed["problem"]
-    assert list((tmp_path / "spool").iterdir()) == []
+    assert list((tmp_path / "spool").glob("*-*")) == []
     assert told(fresh.client.get(f"/v1/jobs/{name}/result", headers=fresh.headers()))["type"] == "urn:dptext:not-done"
     name = fresh.job(good.encode(), "second-job", label_field="nothing").json()["id"]
     assert fresh.ended(name)["state"] == "failed"
@@ -265,7 +269,7 @@ def test_a_job_is_cancelled(fresh: Served, tmp_path: Path, monkeypatch: pytest.M
     found = fresh.ended(name)
     assert found["state"] == "cancelled"
     assert "Charge 1 stays charged" in found["problem"]
-    assert list((tmp_path / "spool").iterdir()) == []
+    assert list((tmp_path / "spool").glob("*-*")) == []
 
 
 def test_a_synthesis_is_a_job_with_topics(fresh: Served) -> None:
@@ -306,7 +310,7 @@ def test_sizes_and_rates(tmp_path: Path) -> None:
         statuses = [gateway.client.get("/v1/models", headers=gateway.headers()).status_code for _ in range(40)]
         assert 429 in statuses
         assert statuses[0] == 200
-        assert list((tmp_path / "spool").iterdir()) == []
+        assert list((tmp_path / "spool").glob("*-*")) == []
 
 
 def test_headers_and_health(gateway: Served) -> None:

@@ -128,7 +128,7 @@ $("texts-form").addEventListener("submit", async (event) => {
     $("certificate").textContent = `${answer.sentence}\n\n${answer.words}`;
     $("legal").textContent = answer.legal;
     $("result").hidden = false;
-    say(`Released ${rows.length} texts. ${answer.left}`);
+    say(`Released ${rows.length} text${rows.length === 1 ? "" : "s"}. ${answer.left}`);
     await showBudget();
     await showModel();
   } catch (error) {

@@ -1,0 +1,185 @@
+"""kill -9 of the gateway in the middle of releases: no double charge, no second visible draw, no lost answer."""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dptext.ledger.books import Ledger
+from dptext.service.keys import Keys
+from dptext.service.settings import Secret
+from dptext.service.store import Store
+from gateways import prepare
+from many_files import rows
+
+HERE = Path(__file__).parent
+
+
+class Killed:
+    """A gateway that is killed and started again, and a client that goes on under its idempotency keys."""
+
+    def __init__(self, folder: Path, location: str) -> None:
+        settings, self.ledger = prepare(folder, location, epsilon=1e6)
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            self.port = taken.getsockname()[1]
+        self.spool = settings.spool
+        self.given = {
+            "models": str(settings.models),
+            "spool": str(settings.spool),
+            "key_file": str(settings.key_file),
+            "ledger": location,
+            "port": self.port,
+            "seconds": 1.0,
+            "requests_a_minute": 100_000,
+        }
+        store = Store(location)
+        keys = Keys(store, Secret.at(settings.key_file))
+        self.key = keys.create("team", account="reviews", scopes=("privatize", "jobs"))
+        store.close()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.kills = 0
+        self.process = self.begun()
+
+    def begun(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, str(HERE / "gateway_server.py"), json.dumps(self.given)],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.kills += 1
+        self.process = self.begun()
+
+    def ask(self, method: str, path: str, key: str, **more: object) -> httpx.Response:
+        """Ask until there is an answer."""
+        headers = {"Authorization": f"Bearer {self.key}", "Idempotency-Key": key}
+        end = time.monotonic() + 60
+        while True:
+            assert time.monotonic() < end
+            try:
+                found = httpx.request(
+                    method, f"http://127.0.0.1:{self.port}{path}", headers=headers, timeout=20, **more
+                )
+            except httpx.TransportError:
+                time.sleep(0.05)
+                continue
+            if found.status_code not in (409, 503):
+                return found
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def gateway(tmp_path: Path, new_ledger) -> Iterator[Killed]:
+    found = Killed(tmp_path, new_ledger())
+    yield found
+    found.process.kill()
+    found.process.wait()
+    found.ledger.close()
+
+
+FEW = [{"text": f"secret {i}", "label": "travel"} for i in range(5)]
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.slow)])
+def test_kills_in_the_middle_of_releases(gateway: Killed, kills: int) -> None:
+    """Each answer that is seen under a key is the same, however often it is asked for, and is charged once."""
+    rng, over, seen = random.Random(5), threading.Event(), {}
+
+    def client() -> None:
+        while not over.is_set():
+            key = str(uuid.uuid4())
+            for _ in range(2):
+                path = "/v1/models/labels/privatize"
+                found = gateway.ask("POST", path, key, json={"records": FEW})
+                assert found.status_code == 200, found.text
+                seen.setdefault(key, set()).add(found.content)
+
+    threads = [threading.Thread(target=client) for _ in range(3)]
+    for each in threads:
+        each.start()
+    while gateway.kills < kills:
+        time.sleep(rng.uniform(1.2, 2.5))
+        gateway.kill()
+    time.sleep(2.0)
+    over.set()
+    for each in threads:
+        each.join()
+    assert len(seen) > kills
+    assert all(len(answers) == 1 for answers in seen.values())
+    log = list(gateway.ledger.log("reviews"))
+    settled = {each.release for each in log if each.release}
+    shown = {json.loads(json.loads(next(iter(answers)))["certificate"])["sha256"] for answers in seen.values()}
+    assert shown <= settled
+    assert len(log) == len(seen)
+    assert len({each.key for each in log}) == len(log)
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
+def test_kills_in_the_middle_of_jobs(gateway: Killed, kills: int) -> None:
+    rng, done = random.Random(6), 0
+    data = "".join(json.dumps(row) + "\n" for row in rows(20_000)).encode()
+    query = "model=labels&label_field=label&id_field=id"
+    while gateway.kills < kills:
+        key = f"job-number-{done}"
+        asked = gateway.ask("POST", f"/v1/jobs?{query}", key, content=data)
+        assert "id" in asked.json(), asked.text
+        name = asked.json()["id"]
+        time.sleep(rng.uniform(0.0, 0.6))
+        gateway.kill()
+        end = time.monotonic() + 120
+        while (found := gateway.ask("GET", f"/v1/jobs/{name}", key).json())["state"] in ("queued", "running"):
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        assert (found["state"], found["problem"]) == ("done", None)
+        result = gateway.ask("GET", f"/v1/jobs/{name}/result", key)
+        ids = [json.loads(line)["id"] for line in result.text.splitlines()]
+        assert ids == [f"r{i}" for i in range(20_000)]
+        assert gateway.ask("GET", f"/v1/jobs/{name}/result", key).content == result.content
+        again = gateway.ask("POST", f"/v1/jobs?{query}", key, content=data)
+        assert again.json()["id"] == name
+        done += 1
+    log = list(gateway.ledger.log("reviews"))
+    assert len(log) == done
+    assert all(each.release for each in log)
+    for folder in gateway.spool.glob("job-*"):
+        left = {path.name for path in folder.iterdir()}
+        assert left == {"result.jsonl", "result.jsonl.guarantee.json"}
+
+
+def test_a_database_that_goes_away_and_comes_back(tmp_path: Path) -> None:
+    """A file of books that is moved away: 503, and nothing is lost when it is back."""
+    gateway = Killed(tmp_path, str(tmp_path / "books.db"))
+    try:
+        first = gateway.ask("POST", "/v1/models/labels/privatize", "before-it-went", json={"records": FEW})
+        gateway.ledger.close()
+        away = [path for path in tmp_path.glob("books.db*") if path.name != "books.db.key"]
+        for path in away:
+            path.rename(tmp_path / f"away-{path.name}")
+        gateway.kill()
+        assert gateway.process.wait(timeout=60) != 0  # without books it does not start
+        for path in away:
+            (tmp_path / f"away-{path.name}").rename(path)
+        gateway.process = gateway.begun()
+        again = gateway.ask("POST", "/v1/models/labels/privatize", "before-it-went", json={"records": FEW})
+        assert again.content == first.content
+        assert len(list(Ledger.at(tmp_path / "books.db").log("reviews"))) == 1
+    finally:
+        gateway.process.kill()
+        gateway.process.wait()
+        gateway.ledger.close()
