@@ -1,0 +1,148 @@
+"""Requests that nobody should send: from the schema, and by hand. No 5xx but 503, and no private byte in an answer."""
+
+import itertools
+import logging
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from gateways import Served, served
+
+schemathesis = pytest.importorskip("schemathesis")
+CANARY = "zebrafish-4711"
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("fuzzed")
+    with served(folder, epsilon=1e6, requests_a_minute=10**7, max_body=100_000, max_file=100_000) as found:
+        yield found
+
+
+def require_fine(answer) -> None:
+    assert answer.status_code < 500 or answer.status_code == 503, answer.text
+    assert CANARY not in answer.text
+    if answer.status_code >= 400:
+        assert answer.headers["content-type"] in ("application/problem+json", "text/plain; charset=utf-8")
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize("n", [6, pytest.param(120, marks=pytest.mark.slow)])
+def test_requests_of_the_schema(gateway: Served, n: int) -> None:
+    schema = schemathesis.openapi.from_dict(gateway.client.get("/openapi.json").json())
+    sent = 0
+    headers = gateway.headers(gateway.admin, "schema-request")
+    headers_of_team = gateway.headers(None, None)
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        if operation.path.endswith("/events") and "jobs" in operation.path:
+            continue  # it may go on for ever
+
+        @settings(
+            max_examples=n, deadline=None, database=None, suppress_health_check=list(HealthCheck), derandomize=True
+        )
+        @given(case=operation.as_strategy())
+        def send(case) -> None:
+            nonlocal sent
+            wanted = case.as_transport_kwargs(base_url="http://testserver")
+            body = {name: wanted[name] for name in ("json", "data", "content") if wanted.get(name) is not None}
+            for own in (headers, {**headers_of_team, "Idempotency-Key": f"schema-request-{sent}"}):
+                try:
+                    answer = gateway.client.request(
+                        wanted["method"], wanted["url"], params=wanted.get("params"), headers=own, **body
+                    )
+                except (httpx.InvalidURL, ValueError, TypeError):
+                    continue  # the client refuses to send it
+                sent += 1
+                assert answer.status_code < 500 or answer.status_code == 503, (case.method, case.path)
+
+        send()
+    assert sent >= 20 * n
+
+
+ODD = [
+    "", " ", "\0", "..", "../../etc/passwd", "%2e%2e%2f", "%00", "a" * 5_000, "'; DROP TABLE gateway_keys; --",
+    "{{7*7}}",
+    "<script>alert(1)</script>", "\u202e", "\ud83d\ude00", "%ff%fe", "labels/../../books.db", "labels%2f..", "*", "?",
+    "NaN", "-1", "1e999", "null", "true", "[]", "{}", "${jndi:ldap://x}", "\r\nX-Odd: 1", "a b", "\t", "~",
+]  # fmt: skip
+
+
+def by_hand(key: str) -> Iterator[tuple[str, str, dict, bytes]]:
+    """Method, path, headers, body."""
+    bodies = [
+        b"",
+        b"\xff" * 100,
+        f'{{"records": [{{"text": "{CANARY}"}}]}}'.encode(),
+        f'{{"records": [{{"text": "{CANARY}", "label": "{CANARY}"}}]}}'.encode(),
+        b'{"records": ' + b"[" * 50_000,
+        b'{"records": [{"text": "' + b"x" * 99_000 + b'", "label": "travel"}]}',
+        f'{{"records": [{{"text": 1, "{CANARY}": 2}}]}}'.encode(),
+        b'{"records": [{"text": "a", "label": "travel", "id": "1"}, {"text": "b", "label": "travel", "id": "1"}]}',
+        b'{"records": [{"text": "a", "label": "travel"}], "max_per_author": 1}',
+        b'{"records": [{"text": "a", "label": "travel"}], "delta": 1e-400}',
+    ]
+    own = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    for odd, path in itertools.product(ODD, ("/v1/models/{}", "/v1/jobs/{}", "/v1/accounts/{}", "/{}")):
+        yield "GET", path.format(odd), own, b""
+    for odd in ODD:
+        yield "GET", "/v1/models", {"Authorization": f"Bearer {odd}"}, b""
+        yield "GET", "/v1/models", {"Authorization": odd}, b""
+        yield "POST", "/v1/models/labels/privatize", {**own, "Idempotency-Key": odd}, bodies[3]
+        yield "POST", f"/v1/jobs?model=labels&text_field={odd}", {**own, "Idempotency-Key": "odd-field"}, bodies[2]
+        yield "POST", f"/v1/jobs?model={odd}", {**own, "Idempotency-Key": "odd-model"}, bodies[2]
+        yield "POST", f"/v1/jobs?model=labels&format={odd}", {**own, "Idempotency-Key": "odd-format"}, bodies[2]
+        yield "POST", "/v1/accounts", own, f'{{"name": "{CANARY}", "epsilon": "{len(odd)}"}}'.encode()
+    methods = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE")
+    for method, path in itertools.product(methods, ("/v1/models", "/v1/jobs", "/metrics", "/healthz", "/", "/nothing")):
+        yield method, path, own, b"x"
+    for i, (body, path) in enumerate(
+        itertools.product(
+            bodies, ("models/labels/privatize", "models/labels/explain", "accounts", "jobs", "synthesize")
+        )
+    ):
+        yield "POST", f"/v1/{path}", {**own, "Idempotency-Key": f"body-number-{i}"}, body
+    kinds = ("text/plain", "application/xml", "multipart/form-data", "application/json; charset=utf-16", "", "odd")
+    for i, kind in enumerate(kinds):
+        headers = {**own, "Content-Type": kind, "Idempotency-Key": f"kind-number-{i}"}
+        yield "POST", "/v1/models/labels/privatize", headers, bodies[3]
+    for length in ("-1", "abc", "99999999999999999999", "1"):
+        yield "POST", "/v1/models/labels/explain", {**own, "Content-Length": length}, b"{}"
+    for coding in ("gzip", "deflate", "br", "gzip, gzip", "odd"):
+        yield (
+            "POST",
+            "/v1/jobs?model=labels",
+            {**own, "Content-Encoding": coding, "Idempotency-Key": "coded-body"},
+            b"x",
+        )
+
+
+def test_requests_by_hand(gateway: Served, caplog: pytest.LogCaptureFixture) -> None:
+    sent = 0
+    with caplog.at_level(logging.DEBUG):
+        for method, path, headers, body in by_hand(gateway.key):
+            try:
+                answer = gateway.client.request(method, path, headers=headers, content=body)
+            except (httpx.InvalidURL, httpx.LocalProtocolError, UnicodeError):
+                continue  # the client refuses to send it
+            sent += 1
+            require_fine(answer)
+    assert sent >= 400
+    assert CANARY not in caplog.text
+    assert all(CANARY.encode() not in path.read_bytes() for path in Path(gateway.folder).glob("books.db*"))
+
+
+def test_random_bytes_as_files(gateway: Served) -> None:
+    rng = random.Random(4)
+    for i in range(40):
+        kind = ("jsonl", "csv", "parquet")[i % 3]
+        data = rng.randbytes(rng.randrange(0, 3_000)) + CANARY.encode()
+        answer = gateway.job(data, f"random-file-{i}", format=kind)
+        require_fine(answer)
+        found = gateway.ended(answer.json()["id"])
+        assert found["state"] == "failed"
+        assert CANARY not in str(found)
