@@ -178,7 +178,7 @@ $("file-form").addEventListener("submit", async (event) => {
 async function follow(id) {
   watching = id;
   $("job").hidden = false;
-  $("job-done").hidden = $("job-words").hidden = $("topics").hidden = true;
+  $("job-done").hidden = $("job-told").hidden = $("topics").hidden = true;
   while (watching === id) {
     let told;
     try {
@@ -196,7 +196,7 @@ async function follow(id) {
     if (!open) {
       say(`The job is ${told.state}.`, told.state !== "done");
       if (told.state === "done") await finished(told);
-      await showBudget();
+      await Promise.all([showBudget(), showModel()]);
       return;
     }
     await new Promise((done) => setTimeout(done, 700));
@@ -206,8 +206,9 @@ async function follow(id) {
 async function finished(told) {
   $("job-done").hidden = false;
   const said = await (await ask(`/v1/jobs/${told.id}/words`)).json();
-  $("job-words").hidden = false;
-  $("job-words").textContent = `${said.words}\n\n${said.legal}`;
+  $("job-told").hidden = false;
+  $("job-words").textContent = said.words;
+  $("job-legal").textContent = said.legal;
   if (told.kind === "synthesize") {
     showTopics(await (await ask(`/v1/topics/${told.id}`)).json());
   }
