@@ -1,0 +1,142 @@
+"""How many texts a second a gateway releases to eight clients, against the library itself; latency and memory.
+
+    python benchmarks/gateway.py [--seconds 60] [--texts 50] [--models candidates adept] [--ledger URL]
+
+A client asks again as soon as it has its answer; each answer is a charge of its own. The library releases batches of
+the same size in a loop of one process, before and after, without charges. Exits 1 where the gateway has less than .9 of
+the library's throughput, or takes a tenth more memory at the end than after its first ten seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import httpx
+
+import dptext as dp
+from dptext.ledger.books import Ledger
+from dptext.mechanism import Mechanism
+from dptext.sampling.source import secure
+from dptext.service.client import privatize
+from dptext.service.keys import Keys
+from dptext.service.settings import Secret
+from dptext.service.store import Store
+
+CLIENTS = 8
+LEAST = 0.9
+
+
+def fitted(name: str) -> Mechanism[str]:
+    """A model of this kind on built-in texts."""
+    pool = list(dp.sample_records(2_000, seed=1))
+    if name == "candidates":
+        return dp.fit(dp.Candidates(epsilon=10.0, ranker="sentence"), pool, seed=0)
+    return dp.fit(dp.Adept.tiny()[0], pool, seed=0)
+
+
+def own_rate(mechanism: Mechanism[str], batch: list[dp.Record], seconds: float) -> float:
+    """Texts a second of the library in a loop."""
+    began, n = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        n += len(mechanism.privatize(batch, secure()))
+    return n / (time.perf_counter() - began)
+
+
+def resident(process: int) -> float:
+    """MiB of a process now."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def main() -> int:
+    """Print a row a model."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--texts", type=int, default=50)
+    parser.add_argument("--models", nargs="+", default=["candidates", "adept"])
+    parser.add_argument("--ledger")
+    given = parser.parse_args()
+    missed = False
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "models").mkdir()
+        found = {each: fitted(each) for each in given.models}
+        for each, mechanism in found.items():
+            dp.save_model(mechanism, folder / "models" / each)
+        location = given.ledger or str(folder / "books.db")
+        ledger = Ledger.create(location)
+        ledger.open_account("reviews", dp.Guarantee(1e6, 1e-5, dp.Unit.DOCUMENT, dp.Relation.REPLACE_ONE))
+        key_file = folder / "books.db.gateway.key"
+        keys = Keys(Store(location), Secret.at(key_file))
+        key = keys.create("team", account="reviews", scopes=("privatize",))
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+        command = [str(Path(sys.executable).with_name("dptext")), "serve", "--models", str(folder / "models")]
+        command += ["--ledger", location, "--port", str(port), "--requests-a-minute", "1000000", "--threads", "1"]
+        server = subprocess.Popen([*command, "--key-file", str(key_file)], env={**os.environ, "OMP_NUM_THREADS": "1"})
+        url = f"http://127.0.0.1:{port}"
+        try:
+            for _ in range(200):
+                try:
+                    httpx.get(f"{url}/healthz")
+                    break
+                except httpx.TransportError:
+                    time.sleep(0.1)
+            for each, mechanism in found.items():
+                missed |= row(each, mechanism, url, key, server.pid, given.texts, given.seconds)
+        finally:
+            server.terminate()
+            server.wait()
+    return int(missed)
+
+
+def row(name: str, mechanism: Mechanism[str], url: str, key: str, server: int, texts: int, seconds: float) -> bool:
+    """Measure one model."""
+    batch = list(dp.sample_records(texts, seed=3))
+    labels = mechanism.spec.traits.reads_labels
+    sent = [{"text": each.text, **({"label": each.label or ""} if labels else {})} for each in batch]
+    mechanism.privatize(batch, secure())
+    privatize(url, key, name, sent)
+    before = own_rate(mechanism, batch, seconds / 4)
+    took: list[float] = []
+    end = time.perf_counter() + seconds
+
+    def client() -> None:
+        while time.perf_counter() < end:
+            began = time.perf_counter()
+            privatize(url, key, name, sent)
+            took.append(time.perf_counter() - began)
+
+    threads = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    began = time.perf_counter()
+    for each in threads:
+        each.start()
+    time.sleep(min(10.0, seconds / 2))
+    first = resident(server)
+    for each in threads:
+        each.join()
+    rate = len(took) * texts / (time.perf_counter() - began)
+    last = resident(server)
+    own = statistics.mean([before, own_rate(mechanism, batch, seconds / 4)])
+    p95 = statistics.quantiles(took, n=20)[-1]
+    print(
+        f"{name:<12} {rate:8.0f} texts/s by {CLIENTS} clients, {rate / own:.3f} of the throughput of the library "
+        f"({own:.0f}); p95 {p95:.2f} s of {texts} texts; {first:.0f} MiB, then {last:.0f}",
+        flush=True,
+    )
+    return rate < LEAST * own or last > 1.1 * first
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main())
