@@ -8,7 +8,7 @@ SOURCES := $(shell find src tests benchmarks experiments docs -name '*.py' 2>/de
 # Where it is set, every process that the tests start would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install language demo format lint type imports dependencies test test-all bench docs lock check clean
+.PHONY: install language demo serve format lint type imports dependencies test test-all bench docs lock check clean
 
 # -- set-up: once, and again only when the pins or the package's metadata change
 
@@ -53,6 +53,16 @@ demo: $(STAMPS)/demo
 
 test: $(STAMPS)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal  # one thread a worker: two workers fill two cores
+
+# the gateway on 127.0.0.1:8000 with a model of built-in texts; the first time it prints a key
+GATEWAY := build/gateway
+serve: $(STAMPS)/dev
+	@test -d $(GATEWAY)/models/requests || { mkdir -p $(GATEWAY)/models && $(BIN)/python -c "import json, dptext as dp; \
+	  open('$(GATEWAY)/pool.jsonl', 'w').writelines(json.dumps({'text': r.text}) + '\n' for r in dp.sample_records(2000))" && \
+	  $(BIN)/dptext fit --mechanism candidates --set epsilon=10 --public $(GATEWAY)/pool.jsonl --out $(GATEWAY)/models/requests && \
+	  $(BIN)/dptext budget open demo --epsilon 100 --unit document --ledger $(GATEWAY)/books.db && \
+	  $(BIN)/dptext keys create you --account demo --scope privatize --scope jobs --scope accounts --ledger $(GATEWAY)/books.db; }
+	OMP_NUM_THREADS=1 $(BIN)/dptext serve --models $(GATEWAY)/models --ledger $(GATEWAY)/books.db
 
 # -- the rest
 
