@@ -1,9 +1,9 @@
 """What a run over many files costs beside a plain loop, how it scales, and how much memory it takes.
 
-    python benchmarks/batch.py [--texts 20000] [--ranker NAME] [--ray] [--records 1000000 10000000]
+    python benchmarks/batch.py [--texts 20000] [--ranker NAME] [--rounds 3] [--ray] [--records 1000000 10000000]
 
 `candidates` over files of 10,000 texts: a loop that reads, privatizes and writes each file, `privatize_dataset` with
-one worker, with two, and (`--ray`) with actors of a cluster; in turn, in wall-clock seconds, three rounds. With
+one worker, with two, and (`--ray`) with actors of a cluster; in turn, in wall-clock seconds, so many rounds. With
 `--records`, tiny records by `label_only` in fresh processes, for their peak memory. Exits 1 where the overhead is above
 5% (Ray: 10%), two workers are less than 1.8 times as fast, or the last number of records takes 1.1 times the memory of
 the first.
@@ -30,7 +30,6 @@ from dptext.text.formats import Format
 from dptext.text.writers import open_writer
 
 SHARD = 10_000
-ROUNDS = 3
 MOST = {"one worker": 1.05, "ray, one actor": 1.10}
 LEAST = 1.8
 MEMORY = """
@@ -58,7 +57,7 @@ def plain(source: Path, target: Path, mechanism: Mechanism[str]) -> None:
             writer.close()
 
 
-def overhead(texts: int, given: str, *, ray: bool) -> bool:
+def overhead(texts: int, given: str, *, rounds: int, ray: bool) -> bool:
     """Print what each way takes against the plain loop."""
     missed = False
     with tempfile.TemporaryDirectory() as name:
@@ -75,7 +74,7 @@ def overhead(texts: int, given: str, *, ray: bool) -> bool:
             ways["ray, one actor"] = dp.Workers("ray", 1)
             ways["ray, two actors"] = dp.Workers("ray", 2)
         times: dict[str, list[float]] = {way: [] for way in ways}
-        for round_ in range(ROUNDS):
+        for round_ in range(rounds):
             for way, workers in ways.items():
                 out = folder / "out"
                 began = time.perf_counter()
@@ -136,10 +135,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=int, default=2 * SHARD)
     parser.add_argument("--ranker", default="sentence")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ray", action="store_true")
     parser.add_argument("--records", type=int, nargs="*", default=[])
     given = parser.parse_args()
-    missed = overhead(given.texts, given.ranker, ray=given.ray) if given.texts else False
+    missed = overhead(given.texts, given.ranker, rounds=given.rounds, ray=given.ray) if given.texts else False
     if given.records:
         missed |= memory(given.records, 2)
     return int(missed)

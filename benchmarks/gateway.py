@@ -40,7 +40,7 @@ def fitted(name: str) -> Mechanism[str]:
     pool = list(dp.sample_records(2_000, seed=1))
     if name == "candidates":
         return dp.fit(dp.Candidates(epsilon=10.0, ranker="sentence"), pool, seed=0)
-    return dp.fit(dp.Adept.tiny()[0], pool, seed=0)
+    return dp.fit(dp.Adept(epsilon=10.0, epochs=1), pool, seed=0)
 
 
 def own_rate(mechanism: Mechanism[str], batch: list[dp.Record], seconds: float) -> float:
@@ -82,7 +82,7 @@ def main() -> int:
             taken.bind(("127.0.0.1", 0))
             port = taken.getsockname()[1]
         command = [str(Path(sys.executable).with_name("dptext")), "serve", "--models", str(folder / "models")]
-        command += ["--ledger", location, "--port", str(port), "--requests-a-minute", "1000000", "--threads", "1"]
+        command += ["--ledger", location, "--port", str(port), "--requests-a-minute", "1000000"]
         server = subprocess.Popen([*command, "--key-file", str(key_file)], env={**os.environ, "OMP_NUM_THREADS": "1"})
         url = f"http://127.0.0.1:{port}"
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -62,6 +63,7 @@ def serve(
         threads=threads,
     )
     app = create_app(settings)
+    sys.setswitchinterval(0.0005)  # an encoder gives way often, and should not wait long for its turn
     say(f"Serving {models} at http://{host}:{port}. TLS is a proxy's: put one before it.")
     uvicorn.run(
         app,

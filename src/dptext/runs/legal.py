@@ -10,8 +10,9 @@ import textwrap
 import tomllib
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
+from functools import cache
 from string import Template
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dptext._wording import plural
 from dptext.audits.bounds import reconstruction_bound
@@ -59,6 +60,12 @@ class Page(NamedTuple):
         return Template(_own("legal.html")).substitute(values)
 
 
+@cache
+def _written() -> dict[str, Any]:
+    """The sentences."""
+    return tomllib.loads(_own("legal.toml"))
+
+
 def legal_page(found: Verified, *, verified: str = "", unchanged: float | None = None) -> Page:
     """The page of a certificate that holds, with what was `verified` in words, where that is more than usual.
 
@@ -71,7 +78,7 @@ def legal_page(found: Verified, *, verified: str = "", unchanged: float | None =
         "verified": verified or found.sentence(),
         "unchanged": _percent(unchanged or 0.0),
     }
-    written = tomllib.loads(_own("legal.toml"))
+    written = _written()
     sections = []
     for part in written["section"]:
         said = [

@@ -156,11 +156,11 @@ def _releases(app: FastAPI, gate: Gateway) -> None:
                 if isinstance(found, Stored):
                     settled(gate.ledger, key, found)
                     return found, True
-                return released(gate.ledger, gate.store, key, name, gate.models.loaded(name), wanted, found), False
+                own = gate.models.loaded(name)
+                return released(gate.ledger, gate.store, key, name, own, wanted, found, gate.computing), False
 
         usable(idempotency_key)
-        async with gate.computing:
-            stored, again = await run_in_threadpool(release)
+        stored, again = await run_in_threadpool(release)
         if not again:
             gate.counts.released.labels(name).inc()
         headers = {"Idempotent-Replayed": "true"} if again else {}

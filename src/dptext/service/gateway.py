@@ -1,6 +1,6 @@
 """What the routes of a gateway share, and who may ask."""
 
-import asyncio
+import threading
 from typing import Any
 
 from fastapi import Depends, Request
@@ -30,7 +30,7 @@ class Gateway:
         self.jobs = Jobs(settings, self.store, secret, self.ledger, self.models)
         self.rates = Rates(settings.requests_a_minute, settings.bytes_a_minute)
         self.counts = Counts()
-        self.computing = asyncio.Semaphore(settings.threads)
+        self.computing = threading.Semaphore(settings.threads)
 
     def key(self, request: Request, scope: str) -> Key:
         """Who asks, who must have this scope; a Problem for anybody else."""

@@ -147,9 +147,19 @@ def _terms(wanted: Wanted) -> dict[str, Any]:
 
 
 def released(
-    ledger: Ledger, store: Store, key: Key, model: str, mechanism: Mechanism[str], wanted: Wanted, attempt: Attempt
+    ledger: Ledger,
+    store: Store,
+    key: Key,
+    model: str,
+    mechanism: Mechanism[str],
+    wanted: Wanted,
+    attempt: Attempt,
+    computing: threading.Semaphore,
 ) -> Stored:
-    """Charge, draw, store and settle; what may leave. An attempt that charged nothing is given up."""
+    """Charge, draw, store and settle; what may leave. An attempt that charged nothing is given up.
+
+    So many draw at once as `computing` lets; others wait for it, and not for the books.
+    """
     fields = wanted.fields
     try:
         records = list(read_records(list(wanted.rows), fields))
@@ -175,6 +185,8 @@ def released(
             max_per_author=wanted.max_per_author,
             randomness=secure(),
         )
+        with computing:
+            found.to_records()
         certificate = replace(found.certificate, charged=due.charged(charge))
         answer: dict[str, Json] = {
             "releases": found.json_lines().decode(),
