@@ -75,6 +75,15 @@ PLANS: dict[str, Plan] = {
     "compare": Plan(
         r"\| (?P<what>[^|]+) \| \d+ \| [\d.]+ \| [\d.]+ \| (?P<ratio>[\d.]+) \|", "times each cell for itself", "1"
     ),
+    "batch": Plan(
+        r"(?P<what>.+ texts) +(?P<ratio>[\d.]+) of the time of the plain loop",
+        "of the time of the plain loop",
+        "1",
+        ("--texts", "20000", "--rounds", "1"),
+    ),
+    "gateway": Plan(
+        r"(?P<what>\w+) .+ clients, (?P<ratio>[\d.]+) of the throughput of the library", "of the library's texts", "1"
+    ),
     "peers": Plan(
         r"\| (?P<other>[^|]+) \| (?P<what>[^|]+) \| [\d.]+ \| [\d.]+ \| (?P<ratio>[\d.e+]+) \(", "times as fast as", "1"
     ),

@@ -58,6 +58,12 @@ LINES = {
     "profiles": ("| ADePT, LSTM: decoding | 0.512 | 130.1 | 20.4 | operations |", "ADePT, LSTM: decoding", "0.512"),
     "whole_corpus": ("| votes, author | 4,000 | 9.1 | 1.043 | 12 |", "votes, author", "1.043"),
     "compare": ("| snips, erae | 6 | 41.0 | 13.5 | 3.04 |", "snips, erae", "3.04"),
+    "batch": ("one worker       10,000 texts  0.956 of the time of the plain loop", "one worker 10,000 texts", "0.956"),
+    "gateway": (
+        "candidates        267 texts/s by 8 clients, 1.273 of the throughput of the library (210); p95 1.97 s of 50 texts",
+        "candidates",
+        "1.273",
+    ),
     "peers": (
         "| opendp 0.16.0 | 10,000 draws, discrete Laplace | 5.3 | 102.6 | 19.5 (19.4 to 19.6) | 8 | 1, 1 | the same |",
         "10,000 draws, discrete Laplace",
