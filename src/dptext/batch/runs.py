@@ -15,6 +15,7 @@ import json
 import math
 import secrets
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -410,9 +411,12 @@ def _watching(target: Target, parts: Sequence[Part], on_progress: Progress, *, e
     total, over = sum(sizes.values()), threading.Event()
 
     def watch() -> None:
-        while not over.wait(every):
+        pause = every
+        while not over.wait(pause):
+            began = time.monotonic()
             with contextlib.suppress(OSError, ConfigError):
                 on_progress("privatizing", sum(sizes.get(name, 0) for name in target.names()), total)
+            pause = max(every, 20 * (time.monotonic() - began))  # of many parts, or far away, the names take a while
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

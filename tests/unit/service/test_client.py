@@ -5,9 +5,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from gateways import Served, served
 
 from dptext.service import client
+from gateways import Served, served
 
 FEW = [{"text": "secret", "label": "travel"}]
 

@@ -1,4 +1,4 @@
-"""The container and the compose file: no root, nothing writable but what is mounted; the steps work where nothing is."""
+"""The container and the compose file: no root, nothing writable but what is mounted; the steps work elsewhere."""
 
 import os
 import re
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from gateways import prepare
 
 from dptext.service.client import privatize
 from dptext.service.keys import Keys
 from dptext.service.settings import Secret
 from dptext.service.store import Store
+from gateways import prepare
 
 ROOT = Path(__file__).parents[3]
 
