@@ -83,7 +83,6 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncIterator[None]:
-        gate.answers.sweep()
         gate.jobs.start()
         yield
         gate.jobs.close()

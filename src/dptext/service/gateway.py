@@ -27,7 +27,7 @@ class Gateway:
         self.keys = Keys(self.store, secret)
         self.answers = Answers(self.store, secret, settings.seconds, settings.kept_hours * 3_600)
         self.models = Models(settings.models)
-        self.jobs = Jobs(settings, self.store, secret, self.ledger, self.models)
+        self.jobs = Jobs(settings, self.store, secret, self.ledger, self.models, self.answers)
         self.rates = Rates(settings.requests_a_minute, settings.bytes_a_minute)
         self.counts = Counts()
         self.computing = threading.Semaphore(settings.threads)

@@ -88,12 +88,15 @@ class Guard:
         if fault is not None:
             await response_of(*fault)(scope, receive, self._adding(send, {}))
             return
-        seen = 0
+        seen, whole = 0, False
 
         async def limited() -> Message:
-            nonlocal seen
-            message = await receive()
+            nonlocal seen, whole
+            if whole:  # now it waits for the client to leave
+                return await receive()
+            message = await asyncio.wait_for(receive(), self._settings.seconds)
             seen += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
             if seen > most:
                 raise TooLargeError
             return message
@@ -106,6 +109,9 @@ class Guard:
         except TooLargeError:
             if state["status"] == 500:
                 await response_of(413, "too-large", f"Expected at most {most:,} bytes.")(scope, receive, adding)
+        except TimeoutError:
+            if state["status"] == 500:
+                await response_of(408, "slow", "The body came too slowly.")(scope, receive, adding)
         route = getattr(scope.get("route"), "path", "other")
         self._counts.requests.labels(route, state["status"]).inc()
         self._counts.seconds.labels(route).observe(time.monotonic() - began)

@@ -30,6 +30,7 @@ from dptext.runs.payment import Payment
 from dptext.runs.plan import Plan
 from dptext.runs.resume import State, state_path
 from dptext.runs.synthesizing import REPORT_SUFFIXES, Private, run
+from dptext.service.answers import Answers
 from dptext.service.keys import Key
 from dptext.service.problems import Problem
 from dptext.service.settings import Secret, Settings
@@ -92,8 +93,11 @@ class Wish:
 class Jobs:
     """The jobs of a gateway, and the thread that runs those whose files lie here."""
 
-    def __init__(self, settings: Settings, store: Store, secret: Secret, ledger: Ledger, models: Models) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, secret: Secret, ledger: Ledger, models: Models, answers: Answers
+    ) -> None:
         self._settings, self._store, self._secret, self._ledger, self._models = settings, store, secret, ledger, models
+        self._answers = answers
         self._own = secrets.token_hex(8)
         self._stop, self._wake = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -233,7 +237,8 @@ class Jobs:
         os.close(self._lock)
 
     def sweep(self) -> None:
-        """Delete the files of jobs that have ended badly or expired, and uploads that never became a job."""
+        """Forget what has expired, and delete files of jobs that ended badly and uploads that never became a job."""
+        self._answers.sweep()
         now = time.time()
         gone = JOBS.update().where(JOBS.c.expires < now, JOBS.c.state != "expired")
         self._store.write(gone.values(state="expired", problem="It has expired."))
@@ -286,7 +291,7 @@ class Jobs:
             self._store.write(JOBS.update().where(JOBS.c.id == row.id).values(state="queued", lease=time.time() + 5))
             return
         except DPTextError as error:
-            problem = str(error)
+            problem = str(error).replace(str(self._folder(row.id, row.answer) / "input"), "the file")
         except Exception as error:  # noqa: BLE001  # of whatever reads a text: its message could hold it
             problem = f"It failed with {type(error).__name__}."
         finally:

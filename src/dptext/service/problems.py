@@ -21,6 +21,7 @@ _TITLES: Final = {
     403: "The key does not allow this",
     404: "There is nothing here",
     405: "This cannot be done here",
+    408: "It is too slow",
     409: "It is in flight",
     411: "Its length is needed",
     413: "It is too large",
