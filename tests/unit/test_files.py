@@ -263,7 +263,7 @@ def test_there_is_one_door() -> None:
         "cli/pipes.py": ["open"],  # stdout, by its number
         "cli/terminal.py": ["open", "os.open", "os.open"],  # what stands for closed streams
         # two of them only to sync a file or a folder
-        "text/files.py": ["each.open", "open", "os.fdopen", "os.open", "os.open", "os.open"],
+        "text/files.py": ["each.open", "open", "os.fdopen", "os.open", "os.open", "os.open", "os.open"],
         "testing/shapes.py": ["source.write_text"],  # made-up texts in a folder that is removed
         "audits/drawing.py": ["figure.savefig"],  # into memory
         "compare/folder.py": ["os.open"],  # the lock: nothing is written to it, and no link is followed

@@ -22,7 +22,7 @@ from dptext.batch.plans import Workers
 from dptext.batch.shards import Shard, read, shards_of
 from dptext.batch.work import Rest
 from dptext.runs.plan import Plan
-from dptext.runs.synthesizing import Private, Synthesized, run, telling_nothing
+from dptext.runs.synthesizing import Private, Synthesized, run, untold
 from dptext.synthesis.space import Corpus, PublicSpace, Reading, readings
 from dptext.text.batches import Batch
 
@@ -76,14 +76,16 @@ class _Corpus:
 
     def readings(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
         """See `ReadsItself`."""
+        return untold(self._found(space, labels))
+
+    def _found(self, space: PublicSpace, labels: Sequence[str]) -> Iterator[Reading]:
         private, key = self.private, secrets.token_bytes(32)
         reader = Reader(replace(private, engine=Here()), space, tuple(labels), key)
-        with telling_nothing():
-            tasks = []
-            for number, n in private.engine.answers(reader, [("count", (i,)) for i in range(len(private.shards))]):
-                tasks += [("read", (number, start, start + _TOGETHER)) for start in range(0, n, _TOGETHER)]
-            for _, sealed in private.engine.answers(reader, tasks):
-                yield from pickle.loads(_opened(sealed, key))  # noqa: S301  # what we sealed ourselves
+        tasks = []
+        for number, n in private.engine.answers(reader, [("count", (i,)) for i in range(len(private.shards))]):
+            tasks += [("read", (number, start, start + _TOGETHER)) for start in range(0, n, _TOGETHER)]
+        for _, sealed in private.engine.answers(reader, tasks):
+            yield from pickle.loads(_opened(sealed, key))  # noqa: S301  # what we sealed ourselves
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from dptext.batch.engines import Engine, Here
 from dptext.batch.places import Place, place_at
 from dptext.batch.plans import DatasetPlan, Progress, Skip
-from dptext.batch.shards import Shard, shards_of
+from dptext.batch.shards import Shard, is_remote, shards_of
 from dptext.batch.state import State, StateFolder
 from dptext.batch.targets import Target, probe
 from dptext.batch.work import Job, Part
@@ -126,6 +126,10 @@ def _prepared(
     payment: Payment | None,
 ) -> _Run:
     """The run, its settings checked."""
+    if not is_remote(str(source)) and not is_remote(str(target)) and Path(source).is_dir():
+        inside = Path(target).resolve()
+        if Path(source).resolve() in (inside, *inside.parents):
+            raise ConfigError(f"Expected {str(target)!r} outside of the input, {str(source)!r}: it would be read, too.")
     shards = shards_of(source, format=plan.input_format, options=dataset.storage_options)
     kind, compressed = _written_as(shards, plan)
     place = place_at(str(target), dataset.storage_options)

@@ -6,7 +6,6 @@ It holds the key of the run's hashes, so that the hashes of private records in i
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -20,7 +19,7 @@ import numpy as np
 
 from dptext.batch.work import HASHED, Surveyed, most_common
 from dptext.errors import ConfigError
-from dptext.text.files import create_private, writing
+from dptext.text.files import create_private, held, writing
 
 _HEX: Final = re.compile("[0-9a-f]{64}")
 _COUNT: Final = 8  # bytes
@@ -61,12 +60,7 @@ class StateFolder:
         """The folder, made where there is none; ConfigError while another run has it."""
         with writing(self.path):
             self.path.mkdir(mode=0o700, exist_ok=True)
-            file = os.fdopen(os.open(self.path / _LOCK, os.O_CREAT | os.O_WRONLY, 0o600), "wb")
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ConfigError(f"Another run is writing here at this moment: {self.path}.") from None
+        with held(self.path / _LOCK, f"Another run is writing here at this moment: {self.path}."):
             yield
 
     @property

@@ -56,7 +56,7 @@ COMMANDS: Final = {
     ),
     "serve": (
         "serve:serve",
-        "Serve models over HTTP, with a page: keys say who may, and accounts pay.",
+        "Serve models over HTTP, with a page. Keys say who may; accounts pay.",
         "dptext serve --models models --ledger books.db",
     ),
     "keys": (

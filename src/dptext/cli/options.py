@@ -4,6 +4,7 @@ import functools
 import re
 import secrets
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -61,6 +62,22 @@ def folder_path(text: str) -> Path:
 def any_path(text: str) -> Path:
     """Where a file or a folder is read."""
     return _checked(text, file=True, folder=True, special=True)
+
+
+def place(text: str) -> str:
+    """Where records are read or written: a file, a folder, a glob or a URL."""
+    if "://" not in text:
+        any_path(text)
+    return text
+
+
+def named(check: Callable[[str], Path], text: str, name: str) -> Path:
+    """The path, checked later than others are, as only then it was known what it has to be."""
+    try:
+        return check(text)
+    except typer.BadParameter as error:
+        error.param_hint = f"'{name}'"
+        raise
 
 
 def ledger_location(text: str) -> str:

@@ -20,7 +20,7 @@ from dptext.cli.chosen import check_label_field, chosen
 from dptext.cli.grouped import spread
 from dptext.cli.paying import AccountOption, ChargeKeyOption, SubjectFieldOption, paid_by, refuse_inputs_of
 from dptext.cli.pipes import STREAM, spooled
-from dptext.cli.privatize_folder import Many, is_dataset, place_of, privatize_folder, refuse_for_a_file
+from dptext.cli.privatize_folder import Many, is_dataset, privatize_folder, refuse_for_a_file
 from dptext.cli.progress import Tell, counted
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError, DPTextError
@@ -50,7 +50,7 @@ def privatize(
         str,
         typer.Argument(
             metavar="IN",
-            parser=place_of,
+            parser=options.place,
             help="Records: .jsonl .csv .tsv .txt .json, also .gz .zst; .parquet .xlsx; - for stdin, with --format. Or "
             "many files: a folder, a glob or a URL.",
         ),
@@ -59,7 +59,7 @@ def privatize(
         str,
         typer.Argument(
             metavar="OUT",
-            parser=place_of,
+            parser=options.place,
             help="The new file; OUT.guarantee.json is its certificate. - for stdout, with --certificate. Of many files "
             "a new folder or URL.",
         ),
@@ -160,8 +160,8 @@ def privatize(
     dataset = is_dataset(source)
     if not dataset:
         refuse_for_a_file(many)
-        options.file_path(source)
-        options.output_path(target)
+        options.named(options.file_path, source, "IN")
+        options.named(options.output_path, target, "OUT")
         beside = certificate or certificate_path(Path(target))
         refuse_inputs_of((Path(target), beside), (spec, model, subject_key), payment)
     elif certificate is not None:

@@ -15,7 +15,6 @@ import typer
 from dptext._wording import plural
 from dptext.batch.plans import PART_SIZE, DatasetPlan, Progress, Workers
 from dptext.batch.runs import privatize_dataset, rehearse_dataset
-from dptext.cli import options
 from dptext.cli.progress import Tell, counted, say
 from dptext.cli.stopping import advising
 from dptext.errors import ConfigError
@@ -152,10 +151,3 @@ def refuse_for_a_file(given: Who) -> None:
     if given != type(given)():
         named = ", ".join(f"--{each.name.replace('_', '-')}" for each in fields(given))
         raise ConfigError(f"Expected a folder, a glob or a URL with {named}: a single file is read by one process.")
-
-
-def place_of(text: str) -> str:
-    """Where records are read or written: a file, a folder, a glob or a URL."""
-    if "://" not in text:
-        options.any_path(text)
-    return text

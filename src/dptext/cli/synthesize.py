@@ -13,7 +13,7 @@ from dptext.batch.corpora import synthesize_dataset
 from dptext.cli import options
 from dptext.cli.grouped import spread
 from dptext.cli.paying import AccountOption, ChargeKeyOption, SubjectFieldOption, paid_by, refuse_inputs_of
-from dptext.cli.privatize_folder import Who, is_dataset, place_of, refuse_for_a_file
+from dptext.cli.privatize_folder import Who, is_dataset, refuse_for_a_file
 from dptext.cli.progress import say
 from dptext.errors import ConfigError
 from dptext.mechanism import settings
@@ -35,7 +35,7 @@ from dptext.text.records import Fields
 def synthesize(
     source: Annotated[
         str,
-        typer.Argument(metavar="PRIVATE", parser=place_of, help="The private corpus: a file, folder, glob or URL."),
+        typer.Argument(metavar="PRIVATE", parser=options.place, help="The private corpus: file, folder, glob or URL."),
     ],
     target: Annotated[
         Path,
@@ -95,7 +95,7 @@ def synthesize(
     dataset = is_dataset(source)
     if not dataset:
         refuse_for_a_file(who)
-        options.file_path(source)
+        options.named(options.file_path, source, "PRIVATE")
     inputs = tuple(path for path in (Path(source), public, spec) if path is not None)
     refuse_inputs_of(paths_of(target), (*inputs, subject_key), payment)
     for path in paths_of(target):

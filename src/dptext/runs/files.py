@@ -129,9 +129,17 @@ def _run(
     source: Path, target: Path, mechanism: Mechanism[str], plan: Plan, randomness: Randomness, payment: Payment | None
 ) -> _Run:
     """The run, its settings checked."""
+    require_agreed(mechanism, plan, payment)
     kind = output_format(target, plan.output_format)
     terms = agreed(mechanism, plan, randomness, payment, kind)
     return _Run(source, target, kind, terms.columns, mechanism, plan, randomness, terms.promised, terms.due)
+
+
+def require_agreed(mechanism: Mechanism[str], plan: Plan, payment: Payment | None) -> None:
+    """Refuse a run whose subjects nobody charges, or without a guarantee that nobody does without."""
+    if plan.fields.subject is not None and payment is None:
+        raise ConfigError("Expected a ledger with the field of the subjects: their names are used for charging only.")
+    require_guarantee(mechanism.spec, plan.without_guarantee)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +160,7 @@ def agreed(
     also: Sequence[str] = (),
 ) -> Agreed:
     """What a run with these settings is about; `also` is what leaves besides the plan's. Errors as `privatize_file`."""
-    if plan.fields.subject is not None and payment is None:
-        raise ConfigError("Expected a ledger with the field of the subjects: their names are used for charging only.")
-    require_guarantee(mechanism.spec, plan.without_guarantee)
+    require_agreed(mechanism, plan, payment)
     require_csv(kind, safe_csv=plan.safe_csv)
     fields = Fields() if kind in TEXTS_ONLY else plan.fields
     columns = replace(layout(mechanism.spec, plan.fields.keep, fields), safe_csv=plan.safe_csv)

@@ -5,15 +5,14 @@ Nothing of the private corpus is on a disk at any time: sums are in memory, and 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import secrets
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from dptext.errors import BrokenFileError, ConfigError, DataError, IncomparableError, NoGuaranteeError
 from dptext.mechanism import settings
@@ -45,6 +44,7 @@ from dptext.version import __version__
 if TYPE_CHECKING:  # the ledger is loaded by those who use one
     from dptext.runs.payment import Due, Payment
 
+Item = TypeVar("Item")
 #: What the names of the topic report end with, which lies beside an output file: as JSON, and as a page.
 REPORT_SUFFIXES: Final = (".topics.json", ".topics.html")
 _UNREADABLE: Final = (
@@ -180,8 +180,7 @@ class Private:
 
     def batches(self) -> Generator[Batch, None, None]:
         """The records, in batches of a public size. No error says which record, or how many there are."""
-        with telling_nothing():
-            yield from split(map(_named, self.found()), BATCH_SIZE)
+        return untold(split(map(_named, self.found()), BATCH_SIZE))
 
     def found(self) -> Iterator[Batch]:
         """The records as they are read."""
@@ -202,12 +201,11 @@ class Private:
         return self
 
 
-@contextlib.contextmanager
-def telling_nothing() -> Iterator[None]:
-    """Turn what is said of a record of a private corpus into an error that does not say which, or of how many."""
+def untold(found: Iterable[Item]) -> Generator[Item, None, None]:
+    """The same; what is said of a private record becomes an error that does not say which, or of how many."""
     fault: DataError | None = None
     try:
-        yield
+        yield from found
     except BrokenFileError:
         fault = BrokenFileError(_UNREADABLE)
     except DataError:

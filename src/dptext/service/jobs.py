@@ -8,9 +8,7 @@ settled fails, and says so.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import secrets
 import shutil
 import threading
@@ -22,7 +20,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from dptext.errors import ConfigError, DPTextError, LedgerError, PrivacyError
+from dptext.errors import DPTextError, LedgerError, PrivacyError
 from dptext.ledger.books import Ledger
 from dptext.runs.certificate import certificate_path
 from dptext.runs.files import privatize_file
@@ -37,6 +35,7 @@ from dptext.service.settings import Secret, Settings
 from dptext.service.store import JOBS, Event, Store
 from dptext.service.work import POOL, Models
 from dptext.synthesis.spec import SynthesisSpec
+from dptext.text.files import held
 from dptext.text.formats import Format
 from dptext.text.reading import read_records
 from dptext.text.records import Fields
@@ -99,6 +98,7 @@ class Jobs:
         self._settings, self._store, self._secret, self._ledger, self._models = settings, store, secret, ledger, models
         self._answers = answers
         self._own = secrets.token_hex(8)
+        self._lock = contextlib.ExitStack()
         self._stop, self._wake = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
@@ -217,12 +217,7 @@ class Jobs:
         spool = self._settings.spool
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         spool.chmod(0o700)
-        self._lock = os.open(spool / _LOCK, os.O_CREAT | os.O_WRONLY, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
-            raise ConfigError(f"Another gateway uses the spool {spool}: give each one of its own.") from None
+        self._lock.enter_context(held(spool / _LOCK, f"Another gateway uses the spool {spool}: give each its own."))
         self.sweep()
         for row in self._store.rows(sa.select(JOBS).where(JOBS.c.state.in_(_OPEN))):
             if self._folder(row.id, row.answer).is_dir():  # whoever held it is dead
@@ -234,7 +229,7 @@ class Jobs:
         self._stop.set()
         self._wake.set()
         self._thread.join(timeout=10)
-        os.close(self._lock)
+        self._lock.close()
 
     def sweep(self) -> None:
         """Forget what has expired, and delete files of jobs that ended badly and uploads that never became a job."""

@@ -7,6 +7,7 @@ from private texts is for its owner alone.
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import secrets
@@ -225,6 +226,21 @@ def open_private(path: str | os.PathLike[str]) -> BinaryIO:
     raise ConfigError(
         f"Expected {str(path)!r} to be a file of one name, found a link to another file: remove the link."
     )
+
+
+@contextlib.contextmanager
+def held(path: Path, what: str) -> Iterator[None]:
+    """Hold a lock file, made where there is none; ConfigError, which says `what`, while another process has it."""
+    with writing(path):
+        lock = os.open(path, os.O_CREAT | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), _PRIVATE)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(what) from None
+        yield
+    finally:
+        os.close(lock)
 
 
 def publish(
