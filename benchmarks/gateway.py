@@ -1,10 +1,11 @@
 """How many texts a second a gateway releases to eight clients, against the library itself; latency and memory.
 
-    python benchmarks/gateway.py [--seconds 60] [--texts 50] [--models candidates adept] [--ledger URL]
+    python benchmarks/gateway.py [--seconds 60] [--texts 50] [--models candidates adept] [--requests N] [--ledger URL]
 
 A client asks again as soon as it has its answer; each answer is a charge of its own. The library releases batches of
 the same size in a loop of one process, before and after, without charges. Exits 1 where the gateway has less than .9 of
-the library's throughput, or takes a tenth more memory at the end than after its first ten seconds.
+the library's throughput, or takes a tenth more memory at the end than after its first ten seconds. With `--requests` so
+many are sent to `label_only`, which draws in no time: only memory is looked at, after a tenth of them and at the end.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ LEAST = 0.9
 def fitted(name: str) -> Mechanism[str]:
     """A model of this kind on built-in texts."""
     pool = list(dp.sample_records(2_000, seed=1))
+    if name == "label_only":
+        return dp.fit(dp.LabelOnly(epsilon=1.0, labels=("health", "leisure", "money", "travel")), pool)
     if name == "candidates":
         return dp.fit(dp.Candidates(epsilon=10.0, ranker="sentence"), pool, seed=0)
     return dp.fit(dp.Adept(epsilon=10.0, epochs=1), pool, seed=0)
@@ -62,14 +65,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--texts", type=int, default=50)
-    parser.add_argument("--models", nargs="+", default=["candidates", "adept"])
+    parser.add_argument("--models", nargs="*", default=["candidates", "adept"])
+    parser.add_argument("--requests", type=int, default=0)
     parser.add_argument("--ledger")
     given = parser.parse_args()
     missed = False
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "models").mkdir()
-        found = {each: fitted(each) for each in given.models}
+        found = {each: fitted(each) for each in given.models + ["label_only"] * bool(given.requests)}
         for each, mechanism in found.items():
             dp.save_model(mechanism, folder / "models" / each)
         location = given.ledger or str(folder / "books.db")
@@ -92,12 +96,35 @@ def main() -> int:
                     break
                 except httpx.TransportError:
                     time.sleep(0.1)
-            for each, mechanism in found.items():
-                missed |= row(each, mechanism, url, key, server.pid, given.texts, given.seconds)
+            for each in given.models:
+                missed |= row(each, found[each], url, key, server.pid, given.texts, given.seconds)
+            if given.requests:
+                missed |= memory(url, key, server.pid, given.requests)
         finally:
             server.terminate()
             server.wait()
     return int(missed)
+
+
+def memory(url: str, key: str, server: int, n: int) -> bool:
+    """Whether the gateway takes more memory after `n` requests than after a tenth of them."""
+    sent = [{"text": each.text, "label": each.label or ""} for each in dp.sample_records(50, seed=3)]
+    peaks = []
+    for share in (n // 10, n - n // 10):
+        left = iter(range(share))
+        threads = [
+            threading.Thread(target=lambda left=left: [privatize(url, key, "label_only", sent) for _ in left])
+            for _ in range(CLIENTS)
+        ]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        peaks.append(resident(server))
+    print(
+        f"label_only: {peaks[0]:.0f} MiB after {n // 10:,} requests of 50 texts, {peaks[1]:.0f} after {n:,}", flush=True
+    )
+    return peaks[1] > 1.1 * peaks[0]
 
 
 def row(name: str, mechanism: Mechanism[str], url: str, key: str, server: int, texts: int, seconds: float) -> bool:
