@@ -7,6 +7,8 @@ import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 
+import fastapi  # noqa: F401  # now: it cannot be imported while autodoc sets TYPE_CHECKING
+
 sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
 logging.getLogger("alembic").setLevel("WARNING")
